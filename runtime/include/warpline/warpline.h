@@ -1,0 +1,202 @@
+/* warpline: NVFP4 kernels written by hand in PTX, behind a C ABI on the CUDA driver API.
+ *
+ * The way of a call:  check -> plan -> run.
+ *   check  compares the arguments with the constraint table and reports every violated rule at
+ * once; plan   chooses a configuration row for the device, loads its kernel, builds the tensor maps
+ * and sizes the workspace; run    enqueues the launches on a stream. It allocates nothing, loads
+ * nothing and synchronises nothing, so it can be captured in a CUDA graph and called from several
+ * threads.
+ *
+ * Every function returns a wl_status. When it is not WL_SUCCESS, wl_last_error() holds the
+ * sentence: entry, argument, value, rule and nearest legal value. Nothing is launched or written in
+ * that case.
+ *
+ * Pointers named "device" are CUDA device addresses of the context's device. Sizes and leading
+ * dimensions count elements unless a name ends in _bytes. The library runs in the device's primary
+ * context, the one the CUDA runtime API uses, so its pointers and streams mix with the caller's. */
+#ifndef WARPLINE_WARPLINE_H
+#define WARPLINE_WARPLINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define WL_VERSION_MAJOR 0
+#define WL_VERSION_MINOR 1
+#define WL_VERSION_PATCH 0
+#define WL_VERSION (WL_VERSION_MAJOR * 10000 + WL_VERSION_MINOR * 100 + WL_VERSION_PATCH)
+
+#if defined(__GNUC__)
+#define WL_API __attribute__((visibility("default")))
+#else
+#define WL_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- status ---------------------------------------------------------------------------------- */
+
+typedef enum wl_status {
+  WL_SUCCESS = 0,
+  WL_ERROR_INVALID_ARGUMENT = 1,    /* a rule of the constraint table is violated */
+  WL_ERROR_MISALIGNED = 2,          /* as above, and every violated rule is one of alignment */
+  WL_ERROR_NOT_SUPPORTED = 3,       /* the library holds no kernel for this device or request */
+  WL_ERROR_INSUFFICIENT_DRIVER = 4, /* no driver, or one too old for the kernel's PTX version */
+  WL_ERROR_WORKSPACE_TOO_SMALL = 5,
+  WL_ERROR_OUT_OF_MEMORY = 6,
+  WL_ERROR_JIT = 7,          /* the driver refused the PTX; the message carries its log */
+  WL_ERROR_LAUNCH = 8,       /* the driver refused or failed a launch or a copy */
+  WL_ERROR_WRONG_DEVICE = 9, /* a plan, pointer or stream of another device or context */
+  WL_ERROR_ABI = 10,         /* struct_size or library version do not match this header */
+  WL_ERROR_INTERNAL = 11
+} wl_status;
+
+/* The enumerator's name, e.g. "WL_ERROR_MISALIGNED". Never null. */
+WL_API const char* wl_status_string(wl_status status);
+
+/* The calling thread's last error message, "" when there was none. Valid until the thread's next
+ * failing call. */
+WL_API const char* wl_last_error(void);
+
+/* WL_VERSION of the library that is linked; compare with the header's. */
+WL_API int wl_version(void);
+
+/* ---- context: one per device ----------------------------------------------------------------- */
+
+typedef struct wl_context wl_context;
+
+/* A CUstream (or cudaStream_t). Null is the legacy default stream. */
+typedef void* wl_stream;
+
+/* Opens the driver (libcuda.so.1, or what WARPLINE_DRIVER names: a path, or "virtual[:PROFILE]" for
+ * the virtual GPU), and retains the primary context of `device` (an ordinal). Thread-safe. */
+WL_API wl_status wl_context_create(int device, wl_context** context);
+/* Plans and memory of the context must be released before. Null is ignored. */
+WL_API void wl_context_destroy(wl_context* context);
+
+WL_API wl_status wl_device_count(int* count);
+
+typedef struct wl_device_info {
+  size_t struct_size; /* in: sizeof(wl_device_info) */
+  char name[128];
+  int compute_major, compute_minor;
+  int sm_count;
+  int driver_version;         /* as cuDriverGetVersion, e.g. 13000 */
+  int shared_bytes_per_block; /* largest opt-in */
+  int max_cluster;            /* largest portable cluster size, in CTAs */
+  int l2_bytes;
+  uint64_t memory_bytes;
+  int is_virtual;   /* 1 when the driver is the virtual GPU */
+  char kernels[64]; /* targets of the library's kernels that this device can run: "sm100", "sm90",
+                       "" */
+} wl_device_info;
+
+WL_API wl_status wl_device_get_info(int device, wl_device_info* info);
+
+/* Memory and streams, for callers that use no other CUDA API. All of it may be mixed with cuMem*,
+ * cudaMalloc and framework allocators. wl_upload and wl_download are synchronous. */
+WL_API wl_status wl_malloc(wl_context* context, size_t bytes, void** device_pointer);
+WL_API wl_status wl_free(wl_context* context, void* device_pointer);
+WL_API wl_status wl_upload(wl_context* context, void* device_destination, const void* host_source,
+                           size_t bytes);
+WL_API wl_status wl_download(wl_context* context, void* host_destination, const void* device_source,
+                             size_t bytes);
+WL_API wl_status wl_stream_create(wl_context* context, wl_stream* stream);
+WL_API wl_status wl_stream_destroy(wl_context* context, wl_stream stream);
+WL_API wl_status wl_stream_synchronize(wl_context* context, wl_stream stream);
+
+/* ---- scale factors --------------------------------------------------------------------------- */
+
+/* Layout of the block scales of an operand of `rows` rows and `k` elements: one unsigned E4M3 byte
+ * for each 16 consecutive elements of a row; s = k / 16 is the scale's column. */
+typedef enum wl_sf_layout {
+  /* The 128x4 atom: PTX ISA "scale vector" order of tcgen05, the cuBLAS 1-D block-scaling layout,
+   * PyTorch's swizzle 32_4_4, CUTLASS's SfAtom, FlashInfer's layout_128x4. An atom holds 128 rows x
+   * 4 columns in 512 bytes; atoms run along K first:
+   *   offset(r, s) = ((r / 128) * ceil(k / 64) + s / 4) * 512
+   *                + (r % 32) * 16 + (r % 128) / 32 * 4 + s % 4
+   * Rows are padded to 128 and columns to 4; the padding exists in memory and may hold any byte. */
+  WL_SF_128x4 = 0
+} wl_sf_layout;
+
+/* Bytes of one operand's scales (one batch entry). 0 when rows or k are not positive. */
+WL_API size_t wl_sf_bytes(wl_sf_layout layout, int64_t rows, int64_t k);
+/* Host to host: plain row-major [rows, ceil(k / 16)] bytes to `layout` and back. Packing writes
+ * `padding` into the padding. */
+WL_API wl_status wl_sf_pack(wl_sf_layout layout, int64_t rows, int64_t k, const uint8_t* plain,
+                            uint8_t* packed, uint8_t padding);
+WL_API wl_status wl_sf_unpack(wl_sf_layout layout, int64_t rows, int64_t k, const uint8_t* packed,
+                              uint8_t* plain);
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+typedef struct wl_plan wl_plan;
+
+typedef struct wl_plan_info {
+  size_t struct_size; /* in: sizeof(wl_plan_info) */
+  char config[64];    /* name of the configuration row */
+  char kernel[96];    /* entry name in the PTX */
+  char target[16];    /* "sm_100f", "sm_90a" */
+  unsigned grid[3], block[3], cluster[3];
+  int tile_m, tile_n, tile_k; /* tile_n counts columns of one product */
+  int stages;
+  int shared_bytes; /* dynamic + static */
+  int registers;    /* per thread at entry, as the driver reports */
+  int launches;     /* kernels that one run enqueues */
+  size_t workspace_bytes;
+  double load_ms; /* time that loading and JIT-compiling the kernel took in this process */
+} wl_plan_info;
+
+WL_API wl_status wl_plan_get_info(const wl_plan* plan, wl_plan_info* info);
+
+/* Enqueues the plan on `stream`. `workspace` is device memory of at least workspace_bytes, 256-byte
+ * aligned, and may be null when that is 0. Two runs that may overlap need two workspaces. */
+WL_API wl_status wl_plan_run(const wl_plan* plan, void* workspace, size_t workspace_bytes,
+                             wl_stream stream);
+/* The stream's work with the plan must have ended. Null is ignored. */
+WL_API void wl_plan_destroy(wl_plan* plan);
+
+/* ---- dual GEMM ------------------------------------------------------------------------------- */
+
+typedef enum wl_dtype { WL_F16 = 0, WL_BF16 = 1 } wl_dtype;
+
+/*     D = silu(alpha1 * A.B1^T) * (alpha2 * A.B2^T)        silu(x) = x / (1 + exp(-x))
+ *
+ * A [M,K], B1 and B2 [N,K] are NVFP4, K contiguous: two E2M1 values a byte, the lower nibble the
+ * even k; one E4M3 scale (sign bit ignored) per 16 values of K. Products accumulate in FP32, alpha,
+ * silu and the product are FP32, and D [M,N], N contiguous, is rounded once.
+ * A batch of L problems lies contiguously: operand entry l starts l * rows * K / 2 bytes in, scale
+ * entry l starts l * wl_sf_bytes() in, D entry l starts l * batch_stride_d elements in. */
+typedef struct wl_dual_gemm_args {
+  size_t struct_size; /* sizeof(wl_dual_gemm_args) */
+  int64_t m;          /* >= 1 */
+  int64_t n;          /* multiple of 8 */
+  int64_t k;          /* multiple of 64 */
+  int64_t l;          /* batch, >= 1 */
+  const void* a;      /* device, [L, M, K/2] bytes, 16-byte aligned */
+  const void* b1;     /* device, [L, N, K/2] bytes, 16-byte aligned */
+  const void* b2;
+  const void* sfa;  /* device, scales of A in sf_layout, 16-byte aligned */
+  const void* sfb1; /* device, scales of B1 and B2 likewise */
+  const void* sfb2;
+  wl_sf_layout sf_layout;
+  const float* alpha1; /* device, 4-byte aligned, null = 1; read when the kernel runs */
+  const float* alpha2;
+  void* d; /* device, 16-byte aligned; may not overlap an input */
+  wl_dtype d_type;
+  int64_t ldd;            /* elements from row to row of D, multiple of 8, 0 = N */
+  int64_t batch_stride_d; /* elements from entry to entry of D, multiple of 8, 0 = M * ldd */
+  const char* config;     /* name of a configuration row to force, null = the library chooses */
+} wl_dual_gemm_args;
+
+/* Checks the arguments against the constraint table for the context's device. Touches no memory. */
+WL_API wl_status wl_dual_gemm_check(wl_context* context, const wl_dual_gemm_args* args);
+WL_API wl_status wl_dual_gemm_plan(wl_context* context, const wl_dual_gemm_args* args,
+                                   wl_plan** plan);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
