@@ -37,7 +37,7 @@ enum class Status : uint8_t { exact, chosen, refused };
 // What a pattern bound: optional words present and named choices.
 class Match {
 public:
-  bool has(std::string_view word) const;           // an optional word or a named choice is there
+  bool has(std::string_view word) const;             // an optional word or a named choice is there
   std::string_view get(std::string_view name) const; // the choice's token, "" when absent
   void bind(std::string_view name, std::string_view token) { bound_.emplace_back(name, token); }
   void truncate(size_t n) { bound_.resize(n); }

@@ -1,0 +1,181 @@
+// A cluster is the unit of co-residency: its CTAs, its operations in flight, and the scheduler that
+// advances them all. It is run by one host thread. Every access to memory by anyone goes through
+// touch(): it is the one choke point, and the checkers hang there.
+#pragma once
+
+#include "tools/vgpu/exec/cta.hpp"
+#include "tools/vgpu/exec/policy.hpp"
+#include "tools/vgpu/exec/warp.hpp"
+#include "tools/vgpu/mem/device_memory.hpp"
+
+#include <array>
+#include <queue>
+#include <set>
+
+namespace vgpu::exec {
+
+struct Profile {
+  std::string name;      // "b200"
+  std::string full_name; // what cuDeviceGetName says
+  int major = 10, minor = 0;
+  int sm_count = 148;
+  int shared_per_block = 232448, shared_per_sm = 233472;
+  int max_cluster = 8; // portable
+  int max_cluster_nonportable = 16;
+  int l2_bytes = 0;
+  uint64_t memory_bytes = 0;
+  bool has_tensor_memory = false;
+};
+// "b200", "b300", "h200"; null when unknown.
+const Profile* find_profile(const std::string& name);
+const std::vector<Profile>& profiles();
+
+// What the executed work amounted to; added up over clusters.
+struct Stats {
+  uint64_t warp_instructions = 0;
+  uint64_t mma = 0, mma_flops = 0, tensor_copies = 0;
+  uint64_t tma_loads = 0, tma_load_bytes = 0, tma_stores = 0, tma_store_bytes = 0;
+  uint64_t blocked_waits = 0, operations = 0;
+  uint64_t global_load_bytes = 0, global_store_bytes = 0;
+  void add(const Stats& o);
+};
+
+struct LaunchSpec {
+  const Program* program = nullptr;
+  const Profile* profile = nullptr;
+  mem::DeviceMemory* memory = nullptr;
+  std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1}, cluster{1, 1, 1};
+  uint32_t dynamic_shared = 0;
+  std::vector<uint8_t> params; // program->param_bytes
+  std::string schedule = "eager";
+  unsigned host_threads = 0;      // 0 = all
+  uint64_t instruction_limit = 0; // per cluster, 0 = none; ends endless loops as a timeout fault
+  bool strict_tensor_load_wait = true; // a use of tcgen05.ld results needs wait::ld (ISA)
+};
+
+// An access by a warp or an operation.
+struct Access {
+  Space space = Space::Global;
+  Proxy proxy = Proxy::Generic;
+  bool write = false;
+  bool atomic = false;
+  uint32_t cta = 0;     // owner, for Shared and Tensor
+  uint64_t address = 0; // Global: device address; Shared: offset in the owner's window
+  uint32_t bytes = 0;
+  uint32_t alignment = 1;
+  const AsyncOp* op = nullptr; // the operation that performs it; its own guards do not count
+};
+
+class Checker; // check/checker.hpp
+
+class Cluster {
+public:
+  Cluster(const LaunchSpec& spec, uint64_t index);
+  ~Cluster();
+
+  const LaunchSpec& spec;
+  uint64_t index; // linear cluster index in the grid
+  uint32_t cluster_id[3];
+  std::vector<std::unique_ptr<Cta>> ctas; // by rank
+  std::unique_ptr<Policy> policy;
+  Stats stats;
+
+  // Runs to completion; throws Fault. With `slice` != 0 it may return false early, not finished,
+  // when all its warps poll on something that another cluster has to do.
+  bool run(uint64_t slice = 0);
+
+  // ---- memory
+  // Host pointer to the bytes after all checks: inside a live allocation or window, aligned, not in
+  // the way of an operation in flight. Throws Fault.
+  uint8_t* touch(const Access& access, const Origin& origin);
+  // The same for tensor memory: lanes [lane, lane + lanes) x columns [column, column + columns).
+  void touch_tensor(uint32_t cta, uint32_t lane, uint32_t lanes, uint32_t column, uint32_t columns,
+                    bool write, const AsyncOp* op, const Origin& origin);
+  // Splits a generic address; Shared: cta and offset are filled.
+  Space resolve(uint64_t generic, uint32_t& cta, uint64_t& address) const;
+  // A 32-bit shared::cluster address (rank << 24 | offset) to owner and offset; faults on a rank
+  // outside the cluster.
+  void resolve_shared(uint32_t shared_address, uint32_t& cta, uint32_t& offset,
+                      const Origin& origin) const;
+  // Address of a shared offset of CTA `rank` as kernels see it (shared::cluster window).
+  static uint32_t shared_address(uint32_t rank, uint32_t offset) { return rank << 24 | offset; }
+
+  // ---- asynchronous operations
+  // Checks the ranges against operations in flight, poisons destinations, guards both ends, and
+  // schedules completion.
+  void issue(std::unique_ptr<AsyncOp> op);
+  // Ends the guard of the op's ranges that match `write` (both kinds when finished).
+  void release_ranges(AsyncOp& op, bool write);
+  size_t operations_in_flight() const { return operations_.size(); }
+
+  // ---- mbarriers (all by owner CTA and offset); Origin is who acts, for faults
+  Mbarrier& mbarrier(uint32_t cta, uint32_t offset,
+                     const Origin& origin); // faults if not initialised
+  void mbarrier_init(uint32_t cta, uint32_t offset, uint32_t count, const Origin& origin);
+  void mbarrier_inval(uint32_t cta, uint32_t offset, const Origin& origin);
+  void mbarrier_expect_tx(uint32_t cta, uint32_t offset, int64_t bytes, const Origin& origin);
+  void mbarrier_complete_tx(uint32_t cta, uint32_t offset, int64_t bytes, const Origin& origin);
+  void mbarrier_arrive(uint32_t cta, uint32_t offset, uint32_t count, bool drop,
+                       const Origin& origin);
+  // True when the phase with this parity has completed.
+  static bool phase_done(const Mbarrier& b, uint32_t parity) {
+    return (b.phase & 1) != (parity & 1);
+  }
+
+  // ---- cluster barrier: counts threads of all live warps
+  struct ClusterBarrier {
+    uint32_t arrived = 0;
+    uint64_t generation = 0;
+    WaitList waiters;
+  } barrier;
+  void cluster_barrier_arrive(Warp& warp, uint32_t lanes);
+  void check_cluster_barrier(); // after an exit
+
+  void wake(WaitList& list); // all of it; the list is emptied
+  void wake_warp(Warp& warp);
+  void progress() { ++epoch_; } // something happened that a polling warp may see
+  uint64_t epoch() const { return epoch_; }
+  uint64_t now() const { return now_; }
+
+  [[noreturn]] void fault(const Origin& origin, FaultCode code, const char* checker,
+                          const std::string& what) const;
+  std::string where(const Origin& origin) const; // "kernel.ptx:120 (label): text, CTA .. warp .."
+  std::string wait_graph() const;                // the deadlock report
+
+private:
+  struct WarpKey {
+    When when;
+    Warp* warp;
+    bool operator<(const WarpKey& o) const { return when < o.when; }
+  };
+  struct OpKey {
+    When when;
+    AsyncOp* op;
+    bool operator<(const OpKey& o) const { return when < o.when; }
+  };
+  void enqueue(Warp& warp);
+  void schedule(AsyncOp& op);
+  void complete(AsyncOp& op);
+  void check_conflicts(const AsyncOp& op);
+  void poison(const AsyncOp& op);
+  void finish(); // checks at exit: operations in flight, TMEM held, ...
+
+  std::set<WarpKey> ready_warps_;
+  std::set<OpKey> ready_ops_;
+  std::map<uint64_t, std::unique_ptr<AsyncOp>> operations_;
+  std::vector<Cta::Guard> global_guards_;
+  uint64_t seq_ = 0, now_ = 0, epoch_ = 0, next_op_ = 1;
+  uint32_t live_warps_ = 0;
+};
+
+// Windows of the generic address space.
+constexpr uint64_t kSharedWindow = 0x0000'7F10'0000'0000ull; // + rank << 24 | offset
+constexpr uint64_t kLocalWindow = 0x0000'7F20'0000'0000ull;  // + offset (the same for every thread)
+constexpr uint64_t kParamWindow = 0x0000'7F30'0000'0000ull;  // + offset
+
+// Runs a whole grid on host threads, clusters in any order. Throws the first Fault.
+Stats run_grid(const LaunchSpec& spec);
+// Checks grid, block, cluster and shared memory against the profile and the program; "" when right.
+std::string check_launch(const LaunchSpec& spec);
+
+} // namespace vgpu::exec

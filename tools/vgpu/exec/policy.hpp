@@ -1,0 +1,36 @@
+// When things happen. The functional policies ignore cost; a cycle model may implement the same
+// interface with real latencies, because semantics live in the agents and only order lives here.
+#pragma once
+
+#include "tools/vgpu/exec/agent.hpp"
+
+#include <memory>
+#include <string>
+
+namespace vgpu::exec {
+
+class Warp;
+
+class Policy {
+public:
+  virtual ~Policy() = default;
+  // True: an operation whose pipe is empty completes inside its issue.
+  virtual bool immediate() const { return false; }
+  // When an operation that is eligible (front of its pipe, or without one) completes.
+  virtual When op_when(const AsyncOp& op, uint64_t now) = 0;
+  // When a warp that can run is next advanced, and for how many instructions.
+  virtual When warp_when(const Warp& warp, uint64_t now) = 0;
+  virtual uint32_t quantum(const Warp& warp) = 0;
+  // mbarrier.try_wait may return false although the phase has completed (its time limit is the
+  // implementation's): true asks for that.
+  virtual bool spurious_false() { return false; }
+};
+
+// "eager": operations complete at issue. "lazy": operations complete only when no warp can run,
+// oldest first, one at a time. "random:SEED": completion, order of warps and length of their turns
+// come from a generator seeded by SEED and the cluster's index. Null and a sentence in `error` for
+// any other text.
+std::unique_ptr<Policy> make_policy(const std::string& text, uint64_t cluster_index,
+                                    std::string* error);
+
+} // namespace vgpu::exec

@@ -1,0 +1,84 @@
+// Turns the entry functions of a parsed module into programs: lays registers, shared and local
+// variables and parameters out, resolves names, matches every statement with the instruction table
+// and calls the form's decoder.
+#pragma once
+
+#include "tools/vgpu/exec/inst.hpp"
+#include "tools/vgpu/isa/forms.hpp"
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace vgpu::isa {
+
+struct DecodeError : std::runtime_error {
+  int line;
+  DecodeError(int line_, const std::string& what) : std::runtime_error(what), line(line_) {}
+};
+
+// Addresses of module-scope variables, decided by who loads the module (driver/module.cpp).
+struct GlobalSymbol {
+  std::string name;
+  uint64_t address = 0; // generic = global address
+  uint64_t bytes = 0;
+};
+
+// Throws DecodeError (file, line and text of what is not supported). `target_sm`: compute
+// capability of the device (90, 100, 103); a module whose target the device cannot run is refused
+// by the driver before this.
+std::unique_ptr<exec::Program> decode(const ptx::Module& module, const ptx::Function& entry,
+                                      const std::vector<GlobalSymbol>& globals);
+
+// A memory operand: lanes' base address (a slot, B32 or B64 by `wide`) plus a constant.
+struct AddressOperand {
+  uint32_t base = 0;
+  bool wide = true;
+  int64_t offset = 0;
+};
+
+// What a decoder may ask for. Slots returned for sources may be constants; a sink destination gets
+// a scratch slot of the class.
+class DecodeContext {
+public:
+  // ---- operands
+  uint32_t dst(const ptx::Operand& operand, exec::RegClass cls);
+  uint32_t src(const ptx::Operand& operand, exec::RegClass cls); // names, integers, floats, symbols
+  uint32_t src_f32(const ptx::Operand& operand); // as src; float immediates are rounded to f32
+  uint32_t src_f64(const ptx::Operand& operand);
+  uint32_t pred_dst(const ptx::Operand& operand);                // sink allowed
+  uint32_t pred_src(const ptx::Operand& operand, bool& negated); // register; 0 and 1 allowed
+  std::vector<uint32_t> vector_dst(const ptx::Operand& operand,
+                                   exec::RegClass cls); // or one register
+  std::vector<uint32_t> vector_src(const ptx::Operand& operand, exec::RegClass cls);
+  AddressOperand address(const ptx::Operand& operand);   // Kind::Address, or items of Kind::Tensor
+  uint32_t label(const ptx::Operand& operand);           // pc of a label (fixed up after the pass)
+  uint32_t constant(exec::RegClass cls, uint64_t value); // slot that holds value in every lane
+  uint32_t scratch(exec::RegClass cls);
+  bool is_register(const ptx::Operand& operand) const;
+  exec::RegClass register_class(const ptx::Operand& operand) const; // of a declared register
+  // Declared space of a variable ("shared", "param", "global", ...); "" when it is not one.
+  std::string variable_space(const ptx::Operand& operand) const;
+
+  // ---- results: the slots go into inst.op in the order destinations, sources
+  void set_operands(exec::Inst& inst, const std::vector<uint32_t>& dst,
+                    const std::vector<uint32_t>& src);
+  template <class T>
+  T* make() { // zero-initialised, owned by the program
+    auto p = std::make_shared<T>();
+    keep(p);
+    return p.get();
+  }
+  void keep(std::shared_ptr<void> p);
+
+  [[noreturn]] void refuse(const ptx::Statement& statement, const std::string& why) const;
+  exec::Program& program() { return *program_; }
+
+private:
+  friend class ProgramBuilder;
+  exec::Program* program_ = nullptr;
+  class ProgramBuilder* builder_ = nullptr;
+};
+
+} // namespace vgpu::isa
