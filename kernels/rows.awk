@@ -1,0 +1,50 @@
+# Reads a rows.def: the configuration rows of an operation.
+#   awk -f kernels/rows.awk -v list=1 kernels/<op>/rows.def     one line a row: NAME SOURCE TARGETS
+#   awk -f kernels/rows.awk -v row=NAME kernels/<op>/rows.def   the row's -D flags for cpp
+# A table starts with its column names:  //: SM100_ROW  NAME  TILE_N ...   and its rows are
+# SM100_ROW(name, 128, ...). The macro's prefix names the source (sm100.ptx) and the targets.
+# A number becomes -DCOLUMN=number, a word -DCOLUMN_WORD=1, NAME becomes -DKERNEL=name.
+
+BEGIN {
+  targets["SM100"] = "sm_100a,sm_100f,sm_103a"
+  targets["SM90"] = "sm_90a"
+}
+
+/^\/\/: / {
+  for (i = 3; i <= NF; i++) column[$2, i - 2] = $i
+  columns[$2] = NF - 2
+  next
+}
+
+match($0, /^[A-Z0-9]+_ROW\(/) {
+  macro = substr($0, 1, RLENGTH - 1)
+  if (!(macro in columns)) next
+  body = substr($0, RLENGTH + 1)
+  sub(/\).*/, "", body)
+  gsub(/[ \t]/, "", body)
+  n = split(body, value, ",")
+  if (n != columns[macro]) {
+    printf "%s:%d: %s has %d values, its table %d columns\n", FILENAME, FNR, value[1], n, \
+      columns[macro] > "/dev/stderr"
+    failed = 1
+    exit 1
+  }
+  arch = macro
+  sub(/_ROW$/, "", arch)
+  if (list) print value[1], tolower(arch), targets[arch]
+  if (row == value[1]) {
+    found = 1
+    flags = "-DKERNEL=" row
+    for (i = 2; i <= n; i++)
+      flags = flags " -D" column[macro, i] (value[i] ~ /^[0-9]+$/ ? "=" : "_") value[i] \
+        (value[i] ~ /^[0-9]+$/ ? "" : "=1")
+    print flags
+  }
+}
+
+END {
+  if (!failed && row != "" && !found) {
+    print FILENAME ": no row " row > "/dev/stderr"
+    exit 1
+  }
+}

@@ -1,0 +1,85 @@
+# Makes a readable .ptx out of the preprocessor's output.
+#   cpp -C -undef -nostdinc -I ptx -D... kernel.ptx | awk -f ptx/expand.awk > row.ptx
+# - one statement a line, indented by block
+# - comments of the kernel file stay, those of included files go
+# - constant expressions of integers in parentheses, (4 * 55296 + 64), become numbers
+# The kernel file is the first file named by a line marker that is not <built-in>.
+
+function trim(s) { sub(/^[ \t]+/, "", s); sub(/[ \t]+$/, "", s); return s }
+
+# Value of a sum of products of integers, without parentheses.
+function value_of(e,    terms, n, i, sign, total, factors, m, j, product) {
+  gsub(/[ \t]/, "", e)
+  gsub(/-/, "+-", e)
+  n = split(e, terms, "+")
+  total = 0
+  for (i = 1; i <= n; i++) {
+    if (terms[i] == "") continue
+    sign = 1
+    if (substr(terms[i], 1, 1) == "-") { sign = -1; terms[i] = substr(terms[i], 2) }
+    gsub(/\//, "*/", terms[i])
+    m = split(terms[i], factors, "*")
+    product = 1
+    for (j = 1; j <= m; j++) {
+      if (substr(factors[j], 1, 1) == "/") product = int(product / substr(factors[j], 2))
+      else product *= factors[j]
+    }
+    total += sign * product
+  }
+  return sprintf("%d", total)
+}
+
+function fold(s) {
+  while (match(s, /\([0-9][0-9 \t+*\/-]*\)/))
+    s = substr(s, 1, RSTART - 1) value_of(substr(s, RSTART + 1, RLENGTH - 2)) \
+      substr(s, RSTART + RLENGTH)
+  return s
+}
+
+function indent(n,    s) { s = ""; while (n-- > 0) s = s "  "; return s }
+
+function emit(text) {
+  print indent(depth) text pending_comment
+  pending_comment = ""
+  blank = 0
+}
+
+# One statement, or a piece of one that goes on in the next line.
+function statement(s) {
+  s = trim(s)
+  while (s != "") {
+    if (substr(s, 1, 1) == "{") { emit("{"); depth++; s = trim(substr(s, 2)); continue }
+    if (substr(s, 1, 1) == "}") { depth--; emit("}"); s = trim(substr(s, 2)); continue }
+    if (match(s, /^[A-Za-z_$][A-Za-z0-9_$]*:/) && substr(s, RLENGTH + 1, 1) != ":") {
+      depth--; emit(substr(s, 1, RLENGTH)); depth++
+      s = trim(substr(s, RLENGTH + 1)); continue
+    }
+    emit(s)
+    return
+  }
+}
+
+/^# [0-9]+ "/ {
+  file = $3
+  if (main == "" && file !~ /^"</) main = file
+  next
+}
+
+{
+  line = $0
+  comment = ""
+  at = index(line, "//")
+  if (at > 0) { comment = substr(line, at); line = substr(line, 1, at - 1) }
+  if (file != main) comment = ""
+  line = trim(fold(line))
+  gsub(/[ \t]+/, " ", line)
+  if (line == "") {
+    if (comment != "") { print indent(depth) comment; blank = 0 }
+    else if (file == main && at == 0 && !blank) { print ""; blank = 1 }
+    next
+  }
+  if (comment != "") pending_comment = "  " comment
+  n = split(line, pieces, ";")
+  for (p = 1; p < n; p++) statement(pieces[p] ";")
+  if (trim(pieces[n]) != "") statement(pieces[n])
+}
