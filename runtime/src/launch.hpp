@@ -1,0 +1,30 @@
+// Kernel launches through cuLaunchKernelEx. check_launch() belongs to the plan; launch() to the
+// run: it allocates nothing and takes no lock, so it can be captured and called from several
+// threads.
+#pragma once
+
+#include "runtime/src/context.hpp"
+#include "runtime/src/module.hpp"
+
+namespace warpline {
+
+struct LaunchConfig {
+  unsigned grid[3] = {1, 1, 1}; // CTAs, also with clusters
+  unsigned block[3] = {1, 1, 1};
+  unsigned cluster[3] = {1, 1, 1}; // CTAs
+  unsigned dynamic_shared_bytes = 0;
+  // Programmatic dependent launch: the kernel may start before its predecessor in the stream has
+  // ended and orders itself with griddepcontrol.wait.
+  bool programmatic_dependent = false;
+};
+
+// Grid divisible by cluster; grid, block, threads, shared bytes and cluster within the limits of
+// the device and the loaded kernel. All violations in one message.
+wl_status check_launch(const wl_context& context, const Kernel& kernel, const LaunchConfig& config);
+
+// `params` has one pointer per kernel parameter, as cuLaunchKernel takes them. The caller has made
+// the context current.
+wl_status launch(const wl_context& context, const Kernel& kernel, const LaunchConfig& config,
+                 void** params, wl_stream stream);
+
+} // namespace warpline

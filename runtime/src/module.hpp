@@ -1,0 +1,56 @@
+// Loads an embedded PTX image into a context through the driver's JIT compiler, checks that the
+// host and the kernel agree on the parameter block, and keeps the kernel for later plans.
+#pragma once
+
+#include "runtime/src/cuda_api.hpp"
+#include "runtime/src/images.hpp"
+#include "runtime/src/status.hpp"
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace warpline {
+
+// One kernel parameter as the host lays it out; compared with the loaded kernel.
+struct Param {
+  const char* name;
+  size_t offset; // bytes from the start of the parameter block
+  size_t size;
+};
+
+struct KernelNeeds {
+  std::vector<Param> params;
+  int dynamic_shared_bytes = 0;
+  bool nonportable_cluster = false; // clusters of more than 8 CTAs
+};
+
+struct Kernel {
+  std::string name, entry, target;
+  cuapi::CUmodule module = nullptr;
+  cuapi::CUfunction function = nullptr;
+  int registers = 0; // per thread at entry
+  int static_shared_bytes = 0;
+  int dynamic_shared_limit = 0; // highest opted into so far
+  int local_bytes = 0;          // per thread; spills and stack
+  int max_threads = 0;          // per CTA, from .maxntid and the register count
+  double load_ms = 0;           // JIT compilation and loading
+  std::string jit_log;
+};
+
+// Idempotent and thread-safe; the kernel lives as long as the context. Makes the context current
+// itself. Fails with WL_ERROR_NOT_SUPPORTED (target of another device),
+// WL_ERROR_INSUFFICIENT_DRIVER (PTX version), WL_ERROR_JIT (with the driver's log),
+// WL_ERROR_INTERNAL (parameter layout).
+wl_status load_kernel(wl_context& context, const Image& image, const KernelNeeds& needs,
+                      const Kernel** kernel);
+
+// Unloads all kernels of a context (on its destruction).
+void unload_kernels(wl_context& context);
+
+// The highest PTX version that a driver's JIT compiler accepts, as 10 * major + minor (88 for 8.8),
+// and the lowest driver version (12090) that accepts a PTX version. PTX ISA, "Release History".
+int ptx_version_of_driver(int driver_version);
+int driver_of_ptx_version(int ptx_version);
+
+} // namespace warpline

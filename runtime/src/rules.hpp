@@ -1,0 +1,120 @@
+// The constraint table. An operation states each of its rules once, as a row of a table; checking,
+// documentation (Markdown) and tests all read that table. This file knows no operation: `Subject`
+// is whatever an operation wants its rules to see, as a rule its arguments and the device.
+//
+//   const RuleTable<Subject> rules{"wl_dual_gemm", {
+//     {"k_multiple", "K", "must be a multiple of 64 elements", RuleKind::multiple,
+//      [](const Subject& s) { return multiple_of(s.args.k, 64); }},
+//     ...}};
+//   WL_TRY(rules.check(subject));
+//
+// A violated row reads "<argument><finding> <rule text> (nearest: ...)", so texts start with
+// "must".
+#pragma once
+
+#include "runtime/src/status.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace warpline {
+
+enum class RuleKind { range, multiple, alignment, pointer, overlap, support };
+const char* rule_kind_name(RuleKind kind);
+
+// What an evaluator says. `finding` follows the argument's name: " = 7000", ": address is null,".
+struct Verdict {
+  bool holds = true;
+  std::string finding;
+  std::string nearest; // legal values next to the found one, "" when there is no such thing
+};
+
+inline Verdict holds() { return {}; }
+Verdict violated(std::string finding, std::string nearest = "");
+
+// Ready-made evaluators. Values below `least` are for a row of kind range: `multiple_of` holds for
+// them, so that one wrong value violates one rule.
+Verdict in_range(int64_t value, int64_t least, int64_t greatest);
+Verdict at_least(int64_t value, int64_t least);
+Verdict multiple_of(int64_t value, int64_t multiple, int64_t least = 1);
+Verdict not_null(const void* pointer);
+// Holds for null.
+Verdict aligned(const void* pointer, uint64_t bytes);
+// [a, a + a_bytes) and [b, b + b_bytes) share no byte; holds when either is null or empty.
+Verdict disjoint(const void* a, uint64_t a_bytes, const void* b, uint64_t b_bytes,
+                 const std::string& b_name);
+
+// a * b * ... without overflow; false when the product does not fit in 63 bits or a factor is
+// negative. For size rules.
+bool product(std::initializer_list<int64_t> factors, int64_t* result);
+
+// A row without its evaluator: what documentation and tests see.
+struct RuleRow {
+  std::string id, argument, text;
+  RuleKind kind;
+};
+
+struct Violation {
+  RuleRow rule;
+  Verdict verdict;
+  // "K = 7000 must be a multiple of 64 elements (nearest: 6976, 7040)"
+  std::string sentence() const;
+};
+
+// One message for all violations; WL_SUCCESS for none. The status is WL_ERROR_MISALIGNED when all
+// violated rules are of kind alignment, WL_ERROR_NOT_SUPPORTED when all are of kind support, else
+// WL_ERROR_INVALID_ARGUMENT.
+//   wl_dual_gemm: K = 7000 must be ...; B1: address ... ; 2 rules violated, nothing was launched
+wl_status report_violations(const std::string& operation, const std::vector<Violation>& violations);
+
+// | argument | rule | kind | id |
+std::string rules_markdown(const std::vector<RuleRow>& rows);
+
+template <class Subject>
+struct Rule {
+  const char* id;       // unique in the table; tests name it
+  const char* argument; // as in the operation's formula: "K", "B1", "ldd"
+  const char* text;     // "must be a multiple of 64 elements"
+  RuleKind kind;
+  Verdict (*evaluate)(const Subject&);
+
+  RuleRow row() const { return {id, argument, text, kind}; }
+};
+
+template <class Subject>
+class RuleTable {
+public:
+  RuleTable(const char* operation, std::vector<Rule<Subject>> rules)
+      : operation_(operation), rules_(std::move(rules)) {}
+
+  const std::string& operation() const { return operation_; }
+  const std::vector<Rule<Subject>>& rules() const { return rules_; }
+
+  std::vector<RuleRow> rows() const {
+    std::vector<RuleRow> result;
+    for (const Rule<Subject>& rule : rules_) result.push_back(rule.row());
+    return result;
+  }
+
+  std::vector<Violation> violations(const Subject& subject) const {
+    std::vector<Violation> result;
+    for (const Rule<Subject>& rule : rules_) {
+      Verdict verdict = rule.evaluate(subject);
+      if (!verdict.holds) result.push_back({rule.row(), std::move(verdict)});
+    }
+    return result;
+  }
+
+  wl_status check(const Subject& subject) const {
+    return report_violations(operation_, violations(subject));
+  }
+
+  std::string markdown() const { return rules_markdown(rows()); }
+
+private:
+  std::string operation_;
+  std::vector<Rule<Subject>> rules_;
+};
+
+} // namespace warpline
