@@ -45,10 +45,11 @@ struct Inst {
   uint32_t guard = kNoSlot; // slot of the guard predicate
   bool guard_negated = false;
   bool aligned = false; // needs all live lanes of the warp together (.aligned, .sync.aligned)
-  uint8_t width = 0;    // decoder-private: bytes of an element, ...
-  uint8_t flags = 0;    // decoder-private
-  uint16_t n_dst = 0;   // op[0 .. n_dst) are destinations,
-  uint16_t n_src = 0;   // op[n_dst .. n_dst + n_src) sources
+  bool own_pending_check = false; // the handler checks registers of operations in flight itself
+  uint8_t width = 0;              // decoder-private: bytes of an element, ...
+  uint8_t flags = 0;              // decoder-private
+  uint16_t n_dst = 0;             // op[0 .. n_dst) are destinations,
+  uint16_t n_src = 0;             // op[n_dst .. n_dst + n_src) sources
   const uint32_t* op = nullptr;
   uint32_t mod[4] = {}; // decoder-private modifiers
   uint64_t imm = 0;     // address offset or other constant
@@ -124,6 +125,13 @@ struct SpecialSlot {
   uint32_t slot;
   Special which;
 };
+// Address of a shared variable, filled at warp start with Cluster::shared_address(own rank,
+// offset).
+struct SharedAddressSlot {
+  uint32_t slot;
+  RegClass cls;    // B32 or B64
+  uint32_t offset; // in the CTA's window
+};
 
 // First byte of static shared memory inside a CTA's shared window. The hardware keeps the first
 // KiB on sm_90 and later, so shared symbols start at 1024 there.
@@ -137,7 +145,8 @@ struct Program {
   std::vector<Inst> code; // ends with an implicit exit
   uint32_t regfile_bytes = 0;
   std::vector<Constant> constants;
-  std::vector<SpecialSlot> specials;
+  std::vector<SpecialSlot> specials; // class of the slot: B64 for gridid in a B64 slot, else B32
+  std::vector<SharedAddressSlot> shared_addresses;
   std::vector<ParamSlot> params;
   uint32_t param_bytes = 0;
   std::vector<SharedSymbol> shared_symbols;

@@ -32,10 +32,24 @@ std::unique_ptr<exec::Program> decode(const ptx::Module& module, const ptx::Func
                                       const std::vector<GlobalSymbol>& globals);
 
 // A memory operand: lanes' base address (a slot, B32 or B64 by `wide`) plus a constant.
+// Variables stand for their address in their own state space: .global and .const the device
+// address, .shared the shared::cluster address of the own CTA, .local and .param the offset from
+// the start of the thread's local memory or the kernel's parameters.
 struct AddressOperand {
   uint32_t base = 0;
   bool wide = true;
   int64_t offset = 0;
+  bool known = false; // the base is a constant: every lane's address is `value` + `offset`
+  uint64_t value = 0;
+};
+
+// A direct call, see DecodeContext::call.
+struct CallTarget {
+  std::string name;
+  const ptx::Function* function = nullptr; // null: not declared in the module
+  bool external = false;                   // declared without a body: vprintf, __assertfail, ...
+  uint32_t pc = 0;                         // of the first instruction
+  uint32_t return_slot = exec::kNoSlot;    // B32 register: pc to go on with after ret
 };
 
 // What a decoder may ask for. Slots returned for sources may be constants; a sink destination gets
@@ -58,8 +72,22 @@ public:
   uint32_t scratch(exec::RegClass cls);
   bool is_register(const ptx::Operand& operand) const;
   exec::RegClass register_class(const ptx::Operand& operand) const; // of a declared register
-  // Declared space of a variable ("shared", "param", "global", ...); "" when it is not one.
+  uint32_t register_bits(const ptx::Operand& operand) const; // declared width, 1 for predicates
+  // Space in which a variable lives ("shared", "param", "global", "const", "local"); "" when the
+  // operand is not a variable. `.param` variables of calls and of device functions live in local
+  // memory: "local", although instructions reach them by ld.param and st.param.
   std::string variable_space(const ptx::Operand& operand) const;
+  // "%clock64" and the like, whose value changes while the kernel runs; "" for all others.
+  std::string dynamic_special(const ptx::Operand& operand) const;
+  // Target pcs of a .branchtargets list.
+  std::vector<uint32_t> branch_targets(const ptx::Operand& operand);
+
+  // ---- calls. Each function that is called has its code once in the program, after the entry's,
+  // and its own registers; recursion is refused. The builder puts instructions before and after the
+  // call that copy arguments and results, so the call itself only writes the pc after it
+  // (inst.pc + 1) to return_slot and branches; ret branches to the pc in return_slot().
+  CallTarget call(const ptx::Statement& statement);
+  uint32_t return_slot() const; // kNoSlot in an entry: ret = exit
 
   // ---- results: the slots go into inst.op in the order destinations, sources
   void set_operands(exec::Inst& inst, const std::vector<uint32_t>& dst,
