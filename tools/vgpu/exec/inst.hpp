@@ -120,19 +120,13 @@ enum class Special : uint8_t {
   dynamic_smem_size,
   total_smem_size,
   aggr_smem_size,
+  shared_address, // of a shared variable: Cluster::shared_address(own rank, SpecialSlot::offset)
 };
 struct SpecialSlot {
-  uint32_t slot;
+  uint32_t slot; // B32 or B64, see Program::slot_class
   Special which;
+  uint32_t offset = 0;
 };
-// Address of a shared variable, filled at warp start with Cluster::shared_address(own rank,
-// offset).
-struct SharedAddressSlot {
-  uint32_t slot;
-  RegClass cls;    // B32 or B64
-  uint32_t offset; // in the CTA's window
-};
-
 // First byte of static shared memory inside a CTA's shared window. The hardware keeps the first
 // KiB on sm_90 and later, so shared symbols start at 1024 there.
 constexpr uint32_t kSharedBase = 1024;
@@ -145,8 +139,7 @@ struct Program {
   std::vector<Inst> code; // ends with an implicit exit
   uint32_t regfile_bytes = 0;
   std::vector<Constant> constants;
-  std::vector<SpecialSlot> specials; // class of the slot: B64 for gridid in a B64 slot, else B32
-  std::vector<SharedAddressSlot> shared_addresses;
+  std::vector<SpecialSlot> specials;
   std::vector<ParamSlot> params;
   uint32_t param_bytes = 0;
   std::vector<SharedSymbol> shared_symbols;
