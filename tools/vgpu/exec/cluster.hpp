@@ -66,8 +66,6 @@ struct Access {
   const AsyncOp* op = nullptr; // the operation that performs it; its own guards do not count
 };
 
-class Checker; // check/checker.hpp
-
 class Cluster {
 public:
   Cluster(const LaunchSpec& spec, uint64_t index);
@@ -124,12 +122,16 @@ public:
 
   // ---- cluster barrier: counts threads of all live warps
   struct ClusterBarrier {
-    uint32_t arrived = 0;
-    uint64_t generation = 0;
+    uint64_t generation = 1; // of the phase that is being collected
     WaitList waiters;
   } barrier;
-  void cluster_barrier_arrive(Warp& warp, uint32_t lanes);
-  void check_cluster_barrier(); // after an exit
+  // Lanes arrive; faults when one has arrived already and not waited.
+  void cluster_barrier_arrive(Warp& warp, const Inst& inst, uint32_t mask);
+  // True when the generation that the warp's lanes arrived in is complete.
+  bool cluster_barrier_done(const Warp& warp) const {
+    return barrier.generation > warp.cluster_generation;
+  }
+  void check_cluster_barrier(); // completes the barrier when every live lane has arrived
 
   void wake(WaitList& list); // all of it; the list is emptied
   void wake_warp(Warp& warp);
@@ -154,11 +156,18 @@ private:
     bool operator<(const OpKey& o) const { return when < o.when; }
   };
   void enqueue(Warp& warp);
+  void retire(Warp& warp);
+  void release_pollers();
+  void settle(Mbarrier& b);
+  Cta& owner(uint32_t cta, const Origin& origin);
+  void check_guards(const std::vector<Cta::Guard>& guards, const Range& range, const AsyncOp* op,
+                    const Origin& origin) const;
   void schedule(AsyncOp& op);
   void complete(AsyncOp& op);
   void check_conflicts(const AsyncOp& op);
   void poison(const AsyncOp& op);
-  void finish(); // checks at exit: operations in flight, TMEM held, ...
+  void check_exit(Cta& cta); // operations in flight, tensor memory held
+  std::vector<Cta::Guard>& guards(const Range& range);
 
   std::set<WarpKey> ready_warps_;
   std::set<OpKey> ready_ops_;
@@ -166,6 +175,9 @@ private:
   std::vector<Cta::Guard> global_guards_;
   uint64_t seq_ = 0, now_ = 0, epoch_ = 0, next_op_ = 1;
   uint32_t live_warps_ = 0;
+  uint32_t idle_polls_ = 0;
+  std::vector<Warp*> pollers_; // warps that polled in vain since epoch_
+  Warp* running_ = nullptr;
 };
 
 // Windows of the generic address space.

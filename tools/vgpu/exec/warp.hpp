@@ -20,7 +20,9 @@ struct Fragment {
   uint32_t pc = 0;
   uint32_t mask = 0;
   State state = State::Ready;
-  bool woken = false; // its instruction runs again after a wake
+  bool woken = false;   // its instruction runs again after a wake
+  bool yielded = false; // gave way; others of the warp go first
+  uint64_t token = 0;   // memory of a parked instruction
   WaitInfo wait;
 };
 
@@ -66,7 +68,7 @@ public:
   // such as bar.sync, does not arrive twice).
   bool resumed() const { return current_->woken; }
   // Per-fragment memory of a parked instruction (generation waited for, ...), 0 on first execution.
-  uint64_t& resume_token();
+  uint64_t& resume_token() { return current_->token; }
 
   uint32_t pc() const { return current_->pc; }
   const std::vector<std::unique_ptr<Fragment>>& fragments() const { return fragments_; }
@@ -95,9 +97,14 @@ public:
   std::vector<BulkGroup> cp_async_groups[32]; // cp.async.commit_group
   WaitList group_waiters;
 
+  // Cluster barrier: lanes that have arrived and not waited, and the generation they arrived in.
+  uint32_t cluster_arrived = 0;
+  uint64_t cluster_generation = 0;
+
   uint64_t executed = 0; // warp-instructions
   bool polling = false;  // its last turn ended in a failed poll (test_wait, nanosleep)
   uint64_t poll_epoch = 0;
+  uint32_t streak = 0; // instructions since it last blocked
 
   Cluster& cluster() { return cta.cluster; }
   const Program& program() const { return *program_; }
@@ -107,7 +114,9 @@ public:
                           const std::string& what) const;
 
 private:
-  void check_pending(const Inst& inst);
+  void check_pending(const Inst& inst, uint32_t mask);
+  void check_convergence();
+  uint64_t special_slot_value(const SpecialSlot& slot, uint32_t lane) const;
   Fragment* select();
   void merge();
 

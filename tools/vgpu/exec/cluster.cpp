@@ -1,0 +1,258 @@
+// The scheduler: advances warps and operations of one cluster in the policy's order.
+#include "tools/vgpu/exec/cluster.hpp"
+
+#include <algorithm>
+
+namespace vgpu::exec {
+
+namespace {
+// A warp that runs this many instructions without blocking may be spinning on memory: operations
+// in flight and other warps then get their turn first.
+constexpr uint32_t kSpinStreak = 1u << 17;
+// Rounds of polls without any other progress after which a launch is called stuck.
+constexpr uint32_t kIdlePolls = 20000;
+} // namespace
+
+Cta::Cta(Cluster& cluster_, uint32_t rank_) : cluster(cluster_), rank(rank_) {
+  const LaunchSpec& spec = cluster.spec;
+  const Program& program = *spec.program;
+  uint32_t dims[3] = {spec.cluster[0], spec.cluster[1], spec.cluster[2]};
+  index[0] = cluster.cluster_id[0] * dims[0] + rank % dims[0];
+  index[1] = cluster.cluster_id[1] * dims[1] + rank / dims[0] % dims[1];
+  index[2] = cluster.cluster_id[2] * dims[2] + rank / (dims[0] * dims[1]);
+  // The byte pattern differs from zero so that reads of bytes never written show.
+  shared.assign(program.dynamic_shared_offset + spec.dynamic_shared, 0xC5);
+  uint32_t threads = spec.block[0] * spec.block[1] * spec.block[2];
+  local.assign(size_t(program.local_bytes) * ((threads + 31) / 32 * 32), 0xC5);
+  if (spec.profile->has_tensor_memory)
+    tensor.words.assign(size_t(TensorMemory::kLanes) * TensorMemory::kColumns, 0x7FC0DEADu);
+  tensor_pipe.name = "tensor core of CTA " + std::to_string(rank);
+}
+
+Cta::~Cta() = default;
+
+Cluster::Cluster(const LaunchSpec& spec_, uint64_t index_) : spec(spec_), index(index_) {
+  uint64_t nx = spec.grid[0] / spec.cluster[0], ny = spec.grid[1] / spec.cluster[1];
+  cluster_id[0] = static_cast<uint32_t>(index % nx);
+  cluster_id[1] = static_cast<uint32_t>(index / nx % ny);
+  cluster_id[2] = static_cast<uint32_t>(index / (nx * ny));
+  std::string error;
+  policy = make_policy(spec.schedule, index, &error);
+  if (!policy) throw Fault(FaultCode::launch_failed, "schedule", error);
+  uint32_t size = spec.cluster[0] * spec.cluster[1] * spec.cluster[2];
+  uint32_t threads = spec.block[0] * spec.block[1] * spec.block[2];
+  for (uint32_t r = 0; r < size; ++r) ctas.push_back(std::make_unique<Cta>(*this, r));
+  for (auto& cta : ctas) {
+    for (uint32_t w = 0; w < (threads + 31) / 32; ++w)
+      cta->warps.push_back(std::make_unique<Warp>(*cta, w));
+    cta->live_warps = static_cast<uint32_t>(cta->warps.size());
+    live_warps_ += cta->live_warps;
+    for (auto& w : cta->warps) enqueue(*w);
+  }
+}
+
+Cluster::~Cluster() = default;
+
+void Cluster::enqueue(Warp& warp) {
+  if (warp.queued) return;
+  warp.queued = true;
+  warp.when = policy->warp_when(warp, now_);
+  warp.when.seq = ++seq_;
+  ready_warps_.insert(WarpKey{warp.when, &warp});
+}
+
+void Cluster::wake_warp(Warp& warp) {
+  if (&warp == running_) return;
+  if (warp.polling) {
+    auto it = std::find(pollers_.begin(), pollers_.end(), &warp);
+    if (it != pollers_.end()) pollers_.erase(it);
+    warp.polling = false;
+  }
+  enqueue(warp);
+}
+
+void Cluster::wake(WaitList& list) {
+  WaitList woken;
+  woken.swap(list);
+  for (const Waiter& w : woken) w.warp->wake(w.fragment);
+  progress();
+}
+
+void Cluster::release_pollers() {
+  std::vector<Warp*> again;
+  again.swap(pollers_);
+  for (Warp* w : again) enqueue(*w);
+}
+
+void Cluster::schedule(AsyncOp& op) {
+  op.when = policy->op_when(op, now_);
+  op.when.seq = ++seq_;
+  ready_ops_.insert(OpKey{op.when, &op});
+}
+
+void Cluster::issue(std::unique_ptr<AsyncOp> op) {
+  AsyncOp& o = *op;
+  o.id = next_op_++;
+  ++stats.operations;
+  check_conflicts(o);
+  poison(o);
+  for (const Range& r : o.ranges) guards(r).push_back(Cta::Guard{r, &o});
+  operations_[o.id] = std::move(op);
+  bool front = true;
+  if (o.pipe) {
+    front = o.pipe->queue.empty();
+    o.pipe->queue.push_back(&o);
+  }
+  if (!front) return;
+  if (policy->immediate())
+    complete(o);
+  else
+    schedule(o);
+}
+
+void Cluster::complete(AsyncOp& op) {
+  while (!op.perform(*this)) {
+    progress();
+    if (!policy->immediate()) {
+      schedule(op);
+      return;
+    }
+  }
+  release_ranges(op, false);
+  release_ranges(op, true);
+  progress();
+  Pipe* pipe = op.pipe;
+  operations_.erase(op.id);
+  if (!pipe) return;
+  pipe->queue.pop_front();
+  if (pipe->queue.empty()) return;
+  if (policy->immediate())
+    complete(*pipe->queue.front());
+  else
+    schedule(*pipe->queue.front());
+}
+
+void Cluster::retire(Warp& warp) {
+  --live_warps_;
+  if (--warp.cta.live_warps == 0) check_exit(warp.cta);
+  // Fewer threads are awaited by barriers that count all of the CTA.
+  progress();
+}
+
+bool Cluster::run(uint64_t slice) {
+  while (live_warps_ > 0) {
+    if (!pollers_.empty() && epoch_ != pollers_.front()->poll_epoch) release_pollers();
+    bool have_op = !ready_ops_.empty(), have_warp = !ready_warps_.empty();
+    if (have_op && (!have_warp || ready_ops_.begin()->when < ready_warps_.begin()->when)) {
+      OpKey k = *ready_ops_.begin();
+      ready_ops_.erase(ready_ops_.begin());
+      if (k.when.tier == 0 && k.when.time > now_) now_ = k.when.time;
+      complete(*k.op);
+      idle_polls_ = 0;
+      continue;
+    }
+    if (have_warp) {
+      WarpKey k = *ready_warps_.begin();
+      ready_warps_.erase(ready_warps_.begin());
+      Warp& w = *k.warp;
+      w.queued = false;
+      if (k.when.tier == 0 && k.when.time > now_) now_ = k.when.time;
+      running_ = &w;
+      uint32_t n = w.run(policy->quantum(w));
+      running_ = nullptr;
+      now_ += n;
+      stats.warp_instructions += n;
+      if (spec.instruction_limit && stats.warp_instructions > spec.instruction_limit)
+        throw Fault(FaultCode::launch_timeout, "limit",
+                    "vgpu: the cluster ran " + std::to_string(spec.instruction_limit) +
+                        " warp-instructions, which is the limit set for it\n" + wait_graph());
+      if (w.done()) {
+        retire(w);
+      } else if (w.runnable()) {
+        if (w.streak > kSpinStreak) {
+          w.polling = true;
+          w.streak = 0;
+        }
+        if (w.polling) {
+          w.poll_epoch = epoch_;
+          pollers_.push_back(&w);
+        } else {
+          enqueue(w);
+        }
+      }
+      if (!w.polling) {
+        progress();
+        idle_polls_ = 0;
+      }
+      continue;
+    }
+    if (!pollers_.empty()) {
+      // Nothing in this cluster can change what they poll, except time and other clusters.
+      if (++idle_polls_ > kIdlePolls)
+        throw Fault(FaultCode::launch_timeout, "livelock",
+                    "vgpu: livelock: all running warps poll and nothing changes\n" + wait_graph());
+      now_ += 1000;
+      release_pollers();
+      if (slice && idle_polls_ % slice == 0) return false;
+      continue;
+    }
+    throw Fault(FaultCode::launch_timeout, "deadlock",
+                "vgpu: deadlock: no warp can run and no operation is in flight\n" + wait_graph());
+  }
+  // What is left writes global memory only; it completes before the grid ends.
+  while (!ready_ops_.empty()) {
+    OpKey k = *ready_ops_.begin();
+    ready_ops_.erase(ready_ops_.begin());
+    complete(*k.op);
+  }
+  return true;
+}
+
+void Cluster::check_exit(Cta& cta) {
+  auto name_of = [](const AsyncOp& op) { return op.describe(); };
+  for (const auto& [id, op] : operations_) {
+    bool touches = op->pipe == &cta.tensor_pipe;
+    for (const auto* list : {&cta.shared_guards, &cta.tensor_guards})
+      for (const Cta::Guard& g : *list) touches |= g.op == op.get();
+    if (touches)
+      fault(op->origin, FaultCode::launch_failed, "exit",
+            "CTA " + std::to_string(cta.rank) +
+                " of the cluster has exited while an operation on its memory is in flight: " +
+                name_of(*op));
+  }
+  for (const TensorMemory::Allocation& a : cta.tensor.allocations) {
+    Origin o{a.inst, cta.rank, a.warp, 0, "warp"};
+    fault(o, FaultCode::launch_failed, "tmem",
+          "tensor memory columns " + std::to_string(a.column) + " to " +
+              std::to_string(a.column + a.columns - 1) +
+              " are still allocated when the CTA exits (tcgen05.dealloc is missing)");
+  }
+}
+
+// ---- cluster barrier
+
+void Cluster::cluster_barrier_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
+  if (warp.cluster_arrived & mask && warp.cluster_generation == barrier.generation)
+    warp.fault(inst, mask, FaultCode::launch_failed, "barriers",
+               "barrier.cluster.arrive again without a barrier.cluster.wait in between");
+  if (warp.cluster_generation != barrier.generation) warp.cluster_arrived = 0;
+  warp.cluster_arrived |= mask;
+  warp.cluster_generation = barrier.generation;
+  check_cluster_barrier();
+}
+
+void Cluster::check_cluster_barrier() {
+  bool any = false;
+  for (const auto& cta : ctas) {
+    for (const auto& w : cta->warps) {
+      uint32_t arrived = w->cluster_generation == barrier.generation ? w->cluster_arrived : 0;
+      if (w->live_mask & ~arrived) return;
+      any |= arrived != 0;
+    }
+  }
+  if (!any) return;
+  ++barrier.generation;
+  wake(barrier.waiters);
+}
+
+} // namespace vgpu::exec

@@ -1,0 +1,124 @@
+// A launch: checks its shape, and runs the clusters of the grid on the host's threads.
+#include "tools/vgpu/exec/cluster.hpp"
+
+#include <atomic>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+namespace vgpu::exec {
+
+namespace {
+uint64_t volume(const std::array<uint32_t, 3>& v) { return uint64_t(v[0]) * v[1] * v[2]; }
+std::string text(const std::array<uint32_t, 3>& v) {
+  return std::to_string(v[0]) + " x " + std::to_string(v[1]) + " x " + std::to_string(v[2]);
+}
+// Turns of idle polls after which a cluster lets others of its thread run.
+constexpr uint64_t kSlice = 16;
+} // namespace
+
+std::string check_launch(const LaunchSpec& s) {
+  const Program& p = *s.program;
+  const Profile& d = *s.profile;
+  if (volume(s.grid) == 0 || s.grid[0] > 0x7FFFFFFF || s.grid[1] > 65535 || s.grid[2] > 65535)
+    return "grid " + text(s.grid) + " must lie within 1..2147483647 x 1..65535 x 1..65535";
+  if (volume(s.block) == 0 || volume(s.block) > 1024 || s.block[0] > 1024 || s.block[1] > 1024 ||
+      s.block[2] > 64)
+    return "block " + text(s.block) + " must have 1 to 1024 threads (z at most 64)";
+  for (int i = 0; i < 3; ++i) {
+    if (s.cluster[i] == 0 || s.grid[i] % s.cluster[i])
+      return "grid " + text(s.grid) + " must be a multiple of the cluster " + text(s.cluster);
+    if (p.reqntid[i] && p.reqntid[i] != s.block[i])
+      return "block " + text(s.block) + " differs from the kernel's .reqntid";
+    if (p.reqcluster[i] && p.reqcluster[i] != s.cluster[i])
+      return "cluster " + text(s.cluster) + " differs from the kernel's .reqnctapercluster";
+  }
+  uint64_t most = uint64_t(std::max(1u, p.maxntid[0])) * std::max(1u, p.maxntid[1]) *
+                  std::max(1u, p.maxntid[2]);
+  if (p.maxntid[0] && volume(s.block) > most)
+    return "block " + text(s.block) + " has more threads than the kernel's .maxntid of " +
+           std::to_string(most);
+  if (volume(s.cluster) > static_cast<uint64_t>(d.max_cluster_nonportable))
+    return "cluster " + text(s.cluster) + " is larger than the device's limit of " +
+           std::to_string(d.max_cluster_nonportable) + " CTAs";
+  if (p.maxclusterrank && volume(s.cluster) > p.maxclusterrank)
+    return "cluster " + text(s.cluster) + " is larger than the kernel's .maxclusterrank of " +
+           std::to_string(p.maxclusterrank);
+  uint64_t shared = uint64_t(p.dynamic_shared_offset) - kSharedBase + s.dynamic_shared;
+  if (shared > static_cast<uint64_t>(d.shared_per_block))
+    return "shared memory of " + std::to_string(shared) + " bytes is more than the device's " +
+           std::to_string(d.shared_per_block) + " per CTA";
+  if (uint64_t(p.entry_registers) * ((volume(s.block) + 31) / 32 * 32) > 65536)
+    return "block " + text(s.block) + " needs more than 65536 registers at " +
+           std::to_string(p.entry_registers) + " per thread";
+  if (s.params.size() != p.param_bytes)
+    return "parameters of " + std::to_string(s.params.size()) + " bytes; the kernel takes " +
+           std::to_string(p.param_bytes);
+  return "";
+}
+
+Stats run_grid(const LaunchSpec& spec) {
+  std::string wrong = check_launch(spec);
+  if (!wrong.empty()) throw Fault(FaultCode::launch_failed, "launch", "vgpu: launch: " + wrong);
+  uint64_t count = volume(spec.grid) / volume(spec.cluster);
+  unsigned threads = spec.host_threads ? spec.host_threads : std::thread::hardware_concurrency();
+  threads = static_cast<unsigned>(std::min<uint64_t>(std::max(1u, threads), count));
+
+  std::atomic<uint64_t> next{0}, finished{0};
+  std::atomic<bool> stop{false};
+  std::mutex mutex;
+  Stats total;
+  std::exception_ptr failure;
+  uint64_t failed_cluster = ~0ull;
+
+  auto worker = [&] {
+    std::deque<std::unique_ptr<Cluster>> waiting; // clusters that poll on what others do
+    Stats mine;
+    uint64_t current = 0;
+    try {
+      while (!stop) {
+        std::unique_ptr<Cluster> c;
+        uint64_t i = next < count ? next.fetch_add(1) : count;
+        if (i < count) {
+          current = i;
+          c = std::make_unique<Cluster>(spec, i);
+        } else if (!waiting.empty()) {
+          c = std::move(waiting.front());
+          waiting.pop_front();
+          current = c->index;
+        } else {
+          break;
+        }
+        if (c->run(kSlice)) {
+          mine.add(c->stats);
+          ++finished;
+        } else {
+          waiting.push_back(std::move(c));
+        }
+      }
+    } catch (...) {
+      std::lock_guard lock(mutex);
+      // The lowest cluster's failure is reported, so that a report does not depend on the threads.
+      if (!failure || current < failed_cluster) {
+        failure = std::current_exception();
+        failed_cluster = current;
+      }
+      stop = true;
+    }
+    std::lock_guard lock(mutex);
+    total.add(mine);
+  };
+
+  if (threads == 1) {
+    worker();
+  } else {
+    std::vector<std::thread> pool;
+    for (unsigned t = 0; t < threads; ++t) pool.emplace_back(worker);
+    for (std::thread& t : pool) t.join();
+  }
+  if (failure) std::rethrow_exception(failure);
+  return total;
+}
+
+} // namespace vgpu::exec

@@ -1,0 +1,226 @@
+// The choke point: every access of warps and operations passes here, is checked, and gets a
+// pointer.
+#include "tools/vgpu/exec/cluster.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <sstream>
+
+namespace vgpu::exec {
+
+namespace {
+
+std::string hex(uint64_t v) {
+  std::ostringstream s;
+  s << "0x" << std::hex << v;
+  return s.str();
+}
+
+const char* space_name(Space s) {
+  switch (s) {
+  case Space::Global:
+    return "global";
+  case Space::Shared:
+    return "shared";
+  case Space::Tensor:
+    return "tensor";
+  case Space::Local:
+    return "local";
+  case Space::Param:
+    return "parameter";
+  }
+  return "?";
+}
+
+std::string range_text(const Range& r) {
+  std::ostringstream s;
+  if (r.space == Space::Tensor)
+    s << "tensor memory columns " << r.lo << ".." << r.hi - 1 << ", lanes " << r.lane_lo << ".."
+      << r.lane_hi - 1 << " of CTA " << r.cta;
+  else if (r.space == Space::Shared)
+    s << "shared memory " << hex(r.lo) << ".." << hex(r.hi - 1) << " of CTA " << r.cta;
+  else
+    s << space_name(r.space) << " memory " << hex(r.lo) << ".." << hex(r.hi - 1);
+  return s.str();
+}
+
+constexpr uint8_t kPendingByte = 0xFF; // a NaN scale, and a NaN in every wider float format
+
+} // namespace
+
+Cta& Cluster::owner(uint32_t cta, const Origin& origin) {
+  if (cta >= ctas.size())
+    fault(origin, FaultCode::illegal_address, "bounds",
+          "CTA rank " + std::to_string(cta) + " is outside the cluster of " +
+              std::to_string(ctas.size()));
+  return *ctas[cta];
+}
+
+std::vector<Cta::Guard>& Cluster::guards(const Range& range) {
+  if (range.space == Space::Shared) return ctas.at(range.cta)->shared_guards;
+  if (range.space == Space::Tensor) return ctas.at(range.cta)->tensor_guards;
+  return global_guards_;
+}
+
+void Cluster::check_guards(const std::vector<Cta::Guard>& list, const Range& range,
+                           const AsyncOp* op, const Origin& origin) const {
+  for (const Cta::Guard& g : list) {
+    if (g.op == op || !(g.range.write || range.write) || !g.range.overlaps(range)) continue;
+    if (op && op->pipe && op->pipe == g.op->pipe) continue; // the pipe orders the two
+    std::string what = std::string(range.write ? "write" : "read") + " of " + range_text(range) +
+                       (g.range.write ? ", which an operation in flight has yet to write: "
+                                      : ", which an operation in flight still reads: ") +
+                       g.op->describe() + "\n    issued at " + where(g.op->origin) +
+                       "\n    nothing orders the two: a wait for its completion is missing";
+    fault(origin, FaultCode::launch_failed, "pending", what);
+  }
+}
+
+void Cluster::check_conflicts(const AsyncOp& op) {
+  for (const Range& r : op.ranges) check_guards(guards(r), r, &op, op.origin);
+}
+
+// Destinations in shared memory hold a pattern until the data arrives.
+void Cluster::poison(const AsyncOp& op) {
+  for (const Range& r : op.ranges) {
+    if (!r.write || r.space != Space::Shared) continue;
+    std::vector<uint8_t>& shared = ctas.at(r.cta)->shared;
+    if (r.hi <= shared.size()) std::memset(shared.data() + r.lo, kPendingByte, r.hi - r.lo);
+  }
+}
+
+void Cluster::release_ranges(AsyncOp& op, bool write) {
+  for (const Range& r : op.ranges) {
+    if (r.write != write) continue;
+    std::vector<Cta::Guard>& list = guards(r);
+    std::erase_if(list, [&](const Cta::Guard& g) { return g.op == &op && g.range.write == write; });
+  }
+}
+
+uint8_t* Cluster::touch(const Access& a, const Origin& origin) {
+  if (a.alignment > 1 && a.address % a.alignment != 0)
+    fault(origin, FaultCode::misaligned_address, "alignment",
+          std::string(space_name(a.space)) + " address " + hex(a.address) + " is " +
+              std::to_string(a.address % a.alignment) + " modulo " + std::to_string(a.alignment) +
+              "; this access needs a multiple of " + std::to_string(a.alignment));
+  switch (a.space) {
+  case Space::Global: {
+    uint8_t* p = spec.memory->find(a.address, a.bytes);
+    if (!p)
+      fault(origin, FaultCode::illegal_address, "bounds",
+            std::string("global ") + (a.write ? "write" : "read") + ": " +
+                spec.memory->explain(a.address, a.bytes));
+    if (!global_guards_.empty())
+      check_guards(global_guards_, Range{Space::Global, a.write, 0, a.address, a.address + a.bytes},
+                   a.op, origin);
+    if (a.write)
+      stats.global_store_bytes += a.bytes;
+    else
+      stats.global_load_bytes += a.bytes;
+    return p;
+  }
+  case Space::Shared: {
+    Cta& cta = owner(a.cta, origin);
+    if (a.address < kSharedBase || a.address + a.bytes > cta.shared.size())
+      fault(origin, FaultCode::illegal_address, "bounds",
+            std::string("shared ") + (a.write ? "write" : "read") + " of " +
+                std::to_string(a.bytes) + " bytes at offset " + hex(a.address) +
+                " lies outside the CTA's window [" + hex(kSharedBase) + ", " +
+                hex(cta.shared.size()) + ")");
+    if (cta.live_warps == 0)
+      fault(origin, FaultCode::illegal_address, "exit",
+            "shared memory of CTA " + std::to_string(a.cta) +
+                " of the cluster is accessed after that CTA has exited");
+    if (a.write && !cta.mbarriers.empty()) {
+      auto it = cta.mbarriers.upper_bound(static_cast<uint32_t>(a.address + a.bytes - 1));
+      if (it != cta.mbarriers.begin() && std::prev(it)->first + 8 > a.address)
+        fault(origin, FaultCode::launch_failed, "barriers",
+              "write over the live mbarrier at shared offset " + hex(std::prev(it)->first) +
+                  "; mbarrier.inval must come first");
+    }
+    if (!cta.shared_guards.empty())
+      check_guards(cta.shared_guards,
+                   Range{Space::Shared, a.write, a.cta, a.address, a.address + a.bytes}, a.op,
+                   origin);
+    return cta.shared.data() + a.address;
+  }
+  case Space::Local: {
+    Cta& cta = owner(origin.cta, origin);
+    uint64_t each = spec.program->local_bytes;
+    if (a.address + a.bytes > each)
+      fault(origin, FaultCode::illegal_address, "bounds",
+            "local address " + hex(a.address) + " lies outside the thread's " +
+                std::to_string(each) + " bytes");
+    return cta.local.data() + (size_t(origin.warp) * 32 + origin.lane) * each + a.address;
+  }
+  case Space::Param:
+    if (a.write || a.address + a.bytes > spec.params.size())
+      fault(origin, FaultCode::illegal_address, "bounds",
+            std::string("parameter ") + (a.write ? "write" : "read") + " at offset " +
+                hex(a.address) + "; the kernel has " + std::to_string(spec.params.size()) +
+                " bytes of read-only parameters");
+    return const_cast<uint8_t*>(spec.params.data()) + a.address;
+  case Space::Tensor:
+    break;
+  }
+  fault(origin, FaultCode::invalid_address_space, "bounds",
+        "tensor memory is reached by tcgen05 instructions only");
+}
+
+void Cluster::touch_tensor(uint32_t rank, uint32_t lane, uint32_t lanes, uint32_t column,
+                           uint32_t columns, bool write, const AsyncOp* op, const Origin& origin) {
+  Cta& cta = owner(rank, origin);
+  if (cta.tensor.words.empty())
+    fault(origin, FaultCode::illegal_instruction, "tmem", "this device has no tensor memory");
+  if (lane + lanes > TensorMemory::kLanes || column + columns > TensorMemory::kColumns)
+    fault(origin, FaultCode::illegal_address, "tmem",
+          "tensor memory lanes " + std::to_string(lane) + ".." + std::to_string(lane + lanes - 1) +
+              ", columns " + std::to_string(column) + ".." + std::to_string(column + columns - 1) +
+              " lie outside 128 lanes x 512 columns");
+  uint16_t id = cta.tensor.owner[column];
+  for (uint32_t c = column; c < column + columns; ++c) {
+    if (cta.tensor.owner[c] == 0)
+      fault(origin, FaultCode::illegal_address, "tmem",
+            "tensor memory column " + std::to_string(c) + " of CTA " + std::to_string(rank) +
+                " is not allocated");
+    if (cta.tensor.owner[c] != id)
+      fault(origin, FaultCode::illegal_address, "tmem",
+            "tensor memory columns " + std::to_string(column) + ".." +
+                std::to_string(column + columns - 1) + " cross from one allocation to another");
+  }
+  if (!cta.tensor_guards.empty())
+    check_guards(cta.tensor_guards,
+                 Range{Space::Tensor, write, rank, column, column + columns, lane, lane + lanes},
+                 op, origin);
+}
+
+Space Cluster::resolve(uint64_t generic, uint32_t& cta, uint64_t& address) const {
+  cta = 0;
+  if (generic >= kSharedWindow && generic < kLocalWindow) {
+    cta = static_cast<uint32_t>((generic - kSharedWindow) >> 24);
+    address = (generic - kSharedWindow) & 0xFFFFFF;
+    return Space::Shared;
+  }
+  if (generic >= kLocalWindow && generic < kParamWindow) {
+    address = generic - kLocalWindow;
+    return Space::Local;
+  }
+  if (generic >= kParamWindow && generic < kParamWindow + (1ull << 32)) {
+    address = generic - kParamWindow;
+    return Space::Param;
+  }
+  address = generic;
+  return Space::Global;
+}
+
+void Cluster::resolve_shared(uint32_t shared_address_, uint32_t& cta, uint32_t& offset,
+                             const Origin& origin) const {
+  cta = shared_address_ >> 24;
+  offset = shared_address_ & 0xFFFFFF;
+  if (cta >= ctas.size())
+    fault(origin, FaultCode::illegal_address, "bounds",
+          "shared address " + hex(shared_address_) + " names CTA rank " + std::to_string(cta) +
+              "; the cluster has " + std::to_string(ctas.size()));
+}
+
+} // namespace vgpu::exec

@@ -1,0 +1,71 @@
+#include "tools/vgpu/exec/policy.hpp"
+
+#include <cerrno>
+#include <cstdlib>
+
+namespace vgpu::exec {
+
+namespace {
+
+constexpr uint32_t kWarpTier = 0, kLazyTier = 2;
+constexpr uint32_t kQuantum = 4096;
+
+class EagerPolicy : public Policy {
+public:
+  bool immediate() const override { return true; }
+  When op_when(const AsyncOp&, uint64_t) override { return {kWarpTier, 0, 0}; }
+  When warp_when(const Warp&, uint64_t now) override { return {kWarpTier, now, 0}; }
+  uint32_t quantum(const Warp&) override { return kQuantum; }
+};
+
+class LazyPolicy : public Policy {
+public:
+  When op_when(const AsyncOp& op, uint64_t) override { return {kLazyTier, op.id, 0}; }
+  When warp_when(const Warp&, uint64_t now) override { return {kWarpTier, now, 0}; }
+  uint32_t quantum(const Warp&) override { return kQuantum; }
+};
+
+class RandomPolicy : public Policy {
+public:
+  RandomPolicy(uint64_t seed, uint64_t cluster) : state_(seed * 0x9E3779B97F4A7C15ull + cluster) {}
+  // Delays span several orders of magnitude, so that some operations overtake whole stages.
+  When op_when(const AsyncOp&, uint64_t now) override {
+    uint32_t bits = next() % 15;
+    return {kWarpTier, now + next() % (1ull << bits), 0};
+  }
+  When warp_when(const Warp&, uint64_t now) override { return {kWarpTier, now + next() % 64, 0}; }
+  uint32_t quantum(const Warp&) override { return 1u << next() % 9; }
+  bool spurious_false() override { return next() % 16 == 0; }
+
+private:
+  uint64_t next() { // splitmix64
+    uint64_t z = (state_ += 0x9E3779B97F4A7C15ull);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    return z ^ (z >> 31);
+  }
+  uint64_t state_;
+};
+
+} // namespace
+
+std::unique_ptr<Policy> make_policy(const std::string& text, uint64_t cluster_index,
+                                    std::string* error) {
+  if (text == "eager") return std::make_unique<EagerPolicy>();
+  if (text == "lazy") return std::make_unique<LazyPolicy>();
+  const std::string prefix = "random:";
+  if (text.rfind(prefix, 0) == 0 && text.size() > prefix.size()) {
+    char* end = nullptr;
+    errno = 0;
+    uint64_t seed = std::strtoull(text.c_str() + prefix.size(), &end, 10);
+    if (errno == 0 && *end == 0 && text[prefix.size()] != '-')
+      return std::make_unique<RandomPolicy>(seed, cluster_index);
+  }
+  if (error)
+    *error = "schedule \"" + text +
+             "\" is not known; the choices are eager, lazy and random:SEED "
+             "(SEED a decimal number)";
+  return nullptr;
+}
+
+} // namespace vgpu::exec

@@ -1,0 +1,121 @@
+#include "tools/vgpu/mem/device_memory.hpp"
+
+#include <cstring>
+#include <sstream>
+
+namespace vgpu::mem {
+
+namespace {
+// Bumped by every allocation and free of any device: invalidates the threads' caches.
+std::atomic<uint64_t> generation{1};
+
+struct CacheLine {
+  const DeviceMemory* memory = nullptr;
+  uint64_t generation = 0, address = 0, bytes = 0;
+  uint8_t* data = nullptr;
+};
+constexpr size_t kCacheLines = 4;
+thread_local CacheLine cache[kCacheLines];
+thread_local size_t cache_next = 0;
+
+constexpr uint64_t kGap = 64 * 1024; // unmapped bytes after each allocation, at least
+} // namespace
+
+DeviceMemory::DeviceMemory(uint64_t capacity) : capacity_(capacity) {}
+
+uint64_t DeviceMemory::allocate(uint64_t bytes, uint64_t alignment, const std::string& name) {
+  if (bytes == 0) return 0;
+  std::unique_lock lock(mutex_);
+  if (bytes > capacity_ || used_ > capacity_ - bytes) return 0;
+  std::unique_ptr<uint8_t[]> data;
+  try {
+    data.reset(new uint8_t[bytes]);
+  } catch (const std::bad_alloc&) {
+    return 0;
+  }
+  std::memset(data.get(), kPoison, bytes);
+  uint64_t address = (next_ + alignment - 1) / alignment * alignment;
+  next_ = address + bytes + kGap;
+  used_ += bytes;
+  live_[address] = Allocation{address, bytes, std::move(data), name};
+  generation.fetch_add(1);
+  return address;
+}
+
+bool DeviceMemory::free(uint64_t address) {
+  std::unique_lock lock(mutex_);
+  auto it = live_.find(address);
+  if (it == live_.end()) return false;
+  freed_[address] = it->second.bytes;
+  used_ -= it->second.bytes;
+  live_.erase(it);
+  generation.fetch_add(1);
+  return true;
+}
+
+uint8_t* DeviceMemory::find(uint64_t address, uint64_t bytes) const {
+  uint64_t g = generation.load(std::memory_order_acquire);
+  for (const CacheLine& c : cache) {
+    if (c.memory == this && c.generation == g && address - c.address < c.bytes)
+      return bytes <= c.bytes - (address - c.address) ? c.data + (address - c.address) : nullptr;
+  }
+  std::shared_lock lock(mutex_);
+  auto it = live_.upper_bound(address);
+  if (it == live_.begin()) return nullptr;
+  --it;
+  const Allocation& a = it->second;
+  if (address - a.address >= a.bytes || bytes > a.bytes - (address - a.address)) return nullptr;
+  cache[cache_next] = CacheLine{this, g, a.address, a.bytes, a.data.get()};
+  cache_next = (cache_next + 1) % kCacheLines;
+  return a.data.get() + (address - a.address);
+}
+
+bool DeviceMemory::describe(uint64_t address, uint64_t* base, uint64_t* bytes, bool* live) const {
+  std::shared_lock lock(mutex_);
+  auto it = live_.upper_bound(address);
+  if (it != live_.begin()) {
+    --it;
+    if (address - it->first < it->second.bytes + kGap) {
+      *base = it->first;
+      *bytes = it->second.bytes;
+      *live = true;
+      return true;
+    }
+  }
+  auto fr = freed_.upper_bound(address);
+  if (fr != freed_.begin()) {
+    --fr;
+    if (address - fr->first < fr->second + kGap) {
+      *base = fr->first;
+      *bytes = fr->second;
+      *live = false;
+      return true;
+    }
+  }
+  return false;
+}
+
+std::string DeviceMemory::explain(uint64_t address, uint64_t bytes) const {
+  std::ostringstream s;
+  s << std::hex << "0x" << address << std::dec << " (" << bytes << " bytes) ";
+  uint64_t base = 0, size = 0;
+  bool live = false;
+  if (!describe(address, &base, &size, &live)) {
+    s << "lies in no allocation";
+    return s.str();
+  }
+  std::ostringstream where;
+  where << std::hex << "0x" << base << std::dec << ", " << size << " bytes";
+  if (!live) {
+    s << "lies in freed memory (" << where.str() << ")";
+  } else if (address - base >= size) {
+    s << "begins " << address - base - size << " bytes past the end of the allocation ("
+      << where.str() << ")";
+  } else {
+    s << "crosses the end of the allocation (" << where.str() << ") by "
+      << address - base + bytes - size << " bytes";
+  }
+  return s.str();
+}
+
+} // namespace vgpu::mem
