@@ -1,0 +1,196 @@
+#include "tests/reference/dual_gemm.hpp"
+#include "tests/support/catch.hpp"
+
+#include <cmath>
+#include <limits>
+
+using namespace wltest;
+
+namespace {
+
+constexpr double inf = std::numeric_limits<double>::infinity();
+const double nan_value = std::numeric_limits<double>::quiet_NaN();
+
+double element(const Operand& operand, int64_t entry, int64_t row, int64_t k) {
+  const int64_t r = entry * operand.rows + row;
+  return decode_e2m1(nibble(operand.values.data() + r * operand.k / 2, k)) *
+         decode_ue4m3(operand.scales[static_cast<size_t>(r * (operand.k / 16) + k / 16)]);
+}
+
+// The definition, three loops and long double.
+long double naive_sum(const Problem& p, const Operand& b, int64_t entry, int64_t m, int64_t n) {
+  long double sum = 0;
+  for (int64_t k = 0; k < p.k; ++k)
+    sum += static_cast<long double>(element(p.a, entry, m, k)) * element(b, entry, n, k);
+  return sum;
+}
+
+} // namespace
+
+TEST_CASE("accumulate against three plain loops", "[host]") {
+  struct Shape {
+    int64_t m, n, k, l;
+  };
+  for (InputKind kind :
+       {InputKind::public_problem, InputKind::full_range, InputKind::exact, InputKind::extremes})
+    for (Shape s :
+         {Shape{1, 8, 64, 1}, Shape{5, 24, 192, 3}, Shape{259, 40, 16, 1}, Shape{4, 16, 1024, 2}}) {
+      const Problem p = make_problem(s.m, s.n, s.k, s.l, kind, 17);
+      const Sums sums = accumulate(p, 2);
+      REQUIRE(sums.acc1.size() == static_cast<size_t>(s.l * s.m * s.n));
+      int64_t wrong = 0;
+      size_t i = 0;
+      for (int64_t l = 0; l < s.l; ++l)
+        for (int64_t m = 0; m < s.m; ++m)
+          for (int64_t n = 0; n < s.n; ++n, ++i) {
+            wrong += sums.acc1[i] != static_cast<double>(naive_sum(p, p.b1, l, m, n));
+            wrong += sums.acc2[i] != static_cast<double>(naive_sum(p, p.b2, l, m, n));
+          }
+      INFO(name_of(kind) << " m " << s.m << " n " << s.n << " k " << s.k << " l " << s.l);
+      CHECK(wrong == 0);
+    }
+}
+
+TEST_CASE("accumulate does not depend on the number of threads", "[host]") {
+  const Problem p = make_problem(300, 72, 256, 2, InputKind::full_range, 4);
+  double last = 0;
+  int calls = 0;
+  const Sums one = accumulate(p, 1), three = accumulate(p, 3, [&](double fraction) {
+                                       CHECK(fraction > last);
+                                       last = fraction;
+                                       ++calls;
+                                     });
+  CHECK(one.acc1 == three.acc1);
+  CHECK(one.acc2 == three.acc2);
+  CHECK(last == 1);
+  CHECK(calls > 1);
+}
+
+TEST_CASE("a NaN scale reaches every output of its row", "[host]") {
+  Problem p = make_problem(4, 8, 64, 1, InputKind::public_problem, 4);
+  p.a.scales[2 * 4 + 1] = nan_padding;
+  const std::vector<double> d = gated(accumulate(p, 1), 1, 1);
+  for (int i = 0; i < 32; ++i) CHECK(std::isnan(d[i]) == (i / 8 == 2));
+}
+
+TEST_CASE("silu: known values and limits", "[host]") {
+  CHECK(gated(0, 5, 1, 1) == 0);
+  CHECK(gated(1, 1, 1, 1) == Approximate(0.731058578630004879));
+  CHECK(gated(2, 3, 0.5, 2) == Approximate(6 * 0.731058578630004879));
+  CHECK(gated(-1, 1, 1, 1) == Approximate(-0.268941421369995121));
+  CHECK(gated(1000, 2, 1, 1) == 2000);
+  CHECK(std::fabs(gated(-1000, 2, 1, 1)) == 0);
+}
+
+TEST_CASE("the replayed epilogue stays next to the double result", "[host]") {
+  const Random random(21, 0);
+  for (OutputType type : {OutputType::f16, OutputType::bf16})
+    for (uint64_t i = 0; i < 20000; ++i) {
+      const float acc1 = static_cast<float>((random.uniform(2 * i) - 0.5) * 60);
+      const float acc2 = static_cast<float>((random.uniform(2 * i + 1) - 0.5) * 60);
+      const double out = decode_output(type, gated_replayed(acc1, acc2, 0.5f, 2.0f, type));
+      const double reference = gated(acc1, acc2, 0.5, 2.0);
+      if (std::fabs(out - reference) > error_bound(type, reference))
+        FAIL(name_of(type) << " acc1 " << acc1 << " acc2 " << acc2 << ": " << out << " against "
+                           << reference);
+    }
+  SUCCEED();
+}
+
+TEST_CASE("the replayed epilogue at its limits", "[host]") {
+  const OutputType f16 = OutputType::f16;
+  CHECK(gated_replayed(0, 7, 1, 1, f16) == 0x0000);
+  CHECK(gated_replayed(-200, 1, 1, 1, f16) == 0x8000); // ex2 = inf, rcp = 0, -0 * 1
+  CHECK(gated_replayed(200, 1, 1, 1, f16) == encode_f16(200));
+  CHECK(gated_replayed(1000, 1000, 1, 1, f16) == 0x7C00);
+  CHECK(gated_replayed(nan_value, 1, 1, 1, f16) == 0x7FFF);
+  CHECK(gated_replayed(1, 1, 1, 0, f16) == 0);
+}
+
+TEST_CASE("the bound is the public one, with BF16's own rounding added", "[host]") {
+  CHECK(error_bound(OutputType::f16, 0) == 1e-3);
+  CHECK(error_bound(OutputType::f16, -100) == Approximate(0.101));
+  CHECK(error_bound(OutputType::bf16, 0) == 1e-3);
+  CHECK(error_bound(OutputType::bf16, 100) == Approximate(0.101 + 0.25));
+}
+
+TEST_CASE("compare finds what is wrong and where", "[host]") {
+  Sums shape{3, 8, 2, {}, {}};
+  const int64_t ldd = 16, stride = 64;
+  std::vector<double> reference(48);
+  std::vector<uint16_t> out(static_cast<size_t>(2 * stride), 0xBEEF);
+  auto at = [&](int64_t l, int64_t m, int64_t n) -> uint16_t& {
+    return out[static_cast<size_t>(l * stride + m * ldd + n)];
+  };
+  for (int64_t i = 0; i < 48; ++i) {
+    reference[i] = i + 0.5;
+    at(i / 24, i / 8 % 3, i % 8) = encode_f16(reference[i]);
+  }
+  auto run = [&] { return compare(shape, reference, out.data(), ldd, stride, OutputType::f16); };
+
+  Comparison c = run();
+  CHECK(c.count == 48);
+  CHECK(c.passed());
+  CHECK(c.worst_absolute == 0);
+  CHECK(c.margin() == 1);
+
+  SECTION("an error inside the bound") {
+    at(0, 1, 3) = encode_f16(11.5 + 0.0078125); // one place of FP16 at 11.5; the bound is 0.0125
+    c = run();
+    CHECK(c.passed());
+    CHECK(c.worst_absolute == 0.0078125);
+    CHECK(c.worst_relative == Approximate(0.0078125 / 11.5));
+    CHECK(c.worst_use == Approximate(0.625));
+    CHECK(describe(c.worst_absolute_at) == "l 0, m 1, n 3");
+  }
+  SECTION("an error outside the bound") {
+    at(1, 2, 7) = encode_f16(48);
+    at(1, 0, 1) = encode_f16(25);
+    c = run();
+    CHECK_FALSE(c.passed());
+    CHECK(c.bad == 2);
+    CHECK(describe(c.first_bad) == "l 1, m 0, n 1");
+    CHECK(c.first_bad_out == 25);
+    CHECK(c.first_bad_reference == 25.5);
+    CHECK(describe(c).find("2 of 48 outputs wrong") == 0);
+  }
+  SECTION("NaN and infinity patterns") {
+    at(0, 0, 0) = 0x7FFF;
+    CHECK(run().bad == 1);
+    reference[0] = nan_value;
+    CHECK(run().bad == 0);
+    at(0, 0, 0) = 0;
+    CHECK(run().bad == 1);
+    reference[0] = 70000; // rounds to infinity in FP16
+    at(0, 0, 0) = 0x7C00;
+    CHECK(run().bad == 0);
+    at(0, 0, 0) = 0xFC00;
+    CHECK(run().bad == 1);
+    reference[0] = 65519; // within the bound of the overflow threshold: either side is right
+    at(0, 0, 0) = 0x7C00;
+    CHECK(run().bad == 0);
+    at(0, 0, 0) = 0x7BFF;
+    CHECK(run().bad == 0);
+    reference[0] = 60000;
+    at(0, 0, 0) = 0x7C00;
+    CHECK(run().bad == 1);
+    reference[0] = -inf;
+    at(0, 0, 0) = 0xFC00;
+    CHECK(run().bad == 0);
+    at(0, 0, 0) = 0xFBFF;
+    CHECK(run().bad == 1);
+  }
+  SECTION("nothing compared is not a pass") {
+    shape.m = 0;
+    CHECK_FALSE(run().passed());
+  }
+}
+
+TEST_CASE("compare_exact counts differing bits", "[host]") {
+  Sums shape{1, 4, 1, {}, {}};
+  const std::vector<uint16_t> reference = {0x3C00, 0x0000, 0x7FFF, 0x7C00};
+  const std::vector<uint16_t> out = {0x3C01, 0x8000, 0xFE00, 0x7C00};
+  const Comparison c = compare_exact(shape, reference, out.data(), 4, 4, OutputType::f16);
+  CHECK(c.unequal == 2); // one place off, and the sign of zero; NaN equals NaN
+  CHECK(c.bad == 2);
+}

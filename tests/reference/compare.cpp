@@ -1,0 +1,126 @@
+#include "tests/reference/dual_gemm.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+namespace wltest {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+struct Judgement {
+  double error = 0; // |out - ref|, 0 where a special value is as it should be
+  double use = 0;   // error / bound
+};
+
+// An infinite output is right where the reference, moved by the bound, rounds to that infinity.
+Judgement judge(OutputType type, double out, double reference) {
+  if (std::isnan(out) || std::isnan(reference))
+    return std::isnan(out) && std::isnan(reference) ? Judgement{} : Judgement{infinity, infinity};
+  if (out == reference) return {};
+  if (std::isinf(reference)) return {infinity, infinity};
+  const double bound = error_bound(type, reference);
+  if (std::isinf(out)) {
+    const bool overflows = std::fabs(reference) + bound >= overflow_threshold(type) &&
+                           std::signbit(out) == std::signbit(reference);
+    return overflows ? Judgement{} : Judgement{infinity, infinity};
+  }
+  const double error = std::fabs(out - reference);
+  return {error, error / bound};
+}
+
+template <class Visit>
+void for_each_output(const Sums& shape, const uint16_t* out, int64_t ldd, int64_t batch_stride,
+                     Visit visit) {
+  size_t i = 0;
+  for (int64_t entry = 0; entry < shape.l; ++entry)
+    for (int64_t row = 0; row < shape.m; ++row)
+      for (int64_t column = 0; column < shape.n; ++column, ++i)
+        visit(i, Coordinate{entry, row, column}, out[entry * batch_stride + row * ldd + column]);
+}
+
+void add(Comparison& c, const Coordinate& at, double out, double reference, const Judgement& j,
+         bool bad) {
+  if (j.error > c.worst_absolute) {
+    c.worst_absolute = j.error;
+    c.worst_absolute_at = at;
+  }
+  if (std::fabs(reference) >= 1e-3 && j.error / std::fabs(reference) > c.worst_relative) {
+    c.worst_relative = j.error / std::fabs(reference);
+    c.worst_relative_at = at;
+  }
+  if (c.count == 0 || j.use > c.worst_use) {
+    c.worst_use = j.use;
+    c.worst_use_at = at;
+    c.worst_out = out;
+    c.worst_reference = reference;
+  }
+  if (bad && c.bad == 0) {
+    c.first_bad = at;
+    c.first_bad_out = out;
+    c.first_bad_reference = reference;
+  }
+  c.bad += bad;
+  ++c.count;
+}
+
+} // namespace
+
+double error_bound(OutputType type, double reference) {
+  const double bound = 1e-3 + 1e-3 * std::fabs(reference);
+  if (type == OutputType::f16 || reference == 0 || !std::isfinite(reference)) return bound;
+  return bound + std::ldexp(1.0, std::max(std::ilogb(reference), -126) - 8);
+}
+
+Comparison compare(const Sums& shape, const std::vector<double>& reference, const uint16_t* out,
+                   int64_t ldd, int64_t batch_stride, OutputType type) {
+  Comparison c;
+  for_each_output(shape, out, ldd, batch_stride,
+                  [&](size_t i, const Coordinate& at, uint16_t code) {
+                    const double value = decode_output(type, code);
+                    const Judgement j = judge(type, value, reference[i]);
+                    add(c, at, value, reference[i], j, j.use > 1);
+                  });
+  return c;
+}
+
+Comparison compare_exact(const Sums& shape, const std::vector<uint16_t>& reference,
+                         const uint16_t* out, int64_t ldd, int64_t batch_stride, OutputType type) {
+  Comparison c;
+  for_each_output(shape, out, ldd, batch_stride,
+                  [&](size_t i, const Coordinate& at, uint16_t code) {
+                    const bool equal =
+                        code == reference[i] || (is_nan(type, code) && is_nan(type, reference[i]));
+                    const double value = decode_output(type, code);
+                    const double expected = decode_output(type, reference[i]);
+                    c.unequal += !equal;
+                    add(c, at, value, expected, judge(type, value, expected), !equal);
+                  });
+  return c;
+}
+
+std::string describe(const Coordinate& at) {
+  return "l " + std::to_string(at.entry) + ", m " + std::to_string(at.row) + ", n " +
+         std::to_string(at.column);
+}
+
+std::string describe(const Comparison& c) {
+  char text[512];
+  std::snprintf(text, sizeof text,
+                "%lld of %lld outputs wrong; worst absolute error %.3g at (%s), worst relative "
+                "error %.3g at (%s), bound used %.1f %%",
+                static_cast<long long>(c.bad), static_cast<long long>(c.count), c.worst_absolute,
+                describe(c.worst_absolute_at).c_str(), c.worst_relative,
+                describe(c.worst_relative_at).c_str(), 100 * c.worst_use);
+  std::string result = text;
+  if (c.bad > 0) {
+    std::snprintf(text, sizeof text, "; first wrong at (%s): got %.8g, expected %.8g",
+                  describe(c.first_bad).c_str(), c.first_bad_out, c.first_bad_reference);
+    result += text;
+  }
+  return result;
+}
+
+} // namespace wltest

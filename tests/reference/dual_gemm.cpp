@@ -1,0 +1,175 @@
+#include "tests/reference/dual_gemm.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <mutex>
+#include <thread>
+
+namespace wltest {
+namespace {
+
+constexpr int64_t block = 16;         // elements of K that share a scale
+constexpr int64_t panel_columns = 16; // columns of B in one panel
+constexpr int64_t tile_rows = 4;      // rows of A that one pass over a panel serves
+constexpr int64_t rows_at_once = 256; // rows of A kept decoded
+
+struct Tables {
+  std::array<float, 16> value;
+  std::array<float, 256> scale;
+  Tables() {
+    for (int i = 0; i < 16; ++i) value[i] = static_cast<float>(decode_e2m1(uint8_t(i)));
+    for (int i = 0; i < 256; ++i) scale[i] = static_cast<float>(decode_ue4m3(uint8_t(i)));
+  }
+};
+
+// Row `row` (counted over all batch entries) as FP32; element k goes to out[k * stride].
+void decode_row(const Tables& tables, const Operand& operand, int64_t row, float* out,
+                int64_t stride) {
+  const uint8_t* values = operand.values.data() + row * (operand.k / 2);
+  const uint8_t* scales = operand.scales.data() + row * (operand.k / block);
+  for (int64_t k = 0; k < operand.k; ++k)
+    out[k * stride] = tables.value[nibble(values, k)] * tables.scale[scales[k / block]];
+}
+
+#if defined(__x86_64__)
+#define WL_TARGET_CLONES                                                                           \
+  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define WL_TARGET_CLONES
+#endif
+
+typedef float Floats __attribute__((vector_size(64)));
+typedef double Doubles __attribute__((vector_size(64)));
+typedef float HalfFloats __attribute__((vector_size(32)));
+
+// sums[r][c] = sum over k of a[r][k] * panel[k][c], for tile_rows rows and panel_columns columns.
+WL_TARGET_CLONES void multiply_tile(const float* a, int64_t row_stride, const float* panel,
+                                    int64_t k_count, double* sums) {
+  Doubles low[tile_rows] = {}, high[tile_rows] = {};
+  for (int64_t k0 = 0; k0 < k_count; k0 += block) {
+    Floats partial[tile_rows] = {};
+    for (int64_t k = k0; k < k0 + block; ++k) {
+      Floats b;
+      __builtin_memcpy(&b, panel + k * panel_columns, sizeof b);
+      for (int64_t r = 0; r < tile_rows; ++r) partial[r] += a[r * row_stride + k] * b;
+    }
+    for (int64_t r = 0; r < tile_rows; ++r) {
+      HalfFloats halves[2];
+      __builtin_memcpy(halves, &partial[r], sizeof halves);
+      low[r] += __builtin_convertvector(halves[0], Doubles);
+      high[r] += __builtin_convertvector(halves[1], Doubles);
+    }
+  }
+  for (int64_t r = 0; r < tile_rows; ++r) {
+    __builtin_memcpy(sums + r * panel_columns, &low[r], sizeof low[r]);
+    __builtin_memcpy(sums + r * panel_columns + panel_columns / 2, &high[r], sizeof high[r]);
+  }
+}
+
+// Runs work(index) for 0 <= index < count on `threads` threads, each taking the next free index.
+void in_parallel(int threads, int64_t count, const std::function<void(int64_t)>& work) {
+  std::mutex mutex;
+  int64_t next = 0;
+  auto loop = [&] {
+    for (;;) {
+      int64_t mine;
+      {
+        std::lock_guard lock(mutex);
+        mine = next++;
+      }
+      if (mine >= count) return;
+      work(mine);
+    }
+  };
+  std::vector<std::thread> helpers;
+  for (int i = 1; i < threads && i < count; ++i) helpers.emplace_back(loop);
+  loop();
+  for (std::thread& helper : helpers) helper.join();
+}
+
+float flush(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x; }
+float ex2_ftz(float x) { return flush(static_cast<float>(std::exp2(double{flush(x)}))); }
+float rcp_ftz(float x) { return flush(static_cast<float>(1.0 / double{flush(x)})); }
+
+} // namespace
+
+Sums accumulate(const Problem& problem, int threads, const Progress& progress) {
+  if (threads <= 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int64_t m = problem.m, n = problem.n, k = problem.k;
+  Sums sums{m, n, problem.l, {}, {}};
+  sums.acc1.resize(static_cast<size_t>(problem.l * m * n));
+  sums.acc2.resize(sums.acc1.size());
+  const Tables tables;
+  const int64_t panels = (n + panel_columns - 1) / panel_columns;
+  const int64_t row_blocks = (m + rows_at_once - 1) / rows_at_once;
+  const int64_t steps = problem.l * row_blocks * panels;
+  int64_t steps_done = 0;
+  std::mutex progress_mutex;
+  std::vector<float> a;
+  for (int64_t entry = 0; entry < problem.l; ++entry)
+    for (int64_t row0 = 0; row0 < m; row0 += rows_at_once) {
+      const int64_t rows = std::min(rows_at_once, m - row0);
+      const int64_t padded_rows = (rows + tile_rows - 1) / tile_rows * tile_rows;
+      a.assign(static_cast<size_t>(padded_rows * k), 0.0f);
+      for (int64_t r = 0; r < rows; ++r)
+        decode_row(tables, problem.a, entry * m + row0 + r, a.data() + r * k, 1);
+      in_parallel(threads, panels, [&](int64_t index) {
+        const int64_t column0 = index * panel_columns;
+        const int64_t columns = std::min(panel_columns, n - column0);
+        std::vector<float> panel(static_cast<size_t>(k * panel_columns), 0.0f);
+        double tile[tile_rows * panel_columns];
+        for (int product = 0; product < 2; ++product) {
+          const Operand& b = product == 0 ? problem.b1 : problem.b2;
+          std::vector<double>& acc = product == 0 ? sums.acc1 : sums.acc2;
+          for (int64_t c = 0; c < columns; ++c)
+            decode_row(tables, b, entry * n + column0 + c, panel.data() + c, panel_columns);
+          for (int64_t r0 = 0; r0 < rows; r0 += tile_rows) {
+            multiply_tile(a.data() + r0 * k, k, panel.data(), k, tile);
+            for (int64_t r = 0; r < std::min(tile_rows, rows - r0); ++r)
+              std::copy_n(tile + r * panel_columns, columns,
+                          acc.data() + (entry * m + row0 + r0 + r) * n + column0);
+          }
+        }
+        std::lock_guard lock(progress_mutex);
+        ++steps_done;
+        if (progress) progress(static_cast<double>(steps_done) / static_cast<double>(steps));
+      });
+    }
+  return sums;
+}
+
+double gated(double acc1, double acc2, double alpha1, double alpha2) {
+  const double x1 = acc1 * alpha1, x2 = acc2 * alpha2;
+  return x1 / (1 + std::exp(-x1)) * x2;
+}
+
+std::vector<double> gated(const Sums& sums, double alpha1, double alpha2) {
+  std::vector<double> d(sums.acc1.size());
+  for (size_t i = 0; i < d.size(); ++i) d[i] = gated(sums.acc1[i], sums.acc2[i], alpha1, alpha2);
+  return d;
+}
+
+uint16_t gated_replayed(double acc1, double acc2, float alpha1, float alpha2, OutputType type) {
+  // volatile keeps every operation a separate FP32 rounding whatever the compiler's flags are
+  constexpr float minus_log2e = -0x1.715476p+0f; // 0xBFB8AA3B
+  volatile float x1 = static_cast<float>(acc1) * alpha1;
+  volatile float x2 = static_cast<float>(acc2) * alpha2;
+  volatile float t = x1 * minus_log2e;
+  volatile float e = ex2_ftz(t);
+  volatile float q = e + 1.0f;
+  volatile float r = rcp_ftz(q);
+  volatile float s = x1 * r;
+  volatile float d = s * x2;
+  return encode_output(type, double{d});
+}
+
+std::vector<uint16_t> gated_replayed(const Sums& sums, float alpha1, float alpha2,
+                                     OutputType type) {
+  std::vector<uint16_t> d(sums.acc1.size());
+  for (size_t i = 0; i < d.size(); ++i)
+    d[i] = gated_replayed(sums.acc1[i], sums.acc2[i], alpha1, alpha2, type);
+  return d;
+}
+
+} // namespace wltest

@@ -1,0 +1,84 @@
+// What the dual GEMM computes, in plain C++:
+//
+//     D = silu(alpha1 * A.B1^T) * (alpha2 * A.B2^T)        silu(x) = x / (1 + exp(-x))
+//
+// Sums. An E2M1 value times its UE4M3 scale has at most 6 significant bits, so it is exact in FP32.
+// The 16 terms of a scale block share the factor sa * sb (8 bits) and differ in a * b (a multiple
+// of 1/4, at most 36), so a block's sum has at most 20 bits and is exact in FP32 in any order. The
+// block sums, all multiples of 2^-20, are added in double: exact while the sum stays below 2^33,
+// and within 2^-53 relative of every partial sum beyond that.
+#pragma once
+
+#include "tests/reference/inputs.hpp"
+#include "tests/reference/numerics.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace wltest {
+
+// A.B1^T and A.B2^T before alpha, [l, m, n] each.
+struct Sums {
+  int64_t m = 0, n = 0, l = 0;
+  std::vector<double> acc1, acc2;
+};
+
+// fraction done, 0..1; called from one thread at a time
+using Progress = std::function<void(double)>;
+
+// threads = 0: one for each core.
+Sums accumulate(const Problem& problem, int threads = 0, const Progress& progress = {});
+
+// The reference value: double arithmetic throughout, no rounding to the output type.
+double gated(double acc1, double acc2, double alpha1, double alpha2);
+std::vector<double> gated(const Sums& sums, double alpha1, double alpha2);
+
+// The kernels' epilogue, FP32 operation by operation (ptx/epilogue.inc, GATED_SILU), on sums
+// rounded to FP32, rounded once to the output type:
+//   x1 = acc1 * alpha1   x2 = acc2 * alpha2   t = x1 * -log2e   e = ex2(t)
+//   q = e + 1            r = rcp(q)           s = x1 * r        d = s * x2
+// ex2 and rcp are taken as the FP32 value nearest to the true one, inputs and results below 2^-126
+// flushed to zero (.approx.ftz). A GPU's ex2 and rcp may differ from that in the last place.
+uint16_t gated_replayed(double acc1, double acc2, float alpha1, float alpha2, OutputType type);
+std::vector<uint16_t> gated_replayed(const Sums& sums, float alpha1, float alpha2, OutputType type);
+
+// The public bound |out - ref| <= 1e-3 + 1e-3 * |ref|. BF16 keeps 8 significant bits, so that the
+// rounding of a right result alone may cost 2^-8 * |ref|: for BF16 half a unit in the last place of
+// ref is added. (FP16's 2^-11 * |ref| is inside the public bound.)
+double error_bound(OutputType type, double reference);
+
+struct Coordinate {
+  int64_t entry = 0, row = 0, column = 0; // l, m, n
+};
+
+struct Comparison {
+  int64_t count = 0;    // outputs compared
+  int64_t bad = 0;      // outputs outside the bound, or with another NaN or infinity pattern
+  int64_t unequal = 0;  // compare_exact: outputs whose bits differ; NaNs count as equal
+  Coordinate first_bad; // in memory order
+  double worst_absolute = 0;
+  Coordinate worst_absolute_at;
+  double worst_relative = 0; // |out - ref| / |ref| where |ref| >= 1e-3
+  Coordinate worst_relative_at;
+  double worst_use = 0; // largest |out - ref| / bound
+  Coordinate worst_use_at;
+  double worst_out = 0, worst_reference = 0; // at worst_use_at
+  double first_bad_out = 0, first_bad_reference = 0;
+  bool passed() const { return count > 0 && bad == 0; }
+  double margin() const { return 1 - worst_use; } // part of the bound that is left
+};
+
+// `out` is D as stored: row r of entry l starts at l * batch_stride + r * ldd.
+Comparison compare(const Sums& shape, const std::vector<double>& reference, const uint16_t* out,
+                   int64_t ldd, int64_t batch_stride, OutputType type);
+// Bit for bit; every NaN equals every NaN.
+Comparison compare_exact(const Sums& shape, const std::vector<uint16_t>& reference,
+                         const uint16_t* out, int64_t ldd, int64_t batch_stride, OutputType type);
+
+// One or two lines for a test's or a program's message.
+std::string describe(const Comparison& comparison);
+std::string describe(const Coordinate& at); // "l 0, m 12, n 345"
+
+} // namespace wltest

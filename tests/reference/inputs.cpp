@@ -1,0 +1,143 @@
+#include "tests/reference/inputs.hpp"
+
+#include "tests/reference/numerics.hpp"
+
+#include <array>
+#include <cmath>
+
+namespace wltest {
+namespace {
+
+constexpr uint64_t gamma = 0x9E3779B97F4A7C15;
+
+uint64_t mix(uint64_t z) {
+  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9;
+  z = (z ^ z >> 27) * 0x94D049BB133111EB;
+  return z ^ z >> 31;
+}
+
+constexpr uint8_t e4m3_half = 0x30, e4m3_one = 0x38, e4m3_two = 0x40, e4m3_largest = 0x7E;
+constexpr uint8_t e4m3_smallest = 0x01; // 2^-9
+constexpr uint8_t e2m1_one = 0x2;
+
+uint8_t random_byte_of_values(const Random& random, uint64_t index, InputKind kind) {
+  const uint64_t bits = random.bits(index);
+  switch (kind) {
+  case InputKind::full_range:
+    return static_cast<uint8_t>(bits >> 56);
+  case InputKind::extremes: {
+    constexpr std::array<uint8_t, 8> codes = {0x7, 0xF, 0x7, 0xF, 0x1, 0x9, 0x0, 0x8};
+    return static_cast<uint8_t>(codes[bits >> 61] | codes[bits >> 58 & 7] << 4);
+  }
+  default:
+    // The public problem draws 0..254 and keeps sign and two low bits of each nibble.
+    return static_cast<uint8_t>(random.below(index, 255) & 0xBB);
+  }
+}
+
+uint8_t random_scale(const Random& random, uint64_t index, InputKind kind) {
+  switch (kind) {
+  case InputKind::full_range:
+    return static_cast<uint8_t>(random.below(index, 127));
+  case InputKind::exact: {
+    constexpr std::array<uint8_t, 3> codes = {e4m3_half, e4m3_one, e4m3_two};
+    return codes[random.below(index, 3)];
+  }
+  case InputKind::extremes: {
+    constexpr std::array<uint8_t, 4> codes = {0x00, e4m3_smallest, e4m3_one, e4m3_largest};
+    return codes[random.below(index, 4)];
+  }
+  default:
+    return encode_e4m3(random.uniform(index));
+  }
+}
+
+Operand make_operand(int64_t rows, int64_t k, int64_t l, InputKind kind, uint64_t seed,
+                     uint64_t tensor) {
+  Operand operand{rows, k, l, {}, {}};
+  operand.values.resize(static_cast<size_t>(l * rows * (k / 2)));
+  operand.scales.resize(static_cast<size_t>(l * rows * (k / 16)));
+  const Random values(seed, 2 * tensor), scales(seed, 2 * tensor + 1);
+  for (size_t i = 0; i < operand.values.size(); ++i)
+    operand.values[i] = random_byte_of_values(values, i, kind);
+  for (size_t i = 0; i < operand.scales.size(); ++i)
+    operand.scales[i] = random_scale(scales, i, kind);
+  return operand;
+}
+
+// A power of two near target / deviation, where deviation is that of one product's sum over k.
+float alpha_for(double deviation_of_one_term, int64_t k, double target) {
+  const double deviation = deviation_of_one_term * std::sqrt(static_cast<double>(k));
+  return static_cast<float>(std::exp2(std::floor(std::log2(target / deviation))));
+}
+
+} // namespace
+
+Random::Random(uint64_t seed, uint64_t stream) : key(mix(mix(seed + gamma) + stream * gamma)) {}
+
+uint64_t Random::bits(uint64_t index) const { return mix(key + (index + 1) * gamma); }
+
+double Random::uniform(uint64_t index) const {
+  return static_cast<double>(bits(index) >> 40) * 0x1p-24;
+}
+
+// The multiply-high method; its bias of bound / 2^32 is far below what a test could see.
+uint64_t Random::below(uint64_t index, uint64_t bound) const {
+  return (bits(index) >> 32) * bound >> 32;
+}
+
+const char* name_of(InputKind kind) {
+  switch (kind) {
+  case InputKind::public_problem:
+    return "public_problem";
+  case InputKind::full_range:
+    return "full_range";
+  case InputKind::exact:
+    return "exact";
+  case InputKind::one_hot:
+    return "one_hot";
+  case InputKind::extremes:
+    return "extremes";
+  }
+  return "?";
+}
+
+int64_t one_hot_position(const Problem& problem, int64_t entry, int64_t row) {
+  // 89 is odd and prime: consecutive rows walk over all k, all bytes and all scale blocks.
+  return (entry * 31 + row * 89) % problem.k;
+}
+
+Problem make_problem(int64_t m, int64_t n, int64_t k, int64_t l, InputKind kind, uint64_t seed) {
+  Problem problem{m, n, k, l, {}, {}, {}, 1, 1};
+  problem.a = make_operand(m, k, l, kind, seed, 0);
+  problem.b1 = make_operand(n, k, l, kind, seed, 1);
+  problem.b2 = make_operand(n, k, l, kind, seed, 2);
+  switch (kind) {
+  case InputKind::public_problem:
+    break;
+  // Deviations of one term a * sa * b * sb, from the mean squares of the codes drawn:
+  // 8.56 for all E2M1 codes, 0.875 for +-{0, 0.5, 1, 1.5}, about 9.3e3 for all UE4M3 codes.
+  case InputKind::full_range:
+    problem.alpha1 = problem.alpha2 = alpha_for(8e4, k, 3);
+    break;
+  case InputKind::exact:
+    problem.alpha1 = problem.alpha2 = alpha_for(1.53, k, 3);
+    break;
+  case InputKind::extremes:
+    problem.alpha1 = problem.alpha2 = alpha_for(9e5, k, 3);
+    break;
+  case InputKind::one_hot:
+    problem.a.values.assign(problem.a.values.size(), 0);
+    problem.a.scales.assign(problem.a.scales.size(), e4m3_one);
+    for (int64_t entry = 0; entry < l; ++entry)
+      for (int64_t row = 0; row < m; ++row) {
+        const int64_t position = one_hot_position(problem, entry, row);
+        problem.a.values[static_cast<size_t>((entry * m + row) * (k / 2) + position / 2)] =
+            static_cast<uint8_t>(e2m1_one << (position % 2 * 4));
+      }
+    break;
+  }
+  return problem;
+}
+
+} // namespace wltest

@@ -1,0 +1,53 @@
+// Seeded inputs for the dual GEMM. Every byte is a pure function of (seed, kind, tensor, position),
+// so a failing case is repeated from its seed alone, on any machine and with any thread count.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace wltest {
+
+// Counter-based generator: the finaliser of SplitMix64 applied to key + (index + 1) * gamma, where
+// gamma = 2^64 / golden ratio, made odd. Draws may be taken in any order; streams of different keys
+// do not interfere.
+struct Random {
+  uint64_t key;
+  Random(uint64_t seed, uint64_t stream);
+  uint64_t bits(uint64_t index) const;
+  double uniform(uint64_t index) const; // [0, 1), 24 bits as an FP32 generator has
+  uint64_t below(uint64_t index, uint64_t bound) const;
+};
+
+// One NVFP4 operand in plain layout, a batch of l matrices one after the other.
+struct Operand {
+  int64_t rows = 0, k = 0, l = 0;
+  std::vector<uint8_t> values; // [l, rows, k/2], E2M1, the lower nibble is the even k
+  std::vector<uint8_t> scales; // [l, rows, k/16], UE4M3
+};
+
+struct Problem {
+  int64_t m = 0, n = 0, k = 0, l = 0;
+  Operand a, b1, b2;
+  float alpha1 = 1, alpha2 = 1;
+};
+
+enum class InputKind {
+  public_problem, // values +-{0, 0.5, 1, 1.5}; scales uniform [0, 1) rounded to E4M3; alphas 1
+  full_range,     // every E2M1 code and every UE4M3 code but NaN
+  exact,          // values +-{0, 0.5, 1, 1.5}; scales {0.5, 1, 2}: FP32 sums are exact
+  one_hot,        // row r of A is 1 at one k and 0 elsewhere, so D's row r shows one column of B
+  extremes,       // values +-6, +-0.5, +-0 and scales 0, 2^-9, 1, 448
+};
+const char* name_of(InputKind kind);
+
+// Kinds whose sums grow get alphas that are powers of two and bring the products to the order of 1,
+// so that D stays inside FP16. k must be a positive multiple of 16.
+Problem make_problem(int64_t m, int64_t n, int64_t k, int64_t l, InputKind kind, uint64_t seed);
+
+// k of the single 1 in row `row` of batch entry `entry` of a one_hot problem.
+int64_t one_hot_position(const Problem& problem, int64_t entry, int64_t row);
+
+// What scale padding may hold at worst: a UE4M3 NaN.
+constexpr uint8_t nan_padding = 0x7F;
+
+} // namespace wltest

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Runs test binaries one after the other and adds their counts up.
+#   tests/run_suites.sh BINARY... [-- ARGUMENTS FOR EACH BINARY]
+# The last line is "N passed, N failed, N skipped". A binary that crashes, is missing or leaves no
+# counts is one failure more. The exit status is 0 only when something ran and nothing failed.
+set -u
+
+binaries=()
+while [ $# -gt 0 ] && [ "$1" != "--" ]; do
+  binaries+=("$1")
+  shift
+done
+[ $# -gt 0 ] && shift
+if [ ${#binaries[@]} -eq 0 ]; then
+  echo "usage: tests/run_suites.sh BINARY... [-- ARGUMENTS]" >&2
+  exit 2
+fi
+
+counts=$(mktemp) || exit 2
+trap 'rm -f "$counts"' EXIT
+passed=0 failed=0 skipped=0 status=0
+
+for binary in "${binaries[@]}"; do
+  echo "== $binary"
+  : >"$counts"
+  WL_TEST_COUNTS="$counts" "$binary" "$@"
+  code=$?
+  p='' f='' s=''
+  read -r p f s <"$counts"
+  if [ -z "$s" ]; then
+    echo "$binary ended with status $code and left no counts: counted as one failure" >&2
+    p=0 f=1 s=0
+  elif [ "$code" -ne 0 ] && [ "$f" -eq 0 ]; then
+    echo "$binary reported no failure but ended with status $code: counted as one failure" >&2
+    f=1
+  fi
+  [ "$code" -ne 0 ] && status=1
+  passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+done
+
+[ "$failed" -ne 0 ] && status=1
+[ $((passed + failed + skipped)) -eq 0 ] && status=1
+echo "$passed passed, $failed failed, $skipped skipped"
+exit "$status"
