@@ -1,7 +1,7 @@
 # Makes a readable .ptx out of the preprocessor's output.
 #   cpp -C -undef -nostdinc -I ptx -D... kernel.ptx | awk -f ptx/expand.awk > row.ptx
 # - one statement a line, indented by block
-# - comments of the kernel file stay, those of included files go
+# - comments of the kernel file stay, those of included files go, as do "///", which describe macros
 # - constant expressions of integers in parentheses, (4 * 55296 + 64), become numbers
 # The kernel file is the first file named by a line marker that is not <built-in>.
 
@@ -39,7 +39,9 @@ function fold(s) {
 function indent(n,    s) { s = ""; while (n-- > 0) s = s "  "; return s }
 
 function emit(text) {
-  print indent(depth) text pending_comment
+  # An operand never starts with a dot: a blank before one is the preprocessor's.
+  if (depth > 0 && text !~ /^\./) gsub(/ +\./, ".", text)
+  print (depth == 0 ? lead : "") indent(depth) text pending_comment
   pending_comment = ""
   blank = 0
 }
@@ -71,6 +73,9 @@ function statement(s) {
   at = index(line, "//")
   if (at > 0) { comment = substr(line, at); line = substr(line, 1, at - 1) }
   if (file != main) comment = ""
+  if (comment ~ /^\/\/\//) next
+  match(line, /^ */)
+  lead = indent(int(RLENGTH / 2))
   line = trim(fold(line))
   gsub(/[ \t]+/, " ", line)
   if (line == "") {
