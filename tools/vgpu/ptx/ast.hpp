@@ -36,10 +36,10 @@ struct Guard {
 };
 
 struct Statement {
-  int line = 0;                     // 1-based line in the source text
-  int scope = 0;                    // index into Function::scopes
+  int line = 0;  // 1-based line in the source text
+  int scope = 0; // index into Function::scopes
   Guard guard;
-  std::vector<std::string> opcode;  // "mbarrier.try_wait.shared::cta.b64" split at the dots
+  std::vector<std::string> opcode; // "mbarrier.try_wait.shared::cta.b64" split at the dots
   std::vector<Operand> operands;
   // call: items before the function name (return values) and after it (arguments) are kept apart.
   std::vector<Operand> call_returns, call_arguments;
@@ -57,14 +57,16 @@ struct Variable {
   std::string space; // "reg", "shared", "global", "const", "local", "param"
   std::string type;  // "b8", "u32", "pred", "f64", "b128", ".texref" ...
   std::string name;
-  int vector = 1;            // .v2, .v4
-  uint32_t alignment = 0;    // 0 = natural
+  int vector = 1;             // .v2, .v4
+  uint32_t alignment = 0;     // 0 = natural
   std::vector<uint64_t> dims; // array dimensions; one entry 0 = [] (unsized)
-  uint32_t range = 0;        // `.reg .b32 %r<10>`: 10; names %r0..%r9
+  uint32_t range = 0;         // `.reg .b32 %r<10>`: 10; names %r0..%r9
   bool is_extern = false, is_visible = false, is_weak = false;
   bool is_array = false;
-  std::vector<Operand> init; // flat; Name items are addresses of variables (with offset)
-  int scope = 0;             // inside a function
+  // In order, braces of inner dimensions filled up with zeros. Name items are addresses of
+  // variables (with offset); `value` is then the mask of the mask() operator, 0 = none.
+  std::vector<Operand> init;
+  int scope = 0; // inside a function
   int line = 0;
 };
 
@@ -94,12 +96,13 @@ struct Function {
 };
 
 struct Module {
-  std::string version;             // "8.8"
+  std::string version;              // "8.8"
   std::vector<std::string> targets; // "sm_100f", ...
   int address_size = 64;
   std::vector<Variable> variables; // module scope
   std::vector<Function> functions;
-  std::vector<std::string> lines;  // the source text by line, for reports
+  std::vector<std::pair<std::string, std::string>> aliases; // .alias: new name, function
+  std::vector<std::string> lines;                           // the source text by line, for reports
 };
 
 } // namespace vgpu::ptx
