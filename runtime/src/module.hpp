@@ -6,16 +6,19 @@
 #include "runtime/src/images.hpp"
 #include "runtime/src/status.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <string>
 #include <vector>
+
+struct wl_context;
 
 namespace warpline {
 
 // One kernel parameter as the host lays it out; compared with the loaded kernel.
 struct Param {
-  const char* name;
-  size_t offset; // bytes from the start of the parameter block
+  const char* name; // a literal: kept for the log
+  size_t offset;    // bytes from the start of the parameter block
   size_t size;
 };
 
@@ -31,11 +34,12 @@ struct Kernel {
   cuapi::CUfunction function = nullptr;
   int registers = 0; // per thread at entry
   int static_shared_bytes = 0;
-  int dynamic_shared_limit = 0; // highest opted into so far
-  int local_bytes = 0;          // per thread; spills and stack
-  int max_threads = 0;          // per CTA, from .maxntid and the register count
-  double load_ms = 0;           // JIT compilation and loading
+  std::atomic<int> dynamic_shared_limit{0}; // highest opted into so far
+  int local_bytes = 0;                      // per thread; spills and stack
+  int max_threads = 0;                      // per CTA, from .maxntid and the register count
+  double load_ms = 0;                       // JIT compilation and loading
   std::string jit_log;
+  std::vector<Param> params;
 };
 
 // Idempotent and thread-safe; the kernel lives as long as the context. Makes the context current

@@ -1,0 +1,121 @@
+#include "runtime/src/rules.hpp"
+
+#include <algorithm>
+#include <cinttypes>
+
+namespace warpline {
+
+namespace {
+
+uint64_t address_of(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
+
+std::string number(int64_t value) { return std::to_string(value); }
+
+} // namespace
+
+const char* rule_kind_name(RuleKind kind) {
+  switch (kind) {
+  case RuleKind::range:
+    return "range";
+  case RuleKind::multiple:
+    return "multiple";
+  case RuleKind::alignment:
+    return "alignment";
+  case RuleKind::pointer:
+    return "pointer";
+  case RuleKind::overlap:
+    return "overlap";
+  case RuleKind::support:
+    return "support";
+  }
+  return "?";
+}
+
+Verdict violated(std::string finding, std::string nearest) {
+  return {false, std::move(finding), std::move(nearest)};
+}
+
+Verdict in_range(int64_t value, int64_t least, int64_t greatest) {
+  if (value >= least && value <= greatest) return holds();
+  return violated(" = " + number(value), number(value < least ? least : greatest));
+}
+
+Verdict at_least(int64_t value, int64_t least) {
+  if (value >= least) return holds();
+  return violated(" = " + number(value), number(least));
+}
+
+Verdict multiple_of(int64_t value, int64_t multiple, int64_t least) {
+  if (value < least || value % multiple == 0) return holds();
+  const int64_t below = value / multiple * multiple;
+  std::string nearest = below >= least && below > 0 ? number(below) : "";
+  if (below <= INT64_MAX - multiple)
+    nearest += (nearest.empty() ? "" : ", ") + number(below + multiple);
+  return violated(" = " + number(value), nearest);
+}
+
+Verdict not_null(const void* pointer) { return pointer ? holds() : violated(": address is null,"); }
+
+Verdict aligned(const void* pointer, uint64_t bytes) {
+  const uint64_t address = address_of(pointer);
+  const uint64_t rest = address % bytes;
+  if (rest == 0) return holds();
+  return violated(
+      format(": address 0x%" PRIx64 " is %" PRIu64 " modulo %" PRIu64 ",", address, rest, bytes),
+      format("0x%" PRIx64 ", 0x%" PRIx64, address - rest, address - rest + bytes));
+}
+
+Verdict disjoint(const void* a, uint64_t a_bytes, const void* b, uint64_t b_bytes,
+                 const std::string& b_name) {
+  if (!a || !b || a_bytes == 0 || b_bytes == 0) return holds();
+  const uint64_t a_begin = address_of(a), b_begin = address_of(b);
+  // Differences instead of ends, which may overflow.
+  const bool apart =
+      a_begin <= b_begin ? b_begin - a_begin >= a_bytes : a_begin - b_begin >= b_bytes;
+  if (apart) return holds();
+  return violated(format(": %" PRIu64 " bytes at 0x%" PRIx64 " overlap %s, %" PRIu64
+                         " bytes at 0x%" PRIx64 ",",
+                         a_bytes, a_begin, b_name.c_str(), b_bytes, b_begin));
+}
+
+bool product(std::initializer_list<int64_t> factors, int64_t* result) {
+  int64_t value = 1;
+  for (const int64_t factor : factors)
+    if (factor < 0 || __builtin_mul_overflow(value, factor, &value)) return false;
+  *result = value;
+  return true;
+}
+
+std::string Violation::sentence() const {
+  std::string text = rule.argument + verdict.finding + " " + rule.text;
+  if (!verdict.nearest.empty()) text += " (nearest: " + verdict.nearest + ")";
+  return text;
+}
+
+wl_status report_violations(const std::string& operation,
+                            const std::vector<Violation>& violations) {
+  if (violations.empty()) return WL_SUCCESS;
+  const auto all = [&](RuleKind kind) {
+    return std::all_of(violations.begin(), violations.end(),
+                       [&](const Violation& violation) { return violation.rule.kind == kind; });
+  };
+  // Inside a public entry its name already heads the message.
+  std::string message = *current_entry() ? "" : operation + ": ";
+  for (const Violation& violation : violations) message += violation.sentence() + "; ";
+  message += format("%zu rule%s violated, nothing was launched", violations.size(),
+                    violations.size() == 1 ? "" : "s");
+  const wl_status status = all(RuleKind::alignment) ? WL_ERROR_MISALIGNED
+                           : all(RuleKind::support) ? WL_ERROR_NOT_SUPPORTED
+                                                    : WL_ERROR_INVALID_ARGUMENT;
+  return fail_with(status, message);
+}
+
+std::string rules_markdown(const std::vector<RuleRow>& rows) {
+  std::string text = "| argument | rule | kind | id |\n| --- | --- | --- | --- |\n";
+  for (const RuleRow& row : rows)
+    text += "| `" + row.argument + "` | " + row.text + " | " + rule_kind_name(row.kind) + " | `" +
+            row.id + "` |\n";
+  return text;
+}
+
+} // namespace warpline
