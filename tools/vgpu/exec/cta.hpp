@@ -81,6 +81,16 @@ struct TensorMemory {
   uint32_t next_id = 1;
   uint32_t cta_group = 0; // 0 until the first tcgen05 instruction fixes it
   bool relinquished = false;
+  uint32_t last_columns = 0; // of the last allocation: later ones may not be larger
+  // tcgen05.alloc or dealloc with cta_group::2 that waits for the warp of the peer CTA.
+  struct PairRequest {
+    const Inst* inst = nullptr; // null: none
+    bool alloc = false;
+    uint32_t columns = 0;
+    uint32_t address = 0; // alloc: shared offset of the result; dealloc: column
+    uint32_t warp = 0;
+  } pair;
+  uint64_t pair_steps = 0; // completed ones
   WaitList waiters;
   uint32_t* row(uint32_t lane) { return words.data() + size_t(lane) * kColumns; }
 };

@@ -96,6 +96,12 @@ public:
   std::vector<BulkGroup> bulk_groups[32];     // cp.async.bulk.commit_group; back() is open
   std::vector<BulkGroup> cp_async_groups[32]; // cp.async.commit_group
   WaitList group_waiters;
+  // cp.async of each lane that have not completed; what cp.async.mbarrier.arrive tracks.
+  std::vector<std::shared_ptr<bool>> cp_async_in_flight[32];
+  // tcgen05.ld issued since the last wait::ld: their destination registers are pending until then.
+  std::vector<const Inst*> unwaited_loads;
+  // setmaxnreg executed so far, in order: target count, bit 31 set for .inc.
+  std::vector<uint32_t> register_changes;
 
   // Cluster barrier: lanes that have arrived and not waited, and the generation they arrived in.
   uint32_t cluster_arrived = 0;
