@@ -1,0 +1,216 @@
+// wl_dual_gemm_check and wl_dual_gemm_plan: rules, row, tensor maps, launch.
+#include "kernels/dual_gemm/dual_gemm.hpp"
+#include "ptx/layouts.hpp"
+#include "runtime/src/launch.hpp"
+#include "runtime/src/log.hpp"
+#include "runtime/src/module.hpp"
+#include "runtime/src/plan.hpp"
+#include "runtime/src/status.hpp"
+#include "runtime/src/tensor_map.hpp"
+
+#include <algorithm>
+#include <cinttypes>
+#include <memory>
+
+namespace warpline::dual_gemm {
+
+namespace {
+
+// The parameter block of the contract in sm100.ptx; offsets are compared with the loaded kernel.
+struct Params {
+  cuapi::CUtensorMap map_a, map_b1, map_b2, map_sfa, map_sfb1, map_sfb2;
+  uint64_t d, alpha1, alpha2, ldd, batch_stride_d, policy_a, policy_b;
+  uint32_t m, n, k, tiles_m, tiles_n, tiles;
+};
+
+#define PARAMS(apply)                                                                              \
+  apply(map_a) apply(map_b1) apply(map_b2) apply(map_sfa) apply(map_sfb1) apply(map_sfb2) apply(d) \
+      apply(alpha1) apply(alpha2) apply(ldd) apply(batch_stride_d) apply(policy_a) apply(policy_b) \
+          apply(m) apply(n) apply(k) apply(tiles_m) apply(tiles_n) apply(tiles)
+
+std::vector<Param> param_layout() {
+#define LAYOUT(field) {#field, offsetof(Params, field), sizeof(Params::field)},
+  return {PARAMS(LAYOUT)};
+#undef LAYOUT
+}
+
+struct Plan : wl_plan {
+  using wl_plan::wl_plan;
+
+  Params params{};
+  const Kernel* kernel = nullptr;
+  LaunchConfig config;
+
+  wl_status run(void*, wl_stream stream) const override {
+#define ADDRESS(field) const_cast<void*>(static_cast<const void*>(&params.field)),
+    void* addresses[] = {PARAMS(ADDRESS)};
+#undef ADDRESS
+    WL_LOG(log_arguments, "%s: M %u, N %u, K %u, tiles %u, grid %u, D 0x%" PRIx64 ", stream %p",
+           kernel->name.c_str(), params.m, params.n, params.k, params.tiles, config.grid[0],
+           params.d, stream);
+    return launch(*context, *kernel, config, addresses, stream);
+  }
+};
+
+uint64_t address_of(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
+
+// A, B1 or B2: [L, rows, K/2] bytes; a box is a K tile of tile_rows rows, one batch entry.
+wl_status operand_map(const wl_context& context, const char* name, const void* address,
+                      int64_t rows, const wl_dual_gemm_args& args, const Row& row, int tile_rows,
+                      cuapi::CUtensorMap* map) {
+  const auto k = static_cast<uint64_t>(args.k);
+  TensorMapDesc desc;
+  desc.name = name;
+  desc.type = cuapi::CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN8B;
+  desc.rank = 3;
+  desc.address = address;
+  desc.dims[0] = k;
+  desc.dims[1] = static_cast<uint64_t>(rows);
+  desc.dims[2] = static_cast<uint64_t>(args.l);
+  desc.strides[0] = k / 2;
+  desc.strides[1] = static_cast<uint64_t>(rows) * (k / 2);
+  desc.box[0] = static_cast<uint32_t>(row.tile_k);
+  desc.box[1] = static_cast<uint32_t>(tile_rows);
+  desc.swizzle = cuapi::CU_TENSOR_MAP_SWIZZLE_128B;
+  desc.l2_promotion = cuapi::CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
+  return make_tensor_map(context, desc, map);
+}
+
+// SFA, SFB1 or SFB2: an atom of 512 bytes is the inner dimension, as 256 16-bit elements because a
+// box has at most 256 of them; then atoms along K, blocks of 128 rows, batch entries.
+wl_status scale_map(const wl_context& context, const char* name, const void* address, int64_t rows,
+                    const wl_dual_gemm_args& args, const Row& row, cuapi::CUtensorMap* map) {
+  const auto atoms = static_cast<uint64_t>(args.k) / 64;
+  const auto blocks =
+      (static_cast<uint64_t>(rows) + ptx::scale_atom_rows - 1) / ptx::scale_atom_rows;
+  TensorMapDesc desc;
+  desc.name = name;
+  desc.type = cuapi::CU_TENSOR_MAP_DATA_TYPE_UINT16;
+  desc.rank = 4;
+  desc.address = address;
+  desc.dims[0] = ptx::scale_atom_bytes / 2;
+  desc.dims[1] = atoms;
+  desc.dims[2] = blocks;
+  desc.dims[3] = static_cast<uint64_t>(args.l);
+  desc.strides[0] = ptx::scale_atom_bytes;
+  desc.strides[1] = atoms * ptx::scale_atom_bytes;
+  desc.strides[2] = blocks * atoms * ptx::scale_atom_bytes;
+  desc.box[0] = ptx::scale_atom_bytes / 2;
+  desc.box[1] = static_cast<uint32_t>(row.tile_k / 64);
+  desc.l2_promotion = cuapi::CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
+  return make_tensor_map(context, desc, map);
+}
+
+uint32_t divide_up(int64_t value, int by) { return static_cast<uint32_t>((value + by - 1) / by); }
+
+wl_status fill_params(const wl_context& context, const wl_dual_gemm_args& args, const Row& row,
+                      Params* params) {
+  WL_TRY(operand_map(context, "A", args.a, args.m, args, row, row.tile_m, &params->map_a));
+  WL_TRY(operand_map(context, "B1", args.b1, args.n, args, row, row.tile_n, &params->map_b1));
+  WL_TRY(operand_map(context, "B2", args.b2, args.n, args, row, row.tile_n, &params->map_b2));
+  WL_TRY(scale_map(context, "SFA", args.sfa, args.m, args, row, &params->map_sfa));
+  WL_TRY(scale_map(context, "SFB1", args.sfb1, args.n, args, row, &params->map_sfb1));
+  WL_TRY(scale_map(context, "SFB2", args.sfb2, args.n, args, row, &params->map_sfb2));
+
+  params->d = address_of(args.d);
+  params->alpha1 = address_of(args.alpha1);
+  params->alpha2 = address_of(args.alpha2);
+  params->ldd = static_cast<uint64_t>(effective_ldd(args));
+  params->batch_stride_d = static_cast<uint64_t>(effective_batch_stride(args));
+  params->m = static_cast<uint32_t>(args.m);
+  params->n = static_cast<uint32_t>(args.n);
+  params->k = static_cast<uint32_t>(args.k);
+  params->tiles_m = divide_up(args.m, row.tile_m);
+  params->tiles_n = divide_up(args.n, row.tile_n);
+  params->tiles = params->tiles_m * params->tiles_n * static_cast<uint32_t>(args.l);
+  // With one group of row tiles, weights are read once and need not stay in L2.
+  params->policy_a = ptx::cache_evict_normal;
+  params->policy_b = params->tiles_m <= static_cast<uint32_t>(row.group_m)
+                         ? ptx::cache_evict_first
+                         : ptx::cache_evict_normal;
+  return WL_SUCCESS;
+}
+
+wl_status check(wl_context* context, const wl_dual_gemm_args* args) {
+  WL_TRY(check_context(context));
+  if (args == nullptr) return fail(WL_ERROR_INVALID_ARGUMENT, "args is null");
+  WL_TRY(check_struct_size("wl_dual_gemm_args", args->struct_size, sizeof(wl_dual_gemm_args)));
+  WL_LOG(log_arguments,
+         "M %" PRId64 ", N %" PRId64 ", K %" PRId64 ", L %" PRId64 ", A %p, B1 %p, B2 %p, SFA %p, "
+         "SFB1 %p, SFB2 %p, alpha1 %p, alpha2 %p, D %p, d_type %d, ldd %" PRId64
+         ", batch_stride_d %" PRId64 ", config %s",
+         args->m, args->n, args->k, args->l, args->a, args->b1, args->b2, args->sfa, args->sfb1,
+         args->sfb2, static_cast<const void*>(args->alpha1), static_cast<const void*>(args->alpha2),
+         args->d, static_cast<int>(args->d_type), args->ldd, args->batch_stride_d,
+         args->config != nullptr ? args->config : "(chosen)");
+  return rules().check(Subject{*args, context->limits});
+}
+
+wl_status make_plan(wl_context* context, const wl_dual_gemm_args& args, wl_plan** plan) {
+  const Row* row = args.config != nullptr
+                       ? find_row(args.config)
+                       : choose_row({args.m, args.n, args.k, args.l, args.d_type}, context->limits);
+  if (row == nullptr) {
+    std::string reasons, reason;
+    for (const Row& candidate : rows())
+      if (!can_run(candidate, args.d_type, context->limits, &reason))
+        reasons += std::string(reasons.empty() ? "" : "; ") + candidate.name + ": " + reason;
+    return fail(WL_ERROR_NOT_SUPPORTED, "no configuration row can run this: %s", reasons.c_str());
+  }
+
+  const ContextScope scope(*context);
+  WL_TRY(scope.status());
+
+  auto made = std::make_unique<Plan>(context);
+  KernelNeeds needs;
+  needs.params = param_layout();
+  needs.dynamic_shared_bytes = row->shared_bytes;
+  WL_TRY(load_kernel(*context, row->image(), needs, &made->kernel));
+  WL_TRY(fill_params(*context, args, *row, &made->params));
+
+  LaunchConfig& config = made->config;
+  config.grid[0] =
+      std::min(made->params.tiles, static_cast<unsigned>(std::max(context->limits.sm_count, 1)));
+  config.block[0] = static_cast<unsigned>(row->threads);
+  std::copy(row->cluster, row->cluster + 3, config.cluster);
+  config.dynamic_shared_bytes = static_cast<unsigned>(row->shared_bytes);
+  WL_TRY(check_launch(*context, *made->kernel, config));
+
+  wl_plan_info& info = made->info;
+  copy_text(info.config, row->name);
+  copy_text(info.kernel, made->kernel->entry);
+  copy_text(info.target, made->kernel->target);
+  std::copy(config.grid, config.grid + 3, info.grid);
+  std::copy(config.block, config.block + 3, info.block);
+  std::copy(config.cluster, config.cluster + 3, info.cluster);
+  info.tile_m = row->tile_m;
+  info.tile_n = row->tile_n;
+  info.tile_k = row->tile_k;
+  info.stages = row->stages;
+  info.shared_bytes = row->shared_bytes + made->kernel->static_shared_bytes;
+  info.registers = made->kernel->registers;
+  info.launches = 1;
+  info.workspace_bytes = 0;
+  info.load_ms = made->kernel->load_ms;
+
+  *plan = made.release();
+  return WL_SUCCESS;
+}
+
+} // namespace
+
+} // namespace warpline::dual_gemm
+
+wl_status wl_dual_gemm_check(wl_context* context, const wl_dual_gemm_args* args) {
+  return warpline::api("wl_dual_gemm_check",
+                       [&] { return warpline::dual_gemm::check(context, args); });
+}
+
+wl_status wl_dual_gemm_plan(wl_context* context, const wl_dual_gemm_args* args, wl_plan** plan) {
+  return warpline::api("wl_dual_gemm_plan", [&]() -> wl_status {
+    if (plan == nullptr) return warpline::fail(WL_ERROR_INVALID_ARGUMENT, "plan is null");
+    *plan = nullptr;
+    WL_TRY(warpline::dual_gemm::check(context, args));
+    return warpline::dual_gemm::make_plan(context, *args, plan);
+  });
+}

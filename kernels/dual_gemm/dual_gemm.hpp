@@ -1,0 +1,82 @@
+// The dual GEMM's tables: configuration rows, their costs, and the rules of its arguments.
+// The kernels' contracts are in sm100.ptx; the public contract is in warpline.h.
+#pragma once
+
+#include "runtime/src/context.hpp"
+#include "runtime/src/images.hpp"
+#include "runtime/src/rules.hpp"
+#include "warpline/warpline.h"
+
+#include <string>
+#include <vector>
+
+namespace warpline::dual_gemm {
+
+// ---- configuration rows (rows.def)
+// ----------------------------------------------------------------
+
+struct Row {
+  const char* name;   // also the PTX file and its entry
+  const char* target; // of the PTX
+  wl_dtype d_type;
+  int tile_m, tile_n, tile_k; // tile_n: columns of one product
+  int stages, acc_stages;
+  int group_m;
+  int cluster[3];
+  int threads;
+  int shared_bytes; // dynamic
+  Image (*image)();
+};
+
+const std::vector<Row>& rows();
+const Row* find_row(const std::string& name);
+// All names, separated by ", ", for messages.
+std::string row_names();
+
+// Bytes of dynamic shared memory of an sm100 row: the memory map of sm100.ptx.
+constexpr int sm100_stage_bytes(int tile_n) { return 128 * 128 + 2 * tile_n * 128 + 3 * 2048; }
+constexpr int sm100_shared_bytes(int tile_n, int stages, int acc_stages) {
+  const int tile_ring = 4;
+  const int barriers = 2 * stages + 2 * acc_stages + 2 * tile_ring;
+  return stages * sm100_stage_bytes(tile_n) + 16 * tile_ring + 8 * barriers + 8;
+}
+
+// ---- choice of a row
+// ------------------------------------------------------------------------------
+
+struct Problem {
+  int64_t m, n, k, l;
+  wl_dtype d_type;
+};
+
+// What a row would do with a problem, in SM clocks; see cost() for the model.
+struct Cost {
+  int64_t tiles, waves; // waves: tiles of the busiest CTA
+  double tile_clocks;   // main loop of one tile
+  double epilogue_clocks;
+  double memory_clocks; // floor: every byte of the problem once through DRAM
+  double total;
+};
+Cost cost(const Row& row, const Problem& problem, const DeviceLimits& device);
+
+// Whether the row's kernel runs on the device and makes the output type; `reason` says why not.
+bool can_run(const Row& row, wl_dtype d_type, const DeviceLimits& device, std::string* reason);
+
+// The runnable row of the lowest cost, the first in the table among equals; null when none runs.
+const Row* choose_row(const Problem& problem, const DeviceLimits& device);
+
+// ---- constraint table
+// -----------------------------------------------------------------------------
+
+struct Subject {
+  const wl_dual_gemm_args& args;
+  const DeviceLimits& device;
+};
+const RuleTable<Subject>& rules();
+
+// ldd and batch_stride_d with their defaults filled in; 0 when the sizes are not positive or do not
+// fit.
+int64_t effective_ldd(const wl_dual_gemm_args& args);
+int64_t effective_batch_stride(const wl_dual_gemm_args& args);
+
+} // namespace warpline::dual_gemm

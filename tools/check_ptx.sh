@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# Assembles every expanded kernel for its targets and fails on a spill, on ptxas C7504 or C7508
+# (setmaxnreg without effect), and on more registers than the role table of the kernel's head allows.
+#
+#   tools/check_ptx.sh [--allow-missing] [--ptxas FILE] [kernel.ptx ...]    default: build/ptx/*.ptx
+#
+# ptxas is looked for in $CUDA_HOME/bin, $CUDA_PATH/bin, PATH and /usr/local/cuda/bin. Without one
+# the check cannot be made: exit 2, or 0 with --allow-missing.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+
+allow_missing=0
+ptxas=
+files=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --allow-missing) allow_missing=1 ;;
+    --ptxas)
+      [ $# -ge 2 ] || { echo "check_ptx: --ptxas needs a file" >&2; exit 2; }
+      ptxas=$2
+      shift
+      ;;
+    -h | --help)
+      sed -n '2,8s/^# \{0,1\}//p' "$0"
+      exit 0
+      ;;
+    -*)
+      echo "check_ptx: unknown option $1 (options: --allow-missing, --ptxas FILE)" >&2
+      exit 2
+      ;;
+    *) files+=("$1") ;;
+  esac
+  shift
+done
+
+find_ptxas() {
+  local candidate
+  for candidate in "${CUDA_HOME:+$CUDA_HOME/bin/ptxas}" "${CUDA_PATH:+$CUDA_PATH/bin/ptxas}" \
+    "$(command -v ptxas)" /usr/local/cuda/bin/ptxas; do
+    if [ -n "$candidate" ] && [ -x "$candidate" ]; then
+      echo "$candidate"
+      return
+    fi
+  done
+}
+
+[ -n "$ptxas" ] || ptxas=$(find_ptxas)
+if [ -z "$ptxas" ] || [ ! -x "$ptxas" ]; then
+  echo "check_ptx: ptxas not found in CUDA_HOME, CUDA_PATH, PATH or /usr/local/cuda/bin" >&2
+  if [ "$allow_missing" = 1 ]; then
+    echo "skipped: no ptxas"
+    exit 0
+  fi
+  echo "check_ptx: install a CUDA toolkit (package cuda-nvcc), or give --allow-missing" >&2
+  exit 2
+fi
+
+if [ ${#files[@]} -eq 0 ]; then
+  shopt -s nullglob
+  files=(build/ptx/*.ptx)
+fi
+if [ ${#files[@]} -eq 0 ]; then
+  echo "check_ptx: no kernels in build/ptx; run make first" >&2
+  exit 2
+fi
+
+# The assembler targets that a .target directive stands for.
+targets_of() {
+  case $1 in
+    sm_100f) echo sm_100a sm_100f sm_103a ;;
+    *) echo "$1" ;;
+  esac
+}
+
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+
+"$ptxas" --version | sed -n 's/^Cuda compilation tools, /ptxas /p'
+row_format='%-34s %-8s %9s %5s %6s %7s  %s\n'
+# shellcheck disable=SC2059
+printf "$row_format" kernel target registers cap spills bytes result
+
+assembled=0
+failed=0
+for file in "${files[@]}"; do
+  kernel=$(basename "$file" .ptx)
+  directive=$(sed -n 's/^\.target[[:space:]]*\([a-z0-9_]*\).*/\1/p' "$file" | head -n 1)
+  cap=$(sed -n 's/.*Launched with \([0-9]*\) registers a thread.*/\1/p' "$file" | head -n 1)
+  if [ -z "$directive" ] || [ -z "$cap" ]; then
+    echo "$file: no .target directive, or no 'Launched with N registers a thread' in its head"
+    failed=$((failed + 1))
+    continue
+  fi
+  for target in $(targets_of "$directive"); do
+    assembled=$((assembled + 1))
+    log=$work/log
+    if ! "$ptxas" -arch="$target" -v "$file" -o "$work/out.cubin" >"$log" 2>&1; then
+      # shellcheck disable=SC2059
+      printf "$row_format" "$kernel" "$target" - "$cap" - - "FAIL: does not assemble"
+      grep -v '^ptxas info' "$log" | head -n 20 | sed 's/^/    /'
+      failed=$((failed + 1))
+      continue
+    fi
+    registers=$(sed -n 's/.*Used \([0-9]*\) registers.*/\1/p' "$log" | sort -n | tail -n 1)
+    spills=$(sed -n 's/.*, \([0-9]*\) bytes spill stores, \([0-9]*\) bytes spill loads.*/\1 \2/p' \
+      "$log" | awk '{ sum += $1 + $2 } END { print sum + 0 }')
+    bytes=$(wc -c <"$work/out.cubin")
+    result=ok
+    if [ -z "$registers" ]; then result="FAIL: ptxas -v reports no register count"; fi
+    if [ "${registers:-0}" -gt "$cap" ]; then result="FAIL: registers above the role table"; fi
+    # setmaxnreg shares out what the CTA was launched with: with fewer, an .inc waits for ever.
+    if grep -q setmaxnreg "$file" && [ "${registers:-0}" -lt "$cap" ]; then
+      result="FAIL: fewer registers than setmaxnreg shares out"
+    fi
+    if [ "$spills" -ne 0 ]; then result="FAIL: spills"; fi
+    warning=$(grep -E -m 1 'C7504|C7508' "$log")
+    if [ -n "$warning" ]; then result="FAIL: $warning"; fi
+    # shellcheck disable=SC2059
+    printf "$row_format" "$kernel" "$target" "${registers:--}" "$cap" "$spills" "$bytes" "$result"
+    [ "$result" = ok ] || failed=$((failed + 1))
+  done
+done
+
+echo "$assembled assembled, $failed failed"
+[ "$failed" -eq 0 ] && [ "$assembled" -gt 0 ]
