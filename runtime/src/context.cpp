@@ -70,7 +70,7 @@ wl_status check_context(const wl_context* context) {
 }
 
 wl_status check_stream(const wl_context& context, wl_stream stream) {
-  if (reinterpret_cast<uintptr_t>(stream) <= cuapi::CU_STREAM_PER_THREAD) return WL_SUCCESS;
+  if (reinterpret_cast<uintptr_t>(stream) <= cuapi::stream_per_thread) return WL_SUCCESS;
   cuapi::CUcontext owner = nullptr;
   const cuapi::CUresult result =
       context.driver->cu.StreamGetCtx(static_cast<cuapi::CUstream>(stream), &owner);

@@ -170,8 +170,8 @@ enum CUjit_option : int {
 };
 
 // Values for CU_JIT_TARGET: 10 * major + minor, plus one base for the `a` and `f` variants.
-inline constexpr unsigned CU_COMPUTE_ACCELERATED_TARGET_BASE = 0x10000;
-inline constexpr unsigned CU_COMPUTE_FAMILY_TARGET_BASE = 0x20000;
+inline constexpr unsigned jit_accelerated_target_base = 0x10000;
+inline constexpr unsigned jit_family_target_base = 0x20000;
 
 enum CUjitInputType : int { CU_JIT_INPUT_CUBIN = 0, CU_JIT_INPUT_PTX = 1 };
 using CUlinkState = struct CUlinkState_st*;
@@ -182,8 +182,8 @@ enum : unsigned { CU_STREAM_DEFAULT = 0, CU_STREAM_NON_BLOCKING = 1 };
 enum : unsigned { CU_EVENT_DEFAULT = 0, CU_EVENT_BLOCKING_SYNC = 1, CU_EVENT_DISABLE_TIMING = 2 };
 
 // The two stream values that are no handles: 1 legacy default, 2 per-thread default.
-inline constexpr uintptr_t CU_STREAM_LEGACY = 1;
-inline constexpr uintptr_t CU_STREAM_PER_THREAD = 2;
+inline constexpr uintptr_t stream_legacy = 1;
+inline constexpr uintptr_t stream_per_thread = 2;
 
 enum CUstreamCaptureMode : int {
   CU_STREAM_CAPTURE_MODE_GLOBAL = 0,
@@ -212,7 +212,7 @@ enum CUlaunchAttributeID : int {
   CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION = 11
 };
 
-union CUlaunchAttributeValue {
+union alignas(8) CUlaunchAttributeValue {
   char pad[64];
   struct {
     unsigned x, y, z;

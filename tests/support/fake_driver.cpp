@@ -1,0 +1,279 @@
+// See fake_driver.hpp. Built to build/tests/libfakecuda.so and opened through WARPLINE_DRIVER.
+#include "tests/support/fake_driver.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+using namespace cuapi;
+
+namespace {
+
+wltest::FakeDriver fake;
+char context_object, other_context_object, module_object, function_object;
+
+struct Defaults {
+  Defaults() { fakeReset(); }
+} const defaults;
+
+template <class Handle>
+Handle handle_of(char& object) {
+  return reinterpret_cast<Handle>(&object);
+}
+
+int device_attribute(CUdevice_attribute attribute) {
+  switch (attribute) {
+  case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+    return fake.compute_major;
+  case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+    return fake.compute_minor;
+  case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+    return 148;
+  case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+    return 232448;
+  case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
+    return 233472;
+  case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK:
+    return 1024;
+  case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+    return 1024;
+  case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X:
+    return 2147483647;
+  case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y:
+  case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z:
+    return 65535;
+  case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X:
+  case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y:
+    return 1024;
+  case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z:
+    return 64;
+  case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
+    return 132644864;
+  case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH:
+  case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED:
+    return fake.compute_major >= 9;
+  default:
+    return 0;
+  }
+}
+
+} // namespace
+
+#pragma GCC visibility push(default)
+
+wltest::FakeDriver* fakeDriver() { return &fake; }
+
+void fakeReset() {
+  fake = {};
+  fake.version = 13000;
+  fake.device_count = 1;
+  fake.compute_major = 10;
+  fake.load_log = "";
+  fake.registers = 168;
+  fake.max_threads = 384;
+}
+
+extern "C" {
+
+CUresult cuInit(unsigned) { return fake.init_result; }
+
+CUresult cuDriverGetVersion(int* version) {
+  *version = fake.version;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGetErrorName(CUresult error, const char** name) {
+  switch (error) {
+  case CUDA_ERROR_OUT_OF_MEMORY:
+    *name = "CUDA_ERROR_OUT_OF_MEMORY";
+    return CUDA_SUCCESS;
+  case CUDA_ERROR_NO_DEVICE:
+    *name = "CUDA_ERROR_NO_DEVICE";
+    return CUDA_SUCCESS;
+  case CUDA_ERROR_INVALID_PTX:
+    *name = "CUDA_ERROR_INVALID_PTX";
+    return CUDA_SUCCESS;
+  case CUDA_ERROR_NOT_FOUND:
+    *name = "CUDA_ERROR_NOT_FOUND";
+    return CUDA_SUCCESS;
+  case CUDA_ERROR_LAUNCH_FAILED:
+    *name = "CUDA_ERROR_LAUNCH_FAILED";
+    return CUDA_SUCCESS;
+  default:
+    *name = nullptr;
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+CUresult cuGetErrorString(CUresult error, const char** text) {
+  *text = error == CUDA_ERROR_OUT_OF_MEMORY ? "out of memory" : "the fake driver fails on request";
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGet(CUdevice* device, int ordinal) {
+  *device = ordinal;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetCount(int* count) {
+  *count = fake.device_count;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetName(char* name, int length, CUdevice) {
+  std::snprintf(name, static_cast<size_t>(length), "Fake GPU");
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice) {
+  *bytes = size_t{1} << 34;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
+  *value = device_attribute(attribute);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
+  *context = handle_of<CUcontext>(context_object);
+  ++fake.retained;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) {
+  --fake.retained;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPushCurrent_v2(CUcontext) {
+  __atomic_add_fetch(&fake.pushed, 1, __ATOMIC_RELAXED);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPopCurrent_v2(CUcontext*) {
+  __atomic_sub_fetch(&fake.pushed, 1, __ATOMIC_RELAXED);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetCurrent(CUcontext* context) {
+  *context = fake.pushed ? handle_of<CUcontext>(context_object) : nullptr;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSynchronize() { return CUDA_SUCCESS; }
+
+CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned count,
+                            CUjit_option* options, void** values) {
+  ++fake.loads;
+  std::snprintf(fake.loaded_text, sizeof(fake.loaded_text), "%s", static_cast<const char*>(image));
+  char* log = nullptr;
+  size_t size = 0;
+  for (unsigned i = 0; i < count; ++i) {
+    if (options[i] == CU_JIT_ERROR_LOG_BUFFER) log = static_cast<char*>(values[i]);
+    if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
+      size = reinterpret_cast<uintptr_t>(values[i]);
+  }
+  if (log && size) std::snprintf(log, size, "%s", fake.load_log);
+  *module = handle_of<CUmodule>(module_object);
+  return fake.load_result;
+}
+
+CUresult cuModuleUnload(CUmodule) {
+  ++fake.unloads;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char*) {
+  *function = handle_of<CUfunction>(function_object);
+  return fake.function_result;
+}
+
+CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction) {
+  *value = attribute == CU_FUNC_ATTRIBUTE_NUM_REGS                ? fake.registers
+           : attribute == CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES     ? fake.static_shared_bytes
+           : attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? fake.max_threads
+                                                                  : 0;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute attribute, int value) {
+  if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
+    fake.dynamic_shared_limit = value;
+  if (attribute == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) fake.nonportable = value;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncGetParamInfo(CUfunction, size_t index, size_t* offset, size_t* size) {
+  if (index >= fake.param_count) return CUDA_ERROR_INVALID_VALUE;
+  *offset = fake.param_offset[index];
+  *size = fake.param_size[index];
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes) {
+  if (fake.alloc_result != CUDA_SUCCESS) return fake.alloc_result;
+  void* memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  if (!memory) return CUDA_ERROR_OUT_OF_MEMORY;
+  *pointer = reinterpret_cast<uintptr_t>(memory);
+  ++fake.live_allocations;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemFree_v2(CUdeviceptr pointer) {
+  std::free(reinterpret_cast<void*>(static_cast<uintptr_t>(pointer)));
+  --fake.live_allocations;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyHtoD_v2(CUdeviceptr destination, const void* source, size_t bytes) {
+  if (fake.copy_result != CUDA_SUCCESS) return fake.copy_result;
+  std::memcpy(reinterpret_cast<void*>(static_cast<uintptr_t>(destination)), source, bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyDtoH_v2(void* destination, CUdeviceptr source, size_t bytes) {
+  if (fake.copy_result != CUDA_SUCCESS) return fake.copy_result;
+  std::memcpy(destination, reinterpret_cast<void*>(static_cast<uintptr_t>(source)), bytes);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamCreate(CUstream* stream, unsigned) {
+  *stream = reinterpret_cast<CUstream>(std::malloc(16));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamDestroy_v2(CUstream stream) {
+  std::free(stream);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamSynchronize(CUstream) { return CUDA_SUCCESS; }
+
+CUresult cuStreamGetCtx(CUstream, CUcontext* context) {
+  *context = handle_of<CUcontext>(fake.foreign_streams ? other_context_object : context_object);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction, void** parameters, void**) {
+  __atomic_add_fetch(&fake.launches, 1, __ATOMIC_RELAXED);
+  if (fake.launch_result != CUDA_SUCCESS) return fake.launch_result;
+  fake.launch = *config;
+  for (unsigned i = 0; i < config->numAttrs && i < 4; ++i) fake.attributes[i] = config->attrs[i];
+  if (parameters && fake.param_count && fake.param_size[0] <= sizeof(uint64_t))
+    std::memcpy(&fake.first_param, parameters[0], fake.param_size[0]);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, uint32_t, void*,
+                                const uint64_t*, const uint64_t*, const uint32_t*, const uint32_t*,
+                                CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
+                                CUtensorMapFloatOOBfill) {
+  ++fake.encodes;
+  std::memset(map, 0x5A, sizeof(*map));
+  return fake.encode_result;
+}
+
+} // extern "C"
+
+#pragma GCC visibility pop

@@ -1,0 +1,41 @@
+// Control over tests/support/fake_driver.cpp, a CUDA driver without a device behind it. Memory is
+// host memory, a launch only records its configuration, and every answer can be made to fail.
+#pragma once
+
+#include "runtime/src/cuda_api.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace wltest {
+
+struct FakeDriver {
+  // What the driver answers.
+  int version;
+  cuapi::CUresult init_result;
+  int device_count;
+  int compute_major, compute_minor;
+  cuapi::CUresult load_result;
+  const char* load_log; // goes into the JIT error log
+  cuapi::CUresult function_result;
+  size_t param_count;
+  size_t param_offset[16], param_size[16];
+  int registers, static_shared_bytes, max_threads;
+  cuapi::CUresult alloc_result, copy_result, launch_result, encode_result;
+  bool foreign_streams; // streams belong to another context
+
+  // What it was asked.
+  int loads, unloads, launches, encodes, retained, pushed, live_allocations;
+  char loaded_text[256];
+  cuapi::CUlaunchConfig launch;
+  cuapi::CUlaunchAttribute attributes[4];
+  uint64_t first_param;
+  int dynamic_shared_limit;
+  bool nonportable;
+};
+
+} // namespace wltest
+
+// Exported by the library; restores every field to a healthy compute capability 10.0 device.
+extern "C" wltest::FakeDriver* fakeDriver();
+extern "C" void fakeReset();
