@@ -136,6 +136,8 @@ void Cluster::retire(Warp& warp) {
   --live_warps_;
   if (--warp.cta.live_warps == 0) check_exit(warp.cta);
   // Fewer threads are awaited by barriers that count all of the CTA.
+  for (NamedBarrier& b : warp.cta.named)
+    if (b.all && b.arrived != 0) warp.cta.settle_named(b);
   progress();
 }
 
@@ -227,6 +229,19 @@ void Cluster::check_exit(Cta& cta) {
               std::to_string(a.column + a.columns - 1) +
               " are still allocated when the CTA exits (tcgen05.dealloc is missing)");
   }
+}
+
+// ---- named barriers
+
+void Cta::settle_named(NamedBarrier& b) {
+  if (b.arrived < (b.all ? 32 * live_warps : b.expected)) return;
+  b.last_and = b.red_and;
+  b.last_or = b.red_or;
+  b.last_pop = b.red_pop;
+  b.arrived = b.expected = 0;
+  b.all = false;
+  ++b.generation;
+  cluster.wake(b.waiters);
 }
 
 // ---- cluster barrier

@@ -60,6 +60,7 @@ struct Mbarrier {
 
 struct NamedBarrier {
   uint32_t expected = 0; // threads, 0 = not in use
+  bool all = false;      // awaits every warp of the CTA: those that exit are no longer awaited
   uint32_t arrived = 0;
   uint64_t generation = 0;
   WaitList waiters;
@@ -109,6 +110,7 @@ public:
   uint32_t live_warps = 0;
   std::map<uint32_t, Mbarrier> mbarriers; // by shared offset
   std::array<NamedBarrier, 16> named;
+  void settle_named(NamedBarrier& b); // completes it when everyone awaited has arrived
   TensorMemory tensor;
   Pipe tensor_pipe; // tcgen05.mma, cp, shift and commit issued by this CTA, in order
 

@@ -1,0 +1,91 @@
+#include "tools/vgpu/ops/async_operand.hpp"
+
+#include <cstdio>
+
+namespace vgpu::ops {
+
+using exec::FaultCode;
+using exec::Inst;
+using exec::Space;
+using exec::Warp;
+
+std::string hex(uint64_t v) {
+  char buf[24];
+  std::snprintf(buf, sizeof buf, "0x%llx", static_cast<unsigned long long>(v));
+  return buf;
+}
+
+MemOperand mem_operand(isa::DecodeContext& ctx, const ptx::Operand& operand,
+                       std::string_view space) {
+  using Mode = MemOperand::Mode;
+  isa::AddressOperand a = ctx.address(operand);
+  MemOperand m;
+  m.slot = a.base;
+  m.wide = a.wide;
+  m.offset = a.offset;
+  std::string variable;
+  if (!operand.items.empty()) variable = ctx.variable_space(operand.items[0]);
+  if (space == "shared::cluster")
+    m.mode = Mode::SharedCluster;
+  else if (space == "shared" || space == "shared::cta")
+    m.mode = Mode::SharedOwn;
+  else if (space == "global")
+    m.mode = Mode::Global;
+  else if (variable == "shared")
+    m.mode = Mode::SharedCluster;
+  else if (variable == "param")
+    m.mode = Mode::Param;
+  else if (variable == "global" || variable == "const")
+    m.mode = Mode::Global;
+  return m;
+}
+
+SharedPlace shared_place(Warp& w, const Inst& inst, const MemOperand& m, uint32_t lane) {
+  exec::Cluster& cluster = w.cluster();
+  uint64_t v = m.value(w, lane);
+  SharedPlace p;
+  if (m.mode == MemOperand::Mode::Generic) {
+    uint64_t address = 0;
+    if (cluster.resolve(v, p.cta, address) != Space::Shared)
+      w.fault(inst, lane_bit(lane), FaultCode::invalid_address_space, "space",
+              "generic address " + hex(v) + " is not in the shared window");
+    p.offset = static_cast<uint32_t>(address);
+    return p;
+  }
+  // Shared addresses have 32 bits; a 64-bit register may hold one.
+  cluster.resolve_shared(static_cast<uint32_t>(v), p.cta, p.offset, w.origin(inst, lane_bit(lane)));
+  if (m.mode == MemOperand::Mode::SharedOwn && p.cta != w.cta.rank)
+    w.fault(inst, lane_bit(lane), FaultCode::invalid_address_space, "space",
+            "address " + hex(v) + " lies in the shared memory of CTA rank " +
+                std::to_string(p.cta) + ", but the instruction says shared::cta and runs in rank " +
+                std::to_string(w.cta.rank));
+  return p;
+}
+
+uint64_t global_place(Warp& w, const Inst& inst, const MemOperand& m, uint32_t lane) {
+  uint64_t v = m.value(w, lane);
+  if (m.mode == MemOperand::Mode::Generic) {
+    uint32_t cta = 0;
+    uint64_t address = 0;
+    if (w.cluster().resolve(v, cta, address) != Space::Global)
+      w.fault(inst, lane_bit(lane), FaultCode::invalid_address_space, "space",
+              "generic address " + hex(v) + " is not in global memory");
+    return address;
+  }
+  return v;
+}
+
+uint32_t uniform_u32(Warp& w, const Inst& inst, uint32_t mask, uint32_t slot, const char* what) {
+  const uint32_t* v = w.lanes<uint32_t>(slot);
+  uint32_t first = v[std::countr_zero(mask)];
+  each_lane(mask, [&](uint32_t l) {
+    if (v[l] != first)
+      w.fault(inst, lane_bit(l), FaultCode::illegal_instruction, "uniform",
+              std::string(what) + " is " + hex(v[l]) + " in lane " + std::to_string(l) + " and " +
+                  hex(first) + " in lane " + std::to_string(std::countr_zero(mask)) +
+                  ": all threads of the warp must give the same value");
+  });
+  return first;
+}
+
+} // namespace vgpu::ops
