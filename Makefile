@@ -1,0 +1,184 @@
+# warpline. `make help` lists what can be made.
+#   CXX=g++      compiler, C++20        DEBUG=1       no optimisation, for debuggers
+#   SANITIZE=address,undefined | thread  builds into build/<sanitizer>
+
+CXX ?= g++
+AR ?= ar
+PTXAS ?=
+V ?= 0
+ifeq ($(V),0)
+Q := @
+endif
+
+comma := ,
+BUILD := build
+ifneq ($(SANITIZE),)
+BUILD := build/$(firstword $(subst $(comma), ,$(SANITIZE)))
+endif
+
+# All cores, unless the caller says otherwise.
+ifeq ($(filter -j%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
+endif
+
+OPT := -O2
+ifeq ($(DEBUG),1)
+OPT := -O0 -g
+endif
+WARN := -Wall -Wextra
+CPPFLAGS += -I. -Iruntime/include
+# No contraction: the virtual GPU and the references round where the PTX rounds.
+CXXFLAGS += -std=c++20 $(OPT) $(WARN) -fPIC -fvisibility=hidden -ffp-contract=off -MMD -MP
+LDLIBS := -ldl -pthread
+ifneq ($(SANITIZE),)
+CXXFLAGS += -g -fsanitize=$(SANITIZE) -fno-omit-frame-pointer
+LDFLAGS += -fsanitize=$(SANITIZE)
+endif
+# The emulator's handlers are vector loops.
+VGPU_FLAGS := -O3
+ifeq ($(DEBUG),1)
+VGPU_FLAGS := -O0
+endif
+
+OPERATIONS := $(notdir $(patsubst %/,%,$(dir $(wildcard kernels/*/rows.def))))
+ROWS := $(foreach op,$(OPERATIONS),$(shell awk -v list=1 -f kernels/rows.awk kernels/$(op)/rows.def | awk '{print $$1}'))
+PTX := $(ROWS:%=$(BUILD)/ptx/%.ptx)
+
+LIB_SOURCES := $(wildcard runtime/src/*.cpp) $(wildcard kernels/*/*.cpp)
+# forms/ is the main of its own small program.
+VGPU_SOURCES := $(filter-out tools/vgpu/forms/%,$(wildcard tools/vgpu/*/*.cpp))
+VGPU_CORE := $(filter-out tools/vgpu/driver/%,$(VGPU_SOURCES))
+CLI_SOURCES := $(wildcard tools/cli/*.cpp)
+REFERENCE_SOURCES := $(wildcard tests/reference/*.cpp)
+SUPPORT_SOURCES := $(filter-out tests/support/fake_driver.cpp,$(wildcard tests/support/*.cpp))
+SUITES := host virtual hardware
+
+object = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
+
+.PHONY: all help lib demo test test-host test-virtual hardware-test check-ptx lint format clean \
+        deps suites
+all: lib $(BUILD)/warpline $(BUILD)/libvgpu.so $(BUILD)/vgpu-forms
+
+help:
+	@echo "make              library, virtual GPU and command-line program into $(BUILD)/"
+	@echo "make demo         the flagship, 256 x 4096 x 7168 NVFP4 dual GEMM, on a virtual B200"
+	@echo "make test         all tests that need no GPU; installs Catch2 where it is missing"
+	@echo "make hardware-test  tests on the GPU of this machine; skipped and counted without one"
+	@echo "make check-ptx    assembles every kernel with ptxas: spills, registers, warnings"
+	@echo "make lint         clang-format, cppcheck, shellcheck"
+	@echo "make format       rewrites the C++ files as clang-format wants them"
+	@echo "make clean        removes $(BUILD)/"
+	@echo "options: DEBUG=1, SANITIZE=address,undefined, V=1, CXX=..., -jN"
+
+# ---- kernels: preprocess, one statement a line, embed ------------------------------------------
+
+# $(1) row: its operation is the folder whose rows.def names it.
+define ptx_rule
+$(BUILD)/ptx/$(1).ptx: kernels/$(2)/$(3).ptx kernels/$(2)/rows.def kernels/rows.awk ptx/expand.awk \
+                       $(wildcard ptx/*.inc) $(wildcard kernels/$(2)/*.inc)
+	@mkdir -p $$(@D)
+	@echo "  PTX  $(1)"
+	$(Q)cpp -C -undef -nostdinc -I ptx -I kernels/$(2) \
+	  $$$$(awk -v row=$(1) -f kernels/rows.awk kernels/$(2)/rows.def) kernels/$(2)/$(3).ptx \
+	  | awk -f ptx/expand.awk > $$@.tmp && mv $$@.tmp $$@
+endef
+$(foreach op,$(OPERATIONS),$(foreach pair,$(shell awk -v list=1 -f kernels/rows.awk \
+  kernels/$(op)/rows.def | awk '{print $$1 ":" $$2}'),$(eval $(call \
+  ptx_rule,$(firstword $(subst :, ,$(pair))),$(op),$(lastword $(subst :, ,$(pair)))))))
+
+$(BUILD)/gen/kernels.S: $(PTX) runtime/embed.sh
+	@mkdir -p $(@D)
+	$(Q)sh runtime/embed.sh $(PTX) > $@.tmp && mv $@.tmp $@
+
+$(BUILD)/obj/kernels.o: $(BUILD)/gen/kernels.S
+	@mkdir -p $(@D)
+	$(Q)$(CXX) -c $< -o $@
+
+# ---- library, virtual GPU, programs ---------------------------------------------------------------
+
+$(BUILD)/obj/tools/vgpu/%.o: tools/vgpu/%.cpp
+	@mkdir -p $(@D)
+	@echo "  CXX  $<"
+	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(VGPU_FLAGS) -c $< -o $@
+
+$(BUILD)/obj/%.o: %.cpp
+	@mkdir -p $(@D)
+	@echo "  CXX  $<"
+	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -c $< -o $@
+
+lib: $(BUILD)/libwarpline.a
+
+$(BUILD)/libwarpline.a: $(call object,$(LIB_SOURCES)) $(BUILD)/obj/kernels.o
+	@echo "  AR   $@"
+	$(Q)rm -f $@ && $(AR) rcsD $@ $^
+
+$(BUILD)/libvgpu.so: $(call object,$(VGPU_SOURCES))
+	@echo "  LD   $@"
+	$(Q)$(CXX) -shared $(LDFLAGS) $^ -o $@ $(LDLIBS)
+
+$(BUILD)/warpline: $(call object,$(CLI_SOURCES) $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
+	@echo "  LD   $@"
+	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
+
+$(BUILD)/vgpu-forms: $(call object,$(wildcard tools/vgpu/forms/*.cpp) $(VGPU_CORE))
+	@echo "  LD   $@"
+	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
+
+demo: $(BUILD)/warpline $(BUILD)/libvgpu.so
+	$(BUILD)/warpline dual-gemm -m 256 -n 4096 -k 7168 --device virtual:b200
+
+# ---- tests ------------------------------------------------------------------------------------------
+
+CATCH_HEADER := $(firstword $(wildcard /usr/include/catch2/catch.hpp /usr/include/catch2/catch_all.hpp \
+  /usr/local/include/catch2/catch.hpp /usr/local/include/catch2/catch_all.hpp))
+CATCH_LIBS := $(shell pkg-config --libs catch2 2>/dev/null)
+
+# Installs what only the tests need, with the system's package manager, and says so.
+deps:
+	@sh tests/install_catch2.sh
+
+define suite_rule
+$(BUILD)/tests/$(1): $$(call object,$$(wildcard tests/$(1)/*.cpp) $$(SUPPORT_SOURCES) \
+                     $$(REFERENCE_SOURCES) $(2)) $(BUILD)/libwarpline.a
+	@mkdir -p $$(@D)
+	@echo "  LD   $$@"
+	$(Q)$$(CXX) $$(LDFLAGS) $$^ -o $$@ $$(CATCH_LIBS) $$(LDLIBS)
+endef
+CLI_PARTS := $(filter-out tools/cli/main.cpp,$(CLI_SOURCES))
+$(eval $(call suite_rule,host,$(CLI_PARTS) $(VGPU_CORE)))
+$(eval $(call suite_rule,virtual,$(VGPU_CORE)))
+$(eval $(call suite_rule,hardware,$(VGPU_CORE)))
+
+$(BUILD)/tests/libfakecuda.so: $(call object,tests/support/fake_driver.cpp)
+	@mkdir -p $(@D)
+	@echo "  LD   $@"
+	$(Q)$(CXX) -shared $(LDFLAGS) $^ -o $@
+
+# Catch2 may have to be installed before anything that includes it is compiled.
+$(call object,$(foreach s,$(SUITES),$(wildcard tests/$(s)/*.cpp)) $(SUPPORT_SOURCES)): | deps
+
+suites: $(SUITES:%=$(BUILD)/tests/%) $(BUILD)/tests/libfakecuda.so all
+
+test: suites
+	@tests/run_suites.sh $(SUITES:%=$(BUILD)/tests/%)
+test-host test-virtual: test-%: suites
+	@tests/run_suites.sh $(BUILD)/tests/$*
+hardware-test: suites
+	@tests/run_suites.sh $(BUILD)/tests/hardware
+
+# ---- gates ------------------------------------------------------------------------------------------
+
+check-ptx: $(PTX)
+	@tools/check_ptx.sh $(BUILD)/ptx
+
+CXX_FILES := $(shell git ls-files '*.cpp' '*.hpp' '*.h' 2>/dev/null)
+SH_FILES := $(shell git ls-files '*.sh' .ci/run 2>/dev/null)
+lint:
+	@tools/lint.sh
+format:
+	clang-format -i $(CXX_FILES)
+
+clean:
+	rm -rf $(BUILD)
+
+-include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
