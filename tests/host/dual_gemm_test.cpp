@@ -1,0 +1,357 @@
+// The dual GEMM's tables without a device: every rule refuses what it names and nothing else, the
+// row table agrees with the embedded PTX, and the cost function chooses as it says.
+#include "kernels/dual_gemm/dual_gemm.hpp"
+#include "ptx/layouts.hpp"
+#include "tests/support/catch.hpp"
+
+#include <cstdlib>
+#include <functional>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+using namespace warpline;
+using namespace warpline::dual_gemm;
+
+namespace {
+
+DeviceLimits b200() {
+  DeviceLimits device;
+  device.name = "B200";
+  device.compute_major = 10;
+  device.compute_minor = 0;
+  device.sm_count = 148;
+  device.shared_bytes_per_block = 232448;
+  return device;
+}
+
+template <class T>
+T* at(uint64_t address) {
+  return reinterpret_cast<T*>(address);
+}
+
+// A legal call: 256 x 4096 x 7168, one batch entry.
+wl_dual_gemm_args legal() {
+  wl_dual_gemm_args args{};
+  args.struct_size = sizeof args;
+  args.m = 256;
+  args.n = 4096;
+  args.k = 7168;
+  args.l = 1;
+  args.a = at<void>(0x10000000);
+  args.b1 = at<void>(0x20000000);
+  args.b2 = at<void>(0x30000000);
+  args.sfa = at<void>(0x40000000);
+  args.sfb1 = at<void>(0x50000000);
+  args.sfb2 = at<void>(0x60000000);
+  args.alpha1 = at<float>(0x70000000);
+  args.alpha2 = at<float>(0x70000004);
+  args.d = at<void>(0x80000000);
+  args.sf_layout = WL_SF_128x4;
+  args.d_type = WL_F16;
+  return args;
+}
+
+std::set<std::string> violated_ids(const wl_dual_gemm_args& args, const DeviceLimits& device) {
+  std::set<std::string> ids;
+  for (const Violation& violation : rules().violations({args, device})) {
+    INFO(violation.sentence());
+    CHECK(violation.sentence().find("must") != std::string::npos);
+    ids.insert(violation.rule.id);
+  }
+  return ids;
+}
+
+std::string text_of(const Row& row) {
+  const Image image = row.image();
+  return std::string(image.data, image.size);
+}
+
+// The cells of a table row of a kernel's head: "//   | full[s] | STAGES | ...".
+std::vector<std::string> cells(const std::string& line) {
+  std::vector<std::string> result;
+  std::stringstream stream(line.substr(line.find('|') + 1));
+  for (std::string cell; std::getline(stream, cell, '|');) {
+    const size_t first = cell.find_first_not_of(' ');
+    if (first != std::string::npos)
+      result.push_back(cell.substr(first, cell.find_last_not_of(' ') - first + 1));
+  }
+  return result;
+}
+
+std::vector<std::vector<std::string>> table_after(const std::string& text, const char* heading) {
+  std::vector<std::vector<std::string>> result;
+  std::stringstream stream(text.substr(text.find(heading)));
+  std::string line;
+  std::getline(stream, line);
+  while (std::getline(stream, line)) {
+    if (line.rfind("//   |", 0) == 0)
+      result.push_back(cells(line));
+    else if (!result.empty())
+      break;
+  }
+  return result;
+}
+
+} // namespace
+
+TEST_CASE("a legal dual GEMM violates no rule", "[host][dual_gemm]") {
+  CHECK(violated_ids(legal(), b200()).empty());
+
+  wl_dual_gemm_args args = legal();
+  args.m = 1;
+  args.n = 8;
+  args.k = 64;
+  args.l = 3;
+  args.alpha1 = args.alpha2 = nullptr;
+  args.ldd = 16;
+  args.batch_stride_d = 8;
+  args.d_type = WL_BF16;
+  CHECK(violated_ids(args, b200()).empty());
+
+  args = legal();
+  args.b2 = args.b1;
+  args.config = "dual_gemm_sm100_n64_f16";
+  CHECK(violated_ids(args, b200()).empty());
+
+  DeviceLimits b300 = b200();
+  b300.compute_minor = 3;
+  CHECK(violated_ids(legal(), b300).empty());
+}
+
+TEST_CASE("every rule of the dual GEMM refuses what it names and nothing else",
+          "[host][dual_gemm]") {
+  using Change = std::function<void(wl_dual_gemm_args&)>;
+  struct Case {
+    std::string id;
+    Change change;
+  };
+  const int64_t huge = int64_t{1} << 40;
+  const std::vector<Case> cases = {
+      {"m_range", [](auto& a) { a.m = 0; }},
+      {"m_range", [](auto& a) { a.m = -5; }},
+      {"m_range", [&](auto& a) { a.m = huge; }},
+      {"m_range", [](auto& a) { a.m = INT64_MAX; }},
+      {"n_range", [](auto& a) { a.n = 0; }},
+      {"n_range", [](auto& a) { a.n = INT64_MIN; }},
+      {"n_range", [](auto& a) { a.n = 4; }},
+      {"n_range", [&](auto& a) { a.n = huge; }},
+      {"n_multiple", [](auto& a) { a.n = 4100; }},
+      {"k_range", [](auto& a) { a.k = 0; }},
+      {"k_range", [](auto& a) { a.k = 32; }},
+      {"k_range", [](auto& a) { a.k = INT64_MAX - 63; }},
+      {"k_multiple", [](auto& a) { a.k = 7000; }},
+      {"l_range", [](auto& a) { a.l = 0; }},
+      {"l_range", [&](auto& a) { a.l = huge; }},
+      {"tiles",
+       [](auto& a) {
+         a.m = 1 << 20;
+         a.n = 1 << 20;
+         a.k = 64;
+         a.l = 16;
+         a.a = at<void>(0x1000000000000);
+         a.b1 = a.b2 = at<void>(0x1100000000000);
+         a.sfa = at<void>(0x1200000000000);
+         a.sfb1 = a.sfb2 = at<void>(0x1300000000000);
+         a.batch_stride_d = int64_t{1} << 40;
+         a.ldd = 1 << 20;
+         a.d = at<void>(0x400000000000);
+       }},
+      {"sf_layout", [](auto& a) { a.sf_layout = static_cast<wl_sf_layout>(7); }},
+      {"d_type", [](auto& a) { a.d_type = static_cast<wl_dtype>(2); }},
+      {"a_null", [](auto& a) { a.a = nullptr; }},
+      {"b1_null", [](auto& a) { a.b1 = nullptr; }},
+      {"b2_null", [](auto& a) { a.b2 = nullptr; }},
+      {"sfa_null", [](auto& a) { a.sfa = nullptr; }},
+      {"sfb1_null", [](auto& a) { a.sfb1 = nullptr; }},
+      {"sfb2_null", [](auto& a) { a.sfb2 = nullptr; }},
+      {"d_null", [](auto& a) { a.d = nullptr; }},
+      {"a_aligned", [](auto& a) { a.a = at<void>(0x10000008); }},
+      {"b1_aligned", [](auto& a) { a.b1 = at<void>(0x20000001); }},
+      {"b2_aligned", [](auto& a) { a.b2 = at<void>(0x30000004); }},
+      {"sfa_aligned", [](auto& a) { a.sfa = at<void>(0x40000008); }},
+      {"sfb1_aligned", [](auto& a) { a.sfb1 = at<void>(0x50000008); }},
+      {"sfb2_aligned", [](auto& a) { a.sfb2 = at<void>(0x60000008); }},
+      {"d_aligned", [](auto& a) { a.d = at<void>(0x80000002); }},
+      {"alpha1_aligned", [](auto& a) { a.alpha1 = at<float>(0x70000002); }},
+      {"alpha2_aligned", [](auto& a) { a.alpha2 = at<float>(0x70000001); }},
+      {"ldd_covers", [](auto& a) { a.ldd = 4088; }},
+      {"ldd_covers", [](auto& a) { a.ldd = -8; }},
+      {"ldd_multiple", [](auto& a) { a.ldd = 4100; }},
+      {"batch_stride_covers",
+       [](auto& a) {
+         a.l = 2;
+         a.batch_stride_d = 255 * 4096;
+       }},
+      {"batch_stride_covers", [](auto& a) { a.batch_stride_d = -8; }},
+      {"batch_stride_multiple", [](auto& a) { a.batch_stride_d = 256 * 4096 + 4; }},
+      {"d_size", [](auto& a) { a.ldd = int64_t{1} << 47; }},
+      {"d_size", [](auto& a) { a.ldd = INT64_MAX - 7; }},
+      {"d_overlaps_a", [](auto& a) { a.a = at<void>(0x80000000 + 2 * 256 * 4096 - 16); }},
+      {"d_overlaps_b1", [](auto& a) { a.b1 = at<void>(0x80000000 - 16); }},
+      {"d_overlaps_b2", [](auto& a) { a.b2 = a.d; }},
+      {"d_overlaps_sfa", [](auto& a) { a.sfa = at<void>(0x80000000 - 16); }},
+      {"d_overlaps_sfb1", [](auto& a) { a.sfb1 = at<void>(0x80000000 + 16); }},
+      {"d_overlaps_sfb2", [](auto& a) { a.sfb2 = at<void>(0x80000000 + 4096); }},
+      {"d_overlaps_alpha1", [](auto& a) { a.alpha1 = at<float>(0x80000004); }},
+      {"d_overlaps_alpha2", [](auto& a) { a.alpha2 = at<float>(0x80000008); }},
+      {"config_known", [](auto& a) { a.config = "dual_gemm_sm100_n96_f16"; }},
+      {"config_runs", [](auto& a) { a.config = "dual_gemm_sm100_n128_bf16"; }},
+  };
+  std::set<std::string> tried;
+  for (const Case& c : cases) {
+    wl_dual_gemm_args args = legal();
+    c.change(args);
+    INFO("rule " << c.id);
+    CHECK(violated_ids(args, b200()) == std::set<std::string>{c.id});
+    tried.insert(c.id);
+  }
+
+  // A device of another kind has no row at all, so a forced row cannot run either.
+  DeviceLimits h100 = b200();
+  h100.compute_major = 9;
+  if (choose_row({256, 4096, 7168, 1, WL_F16}, h100) == nullptr)
+    CHECK(violated_ids(legal(), h100) == std::set<std::string>{"device"});
+  DeviceLimits turing = b200();
+  turing.compute_major = 7;
+  turing.compute_minor = 5;
+  CHECK(violated_ids(legal(), turing) == std::set<std::string>{"device"});
+  tried.insert("device");
+
+  // Entries and tensors beyond the address space break several rules of size together.
+  wl_dual_gemm_args args = legal();
+  args.m = args.k = 1 << 30;
+  CHECK(violated_ids(args, b200()).count("a_entry") == 1);
+  CHECK(violated_ids(args, b200()).count("a_size") == 1);
+  args = legal();
+  args.n = args.k = 1 << 30;
+  CHECK(violated_ids(args, b200()).count("b_entry") == 1);
+  CHECK(violated_ids(args, b200()).count("b_size") == 1);
+  tried.insert({"a_entry", "a_size", "b_entry", "b_size"});
+
+  for (const RuleRow& row : rules().rows()) {
+    INFO("rule " << row.id << " has no refusing case");
+    CHECK(tried.count(row.id) == 1);
+  }
+}
+
+TEST_CASE("a forced row that cannot run names the reason, an unknown one the choices",
+          "[host][dual_gemm]") {
+  wl_dual_gemm_args args = legal();
+  args.config = "fastest";
+  std::vector<Violation> found = rules().violations({args, b200()});
+  REQUIRE(found.size() == 1);
+  for (const Row& row : rows()) CHECK(found[0].sentence().find(row.name) != std::string::npos);
+
+  args.config = "dual_gemm_sm100_n64_bf16";
+  found = rules().violations({args, b200()});
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].sentence().find("WL_BF16") != std::string::npos);
+  CHECK(found[0].sentence().find("dual_gemm_sm100_n64_f16") != std::string::npos);
+}
+
+TEST_CASE("rows of the dual GEMM agree with their PTX", "[host][dual_gemm]") {
+  REQUIRE(rows().size() >= 4);
+  for (const Row& row : rows()) {
+    if (std::string(row.target) != "sm_100f") continue;
+    INFO(row.name);
+    const Image image = row.image();
+    CHECK(image.name == row.name);
+    CHECK(image.target == row.target);
+    CHECK(image.ptx_major == 8);
+    CHECK(image.ptx_minor == 8);
+    const std::string text = text_of(row);
+    CHECK(text.find(".visible .entry " + std::string(row.name) + "(") != std::string::npos);
+    CHECK(text.find(".maxntid " + std::to_string(row.threads) + ", 1, 1") != std::string::npos);
+
+    // What must fit: shared memory, and tensor memory for accumulators and a scale set per stage.
+    CHECK(row.stages >= 4);
+    CHECK(row.shared_bytes <= 232448);
+    CHECK(row.acc_stages * 2 * row.tile_n <= 256);
+    CHECK(256 + 48 * row.stages <= static_cast<int>(ptx::tmem_columns));
+
+    // The address of the tensor memory allocation is the last word of the memory map.
+    const int tmem_slot = row.shared_bytes - 8;
+    CHECK(text.find("[shared_base + " + std::to_string(tmem_slot) + "]") != std::string::npos);
+    // A stage's bytes are those that the two producers expect.
+    const int operands = 16384 + 2 * row.tile_n * 128;
+    CHECK(text.find("[full_barrier], " + std::to_string(operands) + ";") != std::string::npos);
+    CHECK(text.find("[full_barrier], 6144;") != std::string::npos);
+    CHECK(operands + 6144 == sm100_stage_bytes(row.tile_n));
+    // The descriptors and the instruction descriptor are the builders'.
+    const uint32_t idesc =
+        ptx::fp4_instruction_desc(ptx::ScaleType::ue4m3, 128, static_cast<uint32_t>(row.tile_n));
+    char word[16];
+    std::snprintf(word, sizeof word, "0x%08X", idesc);
+    CHECK(text.find("mov.u32 idesc, " + std::string(word) + ";") != std::string::npos);
+    CHECK(text.find("mov.u32 operand_high, 0x40004040;") != std::string::npos);
+    CHECK(text.find("mov.u32 scale_high, 0x00004008;") != std::string::npos);
+  }
+}
+
+TEST_CASE("the barrier ledger is the barriers that are initialised", "[host][dual_gemm]") {
+  for (const Row& row : rows()) {
+    if (std::string(row.target) != "sm_100f") continue;
+    INFO(row.name);
+    const std::string text = text_of(row);
+    const auto ledger = table_after(text, "// BARRIER LEDGER");
+    REQUIRE(ledger.size() == 8); // names, rule, six barriers
+    REQUIRE(ledger[0].size() == 7);
+    CHECK(ledger[0][0] == "barrier");
+    // Offsets follow the ledger's order: each barrier array starts where the one before it ends.
+    int offset = row.stages * sm100_stage_bytes(row.tile_n) + 64;
+    int barriers = 0;
+    for (size_t i = 2; i < ledger.size(); ++i) {
+      REQUIRE(ledger[i].size() == 7);
+      const std::string& n = ledger[i][1];
+      const int length = n == "STAGES"       ? row.stages
+                         : n == "ACC_STAGES" ? row.acc_stages
+                                             : std::atoi(n.c_str());
+      INFO(ledger[i][0] << " at " << offset << ", count " << ledger[i][2]);
+      CHECK(text.find("mbarrier.init.shared::cta.b64 [barrier + " + std::to_string(offset) + "], " +
+                      ledger[i][2] + ";") != std::string::npos);
+      offset += 8 * length;
+      barriers += length;
+    }
+    CHECK(offset + 8 == row.shared_bytes);
+    CHECK(barriers == 2 * row.stages + 2 * row.acc_stages + 8);
+  }
+}
+
+TEST_CASE("the cost function chooses rows as its model says", "[host][dual_gemm]") {
+  const DeviceLimits device = b200();
+  // The public benchmark shapes: 128-wide tiles as soon as 64-wide ones need a second wave.
+  const struct {
+    int64_t m, n, k;
+    const char* row;
+  } shapes[] = {{256, 4096, 7168, "dual_gemm_sm100_n64_f16"},
+                {512, 4096, 7168, "dual_gemm_sm100_n128_f16"},
+                {256, 3072, 4096, "dual_gemm_sm100_n64_f16"},
+                {512, 3072, 7168, "dual_gemm_sm100_n128_f16"}};
+  for (const auto& shape : shapes) {
+    const Row* row = choose_row({shape.m, shape.n, shape.k, 1, WL_F16}, device);
+    REQUIRE(row != nullptr);
+    CHECK(std::string(row->name) == shape.row);
+  }
+  const Row* bf16 = choose_row({256, 4096, 7168, 1, WL_BF16}, device);
+  REQUIRE(bf16 != nullptr);
+  CHECK(bf16->d_type == WL_BF16);
+
+  const Row* row = find_row("dual_gemm_sm100_n128_f16");
+  REQUIRE(row != nullptr);
+  const Cost one = cost(*row, {512, 4096, 7168, 1, WL_F16}, device);
+  CHECK(one.tiles == 128);
+  CHECK(one.waves == 1);
+  CHECK(one.tile_clocks == 28 * 864);
+  const Cost batch = cost(*row, {512, 4096, 7168, 3, WL_F16}, device);
+  CHECK(batch.tiles == 384);
+  CHECK(batch.waves == 3);
+  CHECK(batch.total > one.total);
+
+  DeviceLimits small = device;
+  small.shared_bytes_per_block = 200000;
+  std::string reason;
+  CHECK_FALSE(can_run(*row, WL_F16, small, &reason));
+  CHECK(reason.find("shared memory") != std::string::npos);
+}
