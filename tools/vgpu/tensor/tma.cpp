@@ -1,0 +1,134 @@
+#include "tools/vgpu/tensor/tma.hpp"
+
+#include <cstdio>
+#include <cstring>
+
+namespace vgpu::tensor {
+namespace {
+
+template <class... T>
+std::string sentence(const char* format, T... values) {
+  char line[320];
+  std::snprintf(line, sizeof line, format, values...);
+  return line;
+}
+
+std::string check_mode(const TmaAccess& a) {
+  const TensorMap& m = *a.map;
+  static const char* const kMapName[] = {"tiled", "im2col", "im2col wide (W)",
+                                         "im2col wide (W128)"};
+  MapMode needed = MapMode::tiled;
+  switch (a.mode) {
+  case TmaMode::tile:
+  case TmaMode::gather4:
+  case TmaMode::scatter4:
+    break;
+  case TmaMode::im2col:
+    needed = MapMode::im2col;
+    break;
+  case TmaMode::im2col_w:
+  case TmaMode::im2col_w128:
+    return "im2col::w and im2col::w::128 are not modelled: where the halo pixels go is given only "
+           "in figures of PTX ISA 5.5.5";
+  }
+  if (m.mode != needed)
+    return sentence("the tensor map is %s, this access needs %s", kMapName[int(m.mode)],
+                    kMapName[int(needed)]);
+  if (a.mode == TmaMode::gather4 || a.mode == TmaMode::scatter4) {
+    if (m.rank != 2) return sentence("tile::gather4 and scatter4 need rank 2, not %d", m.rank);
+    if (m.box[1] != 1)
+      return sentence("tile::gather4 and scatter4 need boxDim[1] = 1, not %u", m.box[1]);
+    if ((a.mode == TmaMode::scatter4) != a.store)
+      return "tile::gather4 loads and tile::scatter4 stores, not the other way round";
+  }
+  return {};
+}
+
+std::string check_im2col(const TmaAccess& a) {
+  const TensorMap& m = *a.map;
+  static const char* const kAxis[] = {"W", "H", "D"};
+  for (int i = 0; i < m.rank - 2; ++i) {
+    int64_t high = int64_t(m.dim[1 + i]) - 1 + m.upper[i];
+    int32_t at = a.coordinate[1 + i];
+    if (at < m.lower[i] || at > high)
+      return sentence("im2col: coordinate %s = %d is outside the bounding box %d..%lld", kAxis[i],
+                      at, m.lower[i], static_cast<long long>(high));
+    uint32_t limit = m.rank == 3 ? 0xFFFF : m.rank == 4 ? 0xFF : 0x1F;
+    if (a.offset[i] > limit)
+      return sentence("im2col: offset %s = %u is outside 0..%u", kAxis[i], unsigned(a.offset[i]),
+                      limit);
+    if (a.store && (m.lower[i] < 0 || m.upper[i] > 0))
+      return sentence("im2col store: the box along %s must stay inside the tensor, its corners "
+                      "are %d and %d",
+                      kAxis[i], m.lower[i], m.upper[i]);
+  }
+  return {};
+}
+
+} // namespace
+
+std::string check(const TmaAccess& a) {
+  const TensorMap& m = *a.map;
+  std::string error = validate(m);
+  if (!error.empty()) return "invalid tensor map: " + error;
+  error = check_mode(a);
+  if (!error.empty()) return error;
+  if (m.interleave != Interleave::none)
+    return "interleaved layouts (16B, 32B) are not modelled: PTX ISA 5.5.6 does not say how "
+           "coordinates and strides count slices";
+  if (a.shared % 128 != 0)
+    return sentence("shared address 0x%x is %u modulo 128, must be 128-byte aligned", a.shared,
+                    a.shared % 128);
+  int32_t inner = a.coordinate[0];
+  if (is_padded(m.type) && inner % 128 != 0)
+    return sentence("coordinate 0 = %d must be a multiple of 128 for %s", inner,
+                    element_type_name(m.type));
+  if (m.type == ElementType::b4x16 && inner % 2 != 0)
+    return sentence("coordinate 0 = %d must be even for %s", inner, element_type_name(m.type));
+  if (a.store) {
+    if (is_padded(m.type) && !a.reduce)
+      return sentence("a store cannot use %s%s", element_type_name(m.type),
+                      m.type == ElementType::b6x16_p32 ? " here: packing .b6p2x16 is not modelled"
+                                                       : " (PTX ISA 9.7.9.27.1.1)");
+    if (a.reduce && is_sub_byte(m.type))
+      return sentence("a reduction cannot use %s", element_type_name(m.type));
+    int coordinates = a.mode == TmaMode::scatter4 ? 5 : m.rank;
+    for (int i = 0; i < coordinates; ++i) {
+      if (a.coordinate[i] < 0)
+        return sentence("coordinate %d = %d: a store needs coordinates of 0 and above", i,
+                        a.coordinate[i]);
+    }
+  }
+  if (a.mode == TmaMode::im2col) return check_im2col(a);
+  return {};
+}
+
+namespace {
+
+uint64_t rows_of(const TmaAccess& a) {
+  const TensorMap& m = *a.map;
+  if (a.mode == TmaMode::gather4 || a.mode == TmaMode::scatter4) return 4;
+  if (a.mode == TmaMode::im2col) return m.pixels_per_column;
+  uint64_t rows = 1;
+  for (int i = 1; i < m.rank; ++i)
+    rows *= (m.box[i] + m.element_stride[i] - 1) / m.element_stride[i];
+  return rows;
+}
+
+} // namespace
+
+uint64_t transaction_bytes(const TmaAccess& a) {
+  return rows_of(a) * detail::row_elements(a) * uint64_t(element_bits(a.map->type)) / 8;
+}
+
+uint64_t shared_bytes(const TmaAccess& a) { return rows_of(a) * detail::row_pitch(a); }
+
+void fill_pattern(const TensorMap& map, unsigned char (&out)[16]) {
+  std::memset(out, 0, sizeof out);
+  if (map.fill == OobFill::zero) return;
+  int bytes = element_bits(map.type) / 8;
+  // All ones but the sign: the canonical NaN of every floating-point type (little-endian).
+  for (int i = 0; i < 16; ++i) out[i] = (i + 1) % bytes == 0 ? 0x7F : 0xFF;
+}
+
+} // namespace vgpu::tensor

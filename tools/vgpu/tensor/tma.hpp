@@ -1,0 +1,258 @@
+// Which bytes a tensor copy moves: the walk over the box of a tensor map (PTX ISA 5.5.3 to 5.5.7)
+// as contiguous segments between global memory and swizzled shared memory.
+//
+// for_each_segment() serves loads, stores and reductions. In a load every byte of the box is in
+// exactly one segment: data, fill (outside the tensor) or padding (holes that the padded sub-byte
+// types leave in shared memory). In a store only data segments are visited: elements outside the
+// tensor are not written.
+#pragma once
+
+#include "tools/vgpu/tensor/tensor_map.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace vgpu::tensor {
+
+enum class TmaMode : uint8_t { tile, gather4, scatter4, im2col, im2col_w, im2col_w128 };
+
+struct TmaAccess {
+  const TensorMap* map = nullptr;
+  TmaMode mode = TmaMode::tile;
+  bool store = false;  // shared to global
+  bool reduce = false; // with `store`: cp.reduce
+  // tile: one per dimension, innermost first; im2col: {c, w, h, d, n} cut to the rank;
+  // gather4 and scatter4: {column, row0, row1, row2, row3}.
+  int32_t coordinate[5] = {};
+  uint16_t offset[3] = {}; // im2col offsets {w, h, d}
+  uint32_t shared = 0;     // absolute shared address of the box
+};
+
+enum class SegmentKind : uint8_t { data, fill, padding };
+
+struct Segment {
+  uint64_t global; // byte address; 0 unless `kind` is data
+  uint32_t shared; // absolute shared address, swizzled
+  uint32_t bytes;
+  SegmentKind kind;
+};
+
+// Empty, or why this access is not allowed. Check before walking.
+std::string check(const TmaAccess& access);
+
+// Bytes the copy reports to its mbarrier: the true width of all elements of the box, those outside
+// the tensor included and padding excluded.
+uint64_t transaction_bytes(const TmaAccess& access);
+
+// Bytes the box takes in shared memory, padding included.
+uint64_t shared_bytes(const TmaAccess& access);
+
+// 16 bytes of what elements outside the tensor read as. The NaN of NaN fill is the canonical NaN
+// of the element type (chosen: 5.5.3.3 does not name the bits of OOB-NaN).
+void fill_pattern(const TensorMap& map, unsigned char (&out)[16]);
+
+namespace detail {
+
+// One row of the box: `elements` values along dimension 0, of which [first, last) are inside.
+struct Row {
+  uint64_t global; // address of element `first`
+  uint32_t first, last;
+};
+
+template <Swizzle S, class Fn>
+inline void emit(uint64_t global, uint32_t shared, uint32_t bytes, SegmentKind kind, Fn& fn) {
+  if constexpr (S == Swizzle::none) {
+    fn(Segment{global, shared, bytes, kind});
+  } else {
+    constexpr uint32_t granule = swizzle_granule(S);
+    uint64_t step = kind == SegmentKind::data ? 1 : 0;
+    Segment run{global, swizzle_address(S, shared), 0, kind};
+    while (bytes != 0) {
+      uint32_t count = std::min(bytes, granule - shared % granule);
+      uint32_t at = swizzle_address(S, shared);
+      if (run.shared + run.bytes != at) {
+        fn(run);
+        run = Segment{global, at, 0, kind};
+      }
+      run.bytes += count;
+      global += step * count;
+      shared += count;
+      bytes -= count;
+    }
+    fn(run);
+  }
+}
+
+// One row to segments. `shared` is the unswizzled address of the row.
+template <Swizzle S, class Fn>
+inline void emit_row(const TensorMap& map, const Row& row, uint32_t elements, uint32_t shared,
+                     bool store, Fn& fn) {
+  uint32_t bits = uint32_t(element_bits(map.type));
+  if (is_padded(map.type)) {
+    // 16 values in 8 or 12 bytes at the head of every 16. A row is whole inside or whole outside.
+    uint32_t packed = 2 * bits;
+    bool inside = row.last > row.first;
+    for (uint32_t group = 0; group < elements / 16; ++group) {
+      uint64_t global = inside ? row.global + uint64_t(group) * packed : 0;
+      uint32_t at = shared + 16 * group;
+      emit<S>(global, at, packed, inside ? SegmentKind::data : SegmentKind::fill, fn);
+      emit<S>(0, at + packed, 16 - packed, SegmentKind::padding, fn);
+    }
+    return;
+  }
+  uint32_t head = row.first * bits / 8;
+  uint32_t data = (row.last - row.first) * bits / 8;
+  uint32_t tail = elements * bits / 8 - head - data;
+  if (head != 0 && !store) emit<S>(0, shared, head, SegmentKind::fill, fn);
+  if (data != 0) emit<S>(row.global, shared + head, data, SegmentKind::data, fn);
+  if (tail != 0 && !store) emit<S>(0, shared + head + data, tail, SegmentKind::fill, fn);
+}
+
+// The part of [start, start + count) inside [0, dim), as positions from `start`.
+inline void clip(int64_t start, uint32_t count, uint64_t dim, uint32_t& first, uint32_t& last) {
+  int64_t low = std::clamp<int64_t>(-start, 0, count);
+  int64_t high = std::clamp<int64_t>(int64_t(dim) - start, low, count);
+  first = uint32_t(low);
+  last = uint32_t(high);
+}
+
+inline uint64_t row_address(const TensorMap& map, uint64_t base, int64_t start, uint32_t first) {
+  return base + uint64_t(start + first) * uint64_t(element_bits(map.type)) / 8;
+}
+
+// Calls fn(row) for every row of the box in shared-memory order.
+template <class Fn>
+void for_each_row_tile(const TmaAccess& access, Fn&& fn) {
+  const TensorMap& map = *access.map;
+  uint32_t count[5] = {1, 1, 1, 1, 1};
+  for (int i = 1; i < map.rank; ++i)
+    count[i] = (map.box[i] + map.element_stride[i] - 1) / map.element_stride[i];
+  uint32_t first, last;
+  clip(access.coordinate[0], map.box[0], map.dim[0], first, last);
+  uint32_t index[5] = {};
+  for (;;) {
+    bool inside = true;
+    uint64_t base = map.address;
+    for (int i = 1; i < map.rank; ++i) {
+      int64_t at = int64_t(access.coordinate[i]) + int64_t(index[i]) * map.element_stride[i];
+      inside = inside && at >= 0 && uint64_t(at) < map.dim[i];
+      base += uint64_t(at) * map.stride[i - 1];
+    }
+    fn(inside ? Row{row_address(map, base, access.coordinate[0], first), first, last}
+              : Row{0, 0, 0});
+    int i = 1;
+    while (i < map.rank && ++index[i] == count[i]) index[i++] = 0;
+    if (i >= map.rank) return;
+  }
+}
+
+template <class Fn>
+void for_each_row_gather(const TmaAccess& access, Fn&& fn) {
+  const TensorMap& map = *access.map;
+  uint32_t first, last;
+  clip(access.coordinate[0], map.box[0], map.dim[0], first, last);
+  for (int i = 1; i <= 4; ++i) {
+    int64_t at = access.coordinate[i];
+    bool inside = at >= 0 && uint64_t(at) < map.dim[1];
+    uint64_t base = map.address + uint64_t(at) * map.stride[0];
+    fn(inside ? Row{row_address(map, base, access.coordinate[0], first), first, last}
+              : Row{0, 0, 0});
+  }
+}
+
+// Pixels run along W, then H, then D inside the bounding box [lower, dim - 1 + upper], then to the
+// next image; the im2col offset moves every access (5.5.4). A new line starts at the lower corner.
+template <class Fn>
+void for_each_row_im2col(const TmaAccess& access, Fn&& fn) {
+  const TensorMap& map = *access.map;
+  int spatial = map.rank - 2;
+  uint32_t first, last;
+  clip(access.coordinate[0], map.channels_per_pixel, map.dim[0], first, last);
+  int64_t at[3] = {};
+  for (int i = 0; i < spatial; ++i) at[i] = access.coordinate[1 + i];
+  int64_t image = access.coordinate[map.rank - 1];
+  for (uint32_t pixel = 0; pixel < map.pixels_per_column; ++pixel) {
+    bool inside = image >= 0 && uint64_t(image) < map.dim[map.rank - 1];
+    uint64_t base = map.address + uint64_t(image) * map.stride[map.rank - 2];
+    for (int i = 0; i < spatial; ++i) {
+      int64_t x = at[i] + access.offset[i];
+      inside = inside && x >= 0 && uint64_t(x) < map.dim[1 + i];
+      base += uint64_t(x) * map.stride[i];
+    }
+    fn(inside ? Row{row_address(map, base, access.coordinate[0], first), first, last}
+              : Row{0, 0, 0});
+    int i = 0;
+    for (; i < spatial; ++i) {
+      at[i] += map.element_stride[1 + i];
+      if (at[i] <= int64_t(map.dim[1 + i]) - 1 + map.upper[i]) break;
+      at[i] = map.lower[i];
+    }
+    if (i == spatial) ++image;
+  }
+}
+
+template <class Fn>
+void for_each_row(const TmaAccess& access, Fn&& fn) {
+  switch (access.mode) {
+  case TmaMode::gather4:
+  case TmaMode::scatter4:
+    for_each_row_gather(access, fn);
+    return;
+  case TmaMode::im2col:
+    for_each_row_im2col(access, fn);
+    return;
+  default:
+    for_each_row_tile(access, fn);
+    return;
+  }
+}
+
+// Elements of one row of the box.
+inline uint32_t row_elements(const TmaAccess& access) {
+  return access.mode == TmaMode::im2col ? access.map->channels_per_pixel : access.map->box[0];
+}
+
+// Shared bytes of one row, padding included. Rows follow one another without gaps.
+inline uint32_t row_pitch(const TmaAccess& access) {
+  uint32_t elements = row_elements(access);
+  if (is_padded(access.map->type)) return elements;
+  return elements * uint32_t(element_bits(access.map->type)) / 8;
+}
+
+template <Swizzle S, class Fn>
+void walk(const TmaAccess& access, Fn& fn) {
+  uint32_t elements = row_elements(access);
+  uint32_t pitch = row_pitch(access);
+  uint32_t shared = access.shared;
+  for_each_row(access, [&](const Row& row) {
+    emit_row<S>(*access.map, row, elements, shared, access.store, fn);
+    shared += pitch;
+  });
+}
+
+} // namespace detail
+
+// Visits fn(const Segment&) in ascending order of the box. The access must have passed check().
+template <class Fn>
+void for_each_segment(const TmaAccess& access, Fn&& fn) {
+  switch (access.map->swizzle()) {
+  case Swizzle::none:
+    return detail::walk<Swizzle::none>(access, fn);
+  case Swizzle::b32:
+    return detail::walk<Swizzle::b32>(access, fn);
+  case Swizzle::b64:
+    return detail::walk<Swizzle::b64>(access, fn);
+  case Swizzle::b96:
+    return detail::walk<Swizzle::b96>(access, fn);
+  case Swizzle::b128:
+    return detail::walk<Swizzle::b128>(access, fn);
+  case Swizzle::b128_atom32:
+    return detail::walk<Swizzle::b128_atom32>(access, fn);
+  case Swizzle::b128_atom32_flip8:
+    return detail::walk<Swizzle::b128_atom32_flip8>(access, fn);
+  case Swizzle::b128_atom64:
+    return detail::walk<Swizzle::b128_atom64>(access, fn);
+  }
+}
+
+} // namespace vgpu::tensor
