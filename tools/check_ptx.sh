@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Assembles every expanded kernel for its targets and fails on a spill, on ptxas C7504 or C7508
-# (setmaxnreg without effect), and on more registers than the role table of the kernel's head allows.
+# (setmaxnreg without effect), and on other register counts than the kernel's role table allows.
 #
 #   tools/check_ptx.sh [--allow-missing] [--ptxas FILE] [kernel.ptx ...]    default: build/ptx/*.ptx
 #
