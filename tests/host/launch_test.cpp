@@ -1,0 +1,183 @@
+#include "runtime/src/launch.hpp"
+#include "runtime/src/plan.hpp"
+#include "tests/support/fake_gpu.hpp"
+
+#include <cstring>
+#include <thread>
+#include <vector>
+
+using namespace warpline;
+using wltest::ContainsSubstring;
+using wltest::FakeGpu;
+
+namespace {
+
+const char text[] = ".version 8.8\n.target sm_100f\n";
+
+const Kernel& example_kernel(FakeGpu& gpu) {
+  gpu.fake->param_count = 1;
+  gpu.fake->param_size[0] = 8;
+  const Image image = make_image("example", "example", text, text + std::strlen(text));
+  const Kernel* kernel = nullptr;
+  REQUIRE(load_kernel(gpu.context(), image, {{{"count", 0, 8}}, 100000, false}, &kernel) ==
+          WL_SUCCESS);
+  return *kernel;
+}
+
+LaunchConfig example_config() {
+  LaunchConfig config;
+  config.grid[0] = 148;
+  config.block[0] = 384;
+  config.dynamic_shared_bytes = 100000;
+  return config;
+}
+
+class ExamplePlan : public wl_plan {
+public:
+  ExamplePlan(wl_context* owner, const Kernel& kernel) : wl_plan(owner), kernel_(kernel) {
+    copy_text(info.config, "example_row");
+    info.workspace_bytes = 512;
+  }
+  wl_status run(void*, wl_stream stream) const override {
+    uint64_t count = 42;
+    void* params[] = {&count};
+    return launch(*context, kernel_, example_config(), params, stream);
+  }
+
+private:
+  const Kernel& kernel_;
+};
+
+} // namespace
+
+TEST_CASE("a launch passes its configuration and attributes", "[host][launch]") {
+  FakeGpu gpu;
+  const Kernel& kernel = example_kernel(gpu);
+  LaunchConfig config = example_config();
+  config.cluster[0] = 4;
+  config.programmatic_dependent = true;
+  REQUIRE(check_launch(gpu.context(), kernel, config) == WL_SUCCESS);
+  uint64_t count = 42;
+  void* params[] = {&count};
+  REQUIRE(launch(gpu.context(), kernel, config, params, nullptr) == WL_SUCCESS);
+  CHECK(gpu.fake->launch.gridDimX == 148);
+  CHECK(gpu.fake->launch.blockDimX == 384);
+  CHECK(gpu.fake->launch.sharedMemBytes == 100000);
+  CHECK(gpu.fake->first_param == 42);
+  REQUIRE(gpu.fake->launch.numAttrs == 2);
+  CHECK(gpu.fake->attributes[0].id == cuapi::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+  CHECK(gpu.fake->attributes[0].value.clusterDim.x == 4);
+  CHECK(gpu.fake->attributes[0].value.clusterDim.z == 1);
+  CHECK(gpu.fake->attributes[1].id == cuapi::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+
+  REQUIRE(launch(gpu.context(), kernel, example_config(), params, nullptr) == WL_SUCCESS);
+  CHECK(gpu.fake->launch.numAttrs == 0);
+  CHECK(gpu.fake->launch.attrs == nullptr);
+}
+
+TEST_CASE("every limit of a launch is checked, all at once", "[host][launch]") {
+  FakeGpu gpu;
+  const Kernel& kernel = example_kernel(gpu);
+  const struct {
+    const char* name;
+    void (*bend)(LaunchConfig&);
+    const char* message;
+  } cases[] = {
+      {"empty grid", [](LaunchConfig& c) { c.grid[0] = 0; }, "grid.x = 0 CTAs must be from 1"},
+      {"grid too high", [](LaunchConfig& c) { c.grid[1] = 65536; }, "grid.y = 65536 CTAs"},
+      {"block too deep", [](LaunchConfig& c) { c.block[2] = 65; }, "block.z = 65 threads"},
+      {"too many threads", [](LaunchConfig& c) { c.block[0] = 385; },
+       "block = 385 threads must be at most 384"},
+      {"no cluster", [](LaunchConfig& c) { c.cluster[1] = 0; }, "cluster.y = 0 CTAs"},
+      {"ragged clusters", [](LaunchConfig& c) { c.cluster[0] = 3; },
+       "grid.x = 148 CTAs must be a multiple of cluster.x = 3"},
+      {"large cluster", [](LaunchConfig& c) { c.grid[0] = c.cluster[0] = 17; },
+       "cluster = 17 CTAs must be at most 16"},
+      {"much shared memory", [](LaunchConfig& c) { c.dynamic_shared_bytes = 232449; },
+       "must be at most 232448"},
+      {"more shared memory than opted into",
+       [](LaunchConfig& c) { c.dynamic_shared_bytes = 100001; },
+       "must be at most the 100000 bytes"},
+  };
+  for (const auto& one : cases) {
+    INFO(one.name);
+    LaunchConfig config = example_config();
+    one.bend(config);
+    CHECK(check_launch(gpu.context(), kernel, config) == WL_ERROR_NOT_SUPPORTED);
+    CHECK_THAT(wl_last_error(), ContainsSubstring(one.message));
+  }
+  LaunchConfig config = example_config();
+  config.cluster[0] = 3;
+  config.block[0] = 385;
+  CHECK(check_launch(gpu.context(), kernel, config) == WL_ERROR_NOT_SUPPORTED);
+  CHECK_THAT(wl_last_error(), ContainsSubstring("2 rules violated, nothing was launched"));
+  CHECK(gpu.fake->launches == 0);
+}
+
+TEST_CASE("a failed launch names the kernel and its configuration", "[host][launch]") {
+  FakeGpu gpu;
+  const Kernel& kernel = example_kernel(gpu);
+  gpu.fake->launch_result = cuapi::CUDA_ERROR_LAUNCH_FAILED;
+  uint64_t count = 0;
+  void* params[] = {&count};
+  CHECK(launch(gpu.context(), kernel, example_config(), params, nullptr) == WL_ERROR_LAUNCH);
+  CHECK_THAT(wl_last_error(), ContainsSubstring("cuLaunchKernelEx failed: CUDA_ERROR_LAUNCH_FAILED "
+                                                "(719)") &&
+                                  ContainsSubstring("kernel example: grid 148 x 1 x 1"));
+}
+
+TEST_CASE("a plan's run checks workspace and stream", "[host][plan]") {
+  FakeGpu gpu;
+  ExamplePlan plan(&gpu.context(), example_kernel(gpu));
+  alignas(256) char workspace[1024];
+  CHECK(wl_plan_run(&plan, workspace, 512, nullptr) == WL_SUCCESS);
+  CHECK(wl_plan_run(nullptr, workspace, 512, nullptr) == WL_ERROR_INVALID_ARGUMENT);
+  CHECK(wl_plan_run(&plan, workspace, 511, nullptr) == WL_ERROR_WORKSPACE_TOO_SMALL);
+  CHECK_THAT(wl_last_error(), ContainsSubstring("workspace_bytes = 511 must be at least 512"));
+  CHECK(wl_plan_run(&plan, nullptr, 512, nullptr) == WL_ERROR_INVALID_ARGUMENT);
+  CHECK(wl_plan_run(&plan, workspace + 16, 512, nullptr) == WL_ERROR_MISALIGNED);
+  CHECK(gpu.fake->launches == 1);
+
+  wl_stream stream = nullptr;
+  REQUIRE(wl_stream_create(&gpu.context(), &stream) == WL_SUCCESS);
+  CHECK(wl_plan_run(&plan, workspace, 512, stream) == WL_SUCCESS);
+  gpu.fake->foreign_streams = true;
+  CHECK(wl_plan_run(&plan, workspace, 512, stream) == WL_ERROR_WRONG_DEVICE);
+  gpu.fake->foreign_streams = false;
+  REQUIRE(wl_stream_destroy(&gpu.context(), stream) == WL_SUCCESS);
+  CHECK(gpu.fake->pushed == 0);
+
+  wl_plan_info info{};
+  info.struct_size = sizeof(info);
+  CHECK(wl_plan_get_info(&plan, &info) == WL_SUCCESS);
+  CHECK(info.config == std::string("example_row"));
+  CHECK(info.struct_size == sizeof(info));
+  info.struct_size = 8;
+  CHECK(wl_plan_get_info(&plan, &info) == WL_ERROR_ABI);
+  CHECK(wl_plan_get_info(&plan, nullptr) == WL_ERROR_INVALID_ARGUMENT);
+  wl_plan_destroy(nullptr);
+}
+
+TEST_CASE("several threads run one plan", "[host][plan]") {
+  FakeGpu gpu;
+  const ExamplePlan plan(&gpu.context(), example_kernel(gpu));
+  std::vector<wl_status> results(4, WL_ERROR_INTERNAL);
+  // The fake records each launch in one place, so the runs themselves are made to fail: what is
+  // tested is that statuses and messages stay with their threads.
+  gpu.fake->launch_result = cuapi::CUDA_ERROR_LAUNCH_FAILED;
+  std::vector<std::string> messages(results.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < results.size(); ++i)
+    threads.emplace_back([&, i] {
+      alignas(256) char workspace[512];
+      for (int repeat = 0; repeat < 50; ++repeat)
+        results[i] = wl_plan_run(&plan, i % 2 ? workspace : nullptr, 512, nullptr);
+      messages[i] = wl_last_error();
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (size_t i = 0; i < results.size(); ++i) {
+    CHECK(results[i] == (i % 2 ? WL_ERROR_LAUNCH : WL_ERROR_INVALID_ARGUMENT));
+    CHECK_THAT(messages[i], ContainsSubstring(i % 2 ? "cuLaunchKernelEx" : "workspace"));
+  }
+  CHECK(gpu.fake->launches == 100);
+}
