@@ -1,0 +1,159 @@
+// cp.async.bulk.tensor, global to shared memory. PTX ISA 9.7.9.27.1.2.
+//
+// Every destination CTA of a multicast is an operation of its own: deliveries complete separately.
+#include "tools/vgpu/ops/tma.hpp"
+
+namespace vgpu::ops {
+
+using exec::Access;
+using exec::AsyncOp;
+using exec::Cluster;
+using exec::FaultCode;
+using exec::Inst;
+using exec::Proxy;
+using exec::RegClass;
+using exec::Space;
+using exec::Step;
+using exec::Warp;
+using isa::DecodeContext;
+using isa::Match;
+using ptx::Statement;
+using tensor::Segment;
+using tensor::SegmentKind;
+
+namespace {
+
+struct LoadData {
+  TmaOperands tensor;
+  MemOperand dst, barrier;
+  uint32_t mask = exec::kNoSlot; // multicast
+  bool pair = false;             // cta_group::2
+};
+
+class TensorLoad : public AsyncOp {
+public:
+  std::shared_ptr<TmaBox> box;
+  uint32_t cta = 0; // destination
+  SharedPlace barrier;
+  uint64_t bytes = 0;
+
+  bool perform(Cluster& cluster) override {
+    const tensor::TmaAccess& access = box->access;
+    for (const exec::Range& r : ranges) {
+      Access a{Space::Shared,
+               Proxy::Async,
+               true,
+               false,
+               cta,
+               r.lo,
+               static_cast<uint32_t>(r.hi - r.lo),
+               1,
+               this};
+      cluster.touch(a, origin);
+    }
+    uint8_t* shared = cluster.ctas[cta]->shared.data();
+    unsigned char fill[16];
+    tensor::fill_pattern(box->map, fill);
+    for_each_checked_segment(cluster, access, *this, false,
+                             [&](const Segment& s, const uint8_t* from) {
+                               uint8_t* to = shared + s.shared;
+                               if (from) {
+                                 std::memcpy(to, from, s.bytes);
+                               } else if (s.kind == SegmentKind::fill) {
+                                 for (uint32_t i = 0; i < s.bytes; ++i)
+                                   to[i] = fill[(s.shared + i) % 16];
+                               }
+                             });
+    ++cluster.stats.tma_loads;
+    cluster.stats.tma_load_bytes += bytes;
+    cluster.mbarrier_complete_tx(barrier.cta, barrier.offset, static_cast<int64_t>(bytes), origin);
+    return true;
+  }
+
+  std::string describe() const override {
+    return "tensor load of " + std::to_string(bytes) + " bytes to shared offset " +
+           hex(box->access.shared) + " of CTA " + std::to_string(cta) + ", " + tma_text(*box) +
+           ", completing on the mbarrier at " + hex(barrier.offset) + " of CTA " +
+           std::to_string(barrier.cta);
+  }
+};
+
+Step run_tensor_load(Warp& w, const Inst& inst, uint32_t mask) {
+  const LoadData& d = *static_cast<const LoadData*>(inst.data);
+  Cluster& cluster = w.cluster();
+  each_lane(mask, [&](uint32_t l) {
+    uint32_t bit = lane_bit(l);
+    SharedPlace dst = shared_place(w, inst, d.dst, l);
+    SharedPlace bar = shared_place(w, inst, d.barrier, l);
+    std::shared_ptr<TmaBox> box = tma_box(w, inst, d.tensor, l, dst.offset, false, false);
+    uint32_t targets = 1u << dst.cta;
+    if (d.mask != exec::kNoSlot) {
+      targets = w.lanes<uint32_t>(d.mask)[l] & 0xFFFF;
+      if (targets == 0 || targets >> cluster.ctas.size() != 0)
+        w.fault(inst, bit, FaultCode::illegal_instruction, "multicast",
+                "CTA mask " + hex(targets) + " must name CTAs of the cluster of " +
+                    std::to_string(cluster.ctas.size()));
+    } else if (!d.pair && bar.cta != dst.cta) {
+      w.fault(inst, bit, FaultCode::invalid_address_space, "barriers",
+              "the mbarrier is in CTA rank " + std::to_string(bar.cta) +
+                  ", the destination in rank " + std::to_string(dst.cta) +
+                  ": without cta_group::2 they must be in the same CTA");
+    }
+    for (uint32_t left = targets; left; left &= left - 1) {
+      uint32_t cta = static_cast<uint32_t>(std::countr_zero(left));
+      auto op = std::make_unique<TensorLoad>();
+      op->origin = w.origin(inst, bit);
+      op->origin.unit = "TMA";
+      op->box = box;
+      op->cta = cta;
+      // cta_group::2: the CTA of the destination's pair whose parity is that of the barrier's
+      // address.
+      op->barrier = {d.pair ? (cta & ~1u) | (bar.cta & 1u) : cta, bar.offset};
+      op->bytes = tensor::transaction_bytes(box->access);
+      op->ranges = tma_shared_ranges(box->access, cta, true);
+      // Faults here, at the instruction, when the barrier does not exist.
+      cluster.mbarrier(op->barrier.cta, op->barrier.offset, op->origin);
+      for (const exec::Range& r : op->ranges)
+        cluster.touch(Access{Space::Shared, Proxy::Async, true, false, cta, r.lo,
+                             static_cast<uint32_t>(r.hi - r.lo), 1, op.get()},
+                      op->origin);
+      cluster.issue(std::move(op));
+    }
+  });
+  return Step::Next;
+}
+
+} // namespace
+
+void decode_tensor_load(DecodeContext& ctx, const Statement& s, const Match& m, Inst& inst) {
+  auto* d = ctx.make<LoadData>();
+  std::vector<uint32_t> src;
+  d->dst = mem_operand(ctx, s.operands[0], m.get("dst"));
+  src.push_back(d->dst.slot);
+  d->tensor = tma_operands(ctx, s, s.operands[1], m.get("dim"), m.get("mode"), src);
+  d->barrier = mem_operand(ctx, s.operands[2], "shared::cluster");
+  src.push_back(d->barrier.slot);
+  d->pair = m.get("group") == "cta_group::2";
+  size_t next = 3, n = s.operands.size();
+  using tensor::TmaMode;
+  if (d->tensor.mode != TmaMode::tile && d->tensor.mode != TmaMode::gather4) {
+    if (next >= n) ctx.refuse(s, "im2col needs the vector of offsets after the mbarrier");
+    tma_offsets(ctx, s, s.operands[next++], d->tensor, src);
+  }
+  if (m.has("multicast::cluster")) {
+    if (next >= n) ctx.refuse(s, ".multicast::cluster needs a 16-bit CTA mask");
+    src.push_back(d->mask = ctx.src(s.operands[next++], RegClass::B32));
+  }
+  if (m.has("L2::cache_hint")) {
+    if (next >= n) ctx.refuse(s, ".L2::cache_hint needs a 64-bit cache policy");
+    src.push_back(ctx.src(s.operands[next++], RegClass::B64));
+  }
+  if (next != n)
+    ctx.refuse(s,
+               std::to_string(n) + " operands, but the modifiers ask for " + std::to_string(next));
+  ctx.set_operands(inst, {}, src);
+  inst.data = d;
+  inst.run = run_tensor_load;
+}
+
+} // namespace vgpu::ops
