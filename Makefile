@@ -169,7 +169,7 @@ hardware-test: suites
 # ---- gates ------------------------------------------------------------------------------------------
 
 check-ptx: $(PTX)
-	@tools/check_ptx.sh $(BUILD)/ptx
+	@tools/check_ptx.sh $(PTX)
 
 CXX_FILES := $(shell git ls-files '*.cpp' '*.hpp' '*.h' 2>/dev/null)
 SH_FILES := $(shell git ls-files '*.sh' .ci/run 2>/dev/null)
