@@ -1,8 +1,12 @@
 #include "runtime/src/launch.hpp"
+#include "runtime/src/log.hpp"
 #include "runtime/src/plan.hpp"
 #include "tests/support/fake_gpu.hpp"
 
+#include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 #include <thread>
 #include <vector>
 
@@ -124,6 +128,28 @@ TEST_CASE("a failed launch names the kernel and its configuration", "[host][laun
   CHECK_THAT(wl_last_error(), ContainsSubstring("cuLaunchKernelEx failed: CUDA_ERROR_LAUNCH_FAILED "
                                                 "(719)") &&
                                   ContainsSubstring("kernel example: grid 148 x 1 x 1"));
+}
+
+TEST_CASE("arguments are on record before a launch that fails", "[host][launch]") {
+  FakeGpu gpu;
+  const Kernel& kernel = example_kernel(gpu);
+  gpu.fake->launch_result = cuapi::CUDA_ERROR_LAUNCH_FAILED;
+  const std::string path = "/tmp/warpline_launch_test_" + std::to_string(getpid());
+  {
+    const wltest::ScopedEnv level("WARPLINE_LOG_LEVEL", "3"), file("WARPLINE_LOG_DEST", path);
+    log_reload();
+    uint64_t count = 42;
+    void* params[] = {&count};
+    CHECK(launch(gpu.context(), kernel, example_config(), params, nullptr) == WL_ERROR_LAUNCH);
+  }
+  log_reload();
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  std::remove(path.c_str());
+  const size_t arguments = text.str().find("  count = 0x2a (42)");
+  CHECK(text.str().find("kernel example: grid 148 x 1 x 1, block 384 x 1 x 1") < arguments);
+  CHECK(arguments < text.str().find("warpline[error]"));
+  CHECK(text.str().find("warpline[error]") != std::string::npos);
 }
 
 TEST_CASE("a plan's run checks workspace and stream", "[host][plan]") {

@@ -1,11 +1,11 @@
 /* warpline: NVFP4 kernels written by hand in PTX, behind a C ABI on the CUDA driver API.
  *
  * The way of a call:  check -> plan -> run.
- *   check  compares the arguments with the constraint table and reports every violated rule at
- * once; plan   chooses a configuration row for the device, loads its kernel, builds the tensor maps
- * and sizes the workspace; run    enqueues the launches on a stream. It allocates nothing, loads
- * nothing and synchronises nothing, so it can be captured in a CUDA graph and called from several
- * threads.
+ *   check  compares the arguments with the constraint table; reports every violated rule at once.
+ *   plan   chooses a configuration row for the device, loads its kernel, builds the tensor maps and
+ *          sizes the workspace.
+ *   run    enqueues the launches on a stream. It allocates nothing, loads nothing and synchronises
+ *          nothing, so it can be captured in a CUDA graph and called from several threads.
  *
  * Every function returns a wl_status. When it is not WL_SUCCESS, wl_last_error() holds the
  * sentence: entry, argument, value, rule and nearest legal value. Nothing is launched or written in
@@ -87,15 +87,16 @@ typedef struct wl_device_info {
   int max_cluster;            /* largest portable cluster size, in CTAs */
   int l2_bytes;
   uint64_t memory_bytes;
-  int is_virtual;   /* 1 when the driver is the virtual GPU */
-  char kernels[64]; /* targets of the library's kernels that this device can run: "sm100", "sm90",
-                       "" */
+  int is_virtual; /* 1 when the driver is the virtual GPU */
+  /* Families of the library's kernels that this device can run, separated by blanks: "sm100". */
+  char kernels[64];
 } wl_device_info;
 
 WL_API wl_status wl_device_get_info(int device, wl_device_info* info);
 
 /* Memory and streams, for callers that use no other CUDA API. All of it may be mixed with cuMem*,
- * cudaMalloc and framework allocators. wl_upload and wl_download are synchronous. */
+ * cudaMalloc and framework allocators. wl_upload and wl_download are synchronous, and ordered with
+ * the default stream and with streams of wl_stream_create. */
 WL_API wl_status wl_malloc(wl_context* context, size_t bytes, void** device_pointer);
 WL_API wl_status wl_free(wl_context* context, void* device_pointer);
 WL_API wl_status wl_upload(wl_context* context, void* device_destination, const void* host_source,
@@ -120,7 +121,8 @@ typedef enum wl_sf_layout {
   WL_SF_128x4 = 0
 } wl_sf_layout;
 
-/* Bytes of one operand's scales (one batch entry). 0 when rows or k are not positive. */
+/* Bytes of one operand's scales (one batch entry). 0 when rows or k are not positive or the size
+ * does not fit in 63 bits. */
 WL_API size_t wl_sf_bytes(wl_sf_layout layout, int64_t rows, int64_t k);
 /* Host to host: plain row-major [rows, ceil(k / 16)] bytes to `layout` and back. Packing writes
  * `padding` into the padding. */
