@@ -1,0 +1,211 @@
+// Functions (PTX ISA 9.7.12.5 call, 11.2.2 .func). Every function that is called has its code once
+// in the program, behind the entry's, with its own registers and local variables: without recursion
+// a thread is at most once inside each function, so no stack is needed. Around a call the builder
+// puts instructions that copy arguments and results; a register per function keeps the return pc.
+#include "tools/vgpu/isa/builder.hpp"
+
+#include "tools/vgpu/exec/cluster.hpp"
+
+#include <algorithm>
+
+namespace vgpu::isa {
+
+using exec::Inst;
+using exec::RegClass;
+using exec::Step;
+using exec::Warp;
+using End = CallCopy::End;
+
+namespace {
+
+struct Copies {
+  std::vector<CallCopy> list;
+};
+
+uint8_t* end_pointer(Warp& w, const End& e, uint32_t lane) {
+  if (e.kind == End::Kind::Slot) return w.lanes<uint8_t>(e.slot) + lane * (class_bytes(e.cls) / 32);
+  const uint64_t each = w.program().local_bytes;
+  return w.cta.local.data() + (uint64_t(w.index) * 32 + lane) * each + e.offset;
+}
+
+Step copy_values(Warp& w, const Inst& inst, uint32_t mask) {
+  for (const CallCopy& c : static_cast<const Copies*>(inst.data)->list)
+    for (uint32_t m = mask; m; m &= m - 1) {
+      const uint32_t lane = uint32_t(std::countr_zero(m));
+      uint8_t* to = end_pointer(w, c.to, lane);
+      // Narrow values lie zero-extended in their registers.
+      if (c.to.kind == End::Kind::Slot) std::memset(to, 0, class_bytes(c.to.cls) / 32);
+      std::memcpy(to, end_pointer(w, c.from, lane), c.bytes);
+    }
+  return Step::Next;
+}
+
+Step copy_predicates(Warp& w, const Inst& inst, uint32_t mask) {
+  for (const CallCopy& c : static_cast<const Copies*>(inst.data)->list)
+    w.set_pred(c.to.slot, mask, w.pred(c.from.slot));
+  return Step::Next;
+}
+
+} // namespace
+
+const ptx::Function* ProgramBuilder::find_function(std::string_view name, bool& declared) const {
+  for (const auto& [alias, function] : module_.aliases)
+    if (alias == name) name = function;
+  declared = false;
+  for (const ptx::Function& f : module_.functions)
+    if (!f.is_entry && f.name == name) {
+      declared = true;
+      if (f.has_body) return &f;
+    }
+  return nullptr;
+}
+
+const ptx::Function* ProgramBuilder::callee(const ptx::Statement& s) const {
+  if (s.opcode[0] != "call" || s.operands.empty() || s.operands[0].kind != ptx::Operand::Kind::Name)
+    return nullptr;
+  bool declared;
+  return find_function(s.operands[0].name, declared);
+}
+
+const Unit* ProgramBuilder::find_unit(const ptx::Function* f) const {
+  for (const auto& u : units_)
+    if (u->function == f) return u.get();
+  return nullptr;
+}
+
+void ProgramBuilder::collect_units(const ptx::Function& f,
+                                   std::vector<const ptx::Function*>& path) {
+  if (path.size() > 200) refuse(f.line, "calls nested more than 200 deep");
+  path.push_back(&f);
+  if (!find_unit(&f)) {
+    units_.push_back(std::make_unique<Unit>());
+    units_.back()->function = &f;
+    std::vector<const ptx::Function*> seen;
+    for (const ptx::Statement& s : f.statements) {
+      const ptx::Function* g = callee(s);
+      if (!g || std::find(seen.begin(), seen.end(), g) != seen.end()) continue;
+      seen.push_back(g);
+      if (std::find(path.begin(), path.end(), g) != path.end())
+        refuse(s.line, "the function '" + g->name + "' calls itself; recursion is not supported");
+      collect_units(*g, path);
+    }
+  }
+  path.pop_back();
+}
+
+CallCopy ProgramBuilder::make_copy(Symbol& formal, const ptx::Operand& actual, bool to_formal) {
+  auto end_of = [&](Symbol& s) {
+    End e;
+    if (s.kind == Symbol::Kind::Register) {
+      e.slot = register_slot(s);
+      e.cls = s.cls;
+    } else {
+      e.kind = End::Kind::Local;
+      e.offset = s.address;
+    }
+    return e;
+  };
+  const uint64_t bytes =
+      formal.kind == Symbol::Kind::Register ? std::max(1u, formal.bits / 8) : formal.bytes;
+  CallCopy c;
+  c.bytes = uint32_t(bytes);
+  End other;
+  if (actual.kind == ptx::Operand::Kind::Name) {
+    Symbol& s = *need(actual.name);
+    const bool is_register = s.kind == Symbol::Kind::Register;
+    if (!is_register && s.kind != Symbol::Kind::Local)
+      refuse("'" + actual.name + "' must be a register or a .param variable of this function");
+    if (is_register && (s.cls == RegClass::Pred) !=
+                           (formal.kind == Symbol::Kind::Register && formal.cls == RegClass::Pred))
+      refuse("'" + actual.name + "' and the parameter '" + formal.name +
+             "' are not both predicates");
+    const uint64_t have = is_register ? std::max(1u, s.bits / 8) : s.bytes;
+    if (have != bytes)
+      refuse("'" + actual.name + "' has " + std::to_string(have) + " bytes, the parameter '" +
+             formal.name + "' " + std::to_string(bytes));
+    other = end_of(s);
+  } else if (to_formal &&
+             (actual.kind == ptx::Operand::Kind::Int || actual.kind == ptx::Operand::Kind::Float)) {
+    if (bytes > 8) refuse("an immediate for a parameter of " + std::to_string(bytes) + " bytes");
+    other.cls = bytes > 4 ? RegClass::B64 : RegClass::B32;
+    if (formal.kind == Symbol::Kind::Register) other.cls = formal.cls;
+    other.slot = context_.src(actual, other.cls);
+  } else if (!to_formal && actual.kind == ptx::Operand::Kind::Sink) {
+    other.cls = formal.kind == Symbol::Kind::Register ? formal.cls : RegClass::B128;
+    other.slot = allocate(other.cls);
+    if (bytes > 16) refuse("'_' for a result of " + std::to_string(bytes) + " bytes");
+  } else {
+    refuse("a call takes registers, .param variables and numbers");
+  }
+  (to_formal ? c.to : c.from) = end_of(formal);
+  (to_formal ? c.from : c.to) = other;
+  return c;
+}
+
+void ProgramBuilder::emit_copies(const ptx::Statement& s, std::vector<CallCopy> copies) {
+  std::vector<CallCopy> predicates;
+  auto is_predicate = [](const CallCopy& c) {
+    return c.to.kind == End::Kind::Slot && c.to.cls == RegClass::Pred;
+  };
+  std::copy_if(copies.begin(), copies.end(), std::back_inserter(predicates), is_predicate);
+  std::erase_if(copies, is_predicate);
+  if (!predicates.empty() && !copies.empty())
+    refuse("a call with predicates and other values in registers");
+  const bool values = predicates.empty();
+  Inst inst;
+  start_inst(inst, s);
+  inst.run = values ? copy_values : copy_predicates;
+  std::vector<uint32_t> dst, src;
+  Copies* kept = context_.make<Copies>();
+  kept->list = values ? std::move(copies) : std::move(predicates);
+  for (const CallCopy& c : kept->list) {
+    if (c.to.kind == End::Kind::Slot) dst.push_back(c.to.slot);
+    if (c.from.kind == End::Kind::Slot) src.push_back(c.from.slot);
+  }
+  inst.data = kept;
+  context_.set_operands(inst, dst, src);
+  program_->code.push_back(inst);
+}
+
+void ProgramBuilder::emit_arguments(const ptx::Statement& s, const Unit& target) {
+  std::vector<CallCopy> copies;
+  for (size_t i = 0; i < target.params.size(); ++i)
+    copies.push_back(make_copy(*target.params[i], s.call_arguments[i], true));
+  if (!copies.empty()) emit_copies(s, std::move(copies));
+}
+
+void ProgramBuilder::emit_results(const ptx::Statement& s, const Unit& target) {
+  std::vector<CallCopy> copies;
+  for (size_t i = 0; i < target.returns.size(); ++i)
+    copies.push_back(make_copy(*target.returns[i], s.call_returns[i], false));
+  if (!copies.empty()) emit_copies(s, std::move(copies));
+}
+
+CallTarget DecodeContext::call(const ptx::Statement& s) {
+  CallTarget t;
+  if (s.operands.empty() || s.operands[0].kind != ptx::Operand::Kind::Name)
+    refuse(s, "a call needs the name of a function");
+  t.name = s.operands[0].name;
+  if (is_register(s.operands[0])) refuse(s, "indirect calls are not supported");
+  bool declared = false;
+  const ptx::Function* f = builder_->find_function(t.name, declared);
+  t.external = !f && declared;
+  if (!f) {
+    for (const ptx::Function& g : builder_->module_.functions)
+      if (!g.is_entry && g.name == t.name) t.function = &g;
+    if (!declared) refuse(s, "the function '" + t.name + "' is not declared");
+    return t;
+  }
+  t.function = f;
+  if (s.call_arguments.size() != f->params.size() || s.call_returns.size() != f->returns.size())
+    refuse(s, "the function '" + t.name + "' takes " + std::to_string(f->params.size()) +
+                  " arguments and returns " + std::to_string(f->returns.size()) + " values");
+  const Unit* unit = builder_->find_unit(f);
+  t.pc = unit->pcs[0];
+  t.return_slot = unit->return_slot;
+  return t;
+}
+
+uint32_t DecodeContext::return_slot() const { return builder_->unit_->return_slot; }
+
+} // namespace vgpu::isa
