@@ -1,0 +1,349 @@
+#include "tests/support/catch.hpp"
+#include "tests/support/temporary.hpp"
+#include "tools/cli/dual_gemm_files.hpp"
+#include "tools/cli/safetensors.hpp"
+
+#include <cstring>
+#include <sys/stat.h>
+#include <utility>
+
+using namespace warpline::cli;
+using wltest::ContainsSubstring;
+using wltest::TemporaryDirectory;
+
+namespace {
+
+std::string length_bytes(uint64_t length) {
+  std::string text;
+  for (int i = 0; i < 8; ++i) text += static_cast<char>(length >> 8 * i);
+  return text;
+}
+
+std::string file_bytes(const std::string& header, size_t data_bytes) {
+  return length_bytes(header.size()) + header + std::string(data_bytes, '\1');
+}
+
+// The refusal's text without the path, "accepted" when there was none.
+template <class Work>
+std::string refusal(const std::string& path, Work work) {
+  try {
+    work();
+  } catch (const Failure& failure) {
+    CHECK(failure.status == exit_usage);
+    const std::string text = failure.what();
+    REQUIRE(text.rfind(path + ": ", 0) == 0);
+    CHECK(text.find('\n') == std::string::npos);
+    return text.substr(path.size() + 2);
+  }
+  return "accepted";
+}
+
+std::string refusal_of_bytes(const std::string& bytes) {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "x.safetensors";
+  wltest::write_text(path, bytes);
+  return refusal(path, [&] { SafetensorsFile file(path); });
+}
+
+std::string refusal_of_header(const std::string& header, size_t data_bytes = 4) {
+  return refusal_of_bytes(file_bytes(header, data_bytes));
+}
+
+std::string tensor_json(const std::string& name, const std::string& dtype, const std::string& shape,
+                        uint64_t begin, uint64_t end) {
+  return "\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape +
+         ",\"data_offsets\":[" + std::to_string(begin) + "," + std::to_string(end) + "]}";
+}
+
+} // namespace
+
+TEST_CASE("safetensors: write and read back", "[host]") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "x.safetensors";
+  const std::vector<uint8_t> u8 = {1, 2, 3, 4, 5, 6};
+  const float f32 = 1.5f;
+  write_safetensors(path,
+                    {{"a", "U8", {2, 3}, u8.data(), 6},
+                     {"s\"\n", "F32", {}, &f32, 4},
+                     {"empty", "F16", {0, 8}, nullptr, 0}},
+                    {{"key", "value"}});
+  CHECK(directory.file_count() == 1);
+  const SafetensorsFile file(path);
+  REQUIRE(file.tensors().size() == 3);
+  const Tensor* a = file.find("a");
+  REQUIRE(a);
+  CHECK(a->dtype == "U8");
+  CHECK(a->shape == std::vector<uint64_t>{2, 3});
+  CHECK(file.read(*a) == u8);
+  const Tensor* s = file.find("s\"\n");
+  REQUIRE(s);
+  float back;
+  std::memcpy(&back, file.read(*s).data(), 4);
+  CHECK(back == f32);
+  CHECK(file.find("empty")->bytes() == 0);
+  CHECK(file.find("__metadata__") == nullptr);
+  const std::string raw = wltest::read_text(path);
+  CHECK(static_cast<uint8_t>(raw[0]) % 8 == 0); // the data is 8-byte aligned
+}
+
+TEST_CASE("safetensors: a failed write leaves nothing", "[host]") {
+  const TemporaryDirectory directory;
+  const std::string missing = directory / "no/such/x.safetensors";
+  CHECK_THAT(refusal(missing, [&] { write_safetensors(missing, {}, {}); }),
+             ContainsSubstring("cannot be written: No such file"));
+  CHECK_THAT(refusal(missing, [&] { check_writable(missing); }),
+             ContainsSubstring("cannot be written"));
+  const std::string taken = directory / "directory";
+  mkdir(taken.c_str(), 0755);
+  CHECK_THAT(refusal(taken, [&] { check_writable(taken); }), ContainsSubstring("is a directory"));
+  CHECK_THAT(refusal(taken, [&] { write_safetensors(taken, {}, {}); }),
+             ContainsSubstring("cannot be written"));
+  check_writable(directory / "fine");
+  CHECK(directory.file_count() == 1);
+}
+
+TEST_CASE("safetensors: what cannot be a file", "[host]") {
+  const TemporaryDirectory directory;
+  const std::string missing = directory / "missing", fifo = directory / "fifo";
+  CHECK_THAT(refusal(missing, [&] { SafetensorsFile file(missing); }),
+             ContainsSubstring("cannot be opened: No such file"));
+  CHECK(refusal(directory.path(), [&] { SafetensorsFile file(directory.path()); }) ==
+        "is not a regular file");
+  REQUIRE(mkfifo(fifo.c_str(), 0600) == 0);
+  CHECK(refusal(fifo, [&] { SafetensorsFile file(fifo); }) == "is not a regular file");
+}
+
+TEST_CASE("safetensors: hostile lengths", "[host]") {
+  CHECK_THAT(refusal_of_bytes(""), ContainsSubstring("has 0 bytes"));
+  CHECK_THAT(refusal_of_bytes("abc"), ContainsSubstring("has 3 bytes"));
+  CHECK_THAT(refusal_of_bytes(length_bytes(~uint64_t{0}) + "{}"),
+             ContainsSubstring("header length 18446744073709551615 is beyond the limit"));
+  CHECK_THAT(refusal_of_bytes(length_bytes(~uint64_t{0} - 7) + "{}"),
+             ContainsSubstring("is beyond the limit"));
+  CHECK_THAT(refusal_of_bytes(length_bytes(1 << 30) + "{}"),
+             ContainsSubstring("header length 1073741824 is beyond the limit of 100000000 bytes"));
+  CHECK_THAT(refusal_of_bytes(length_bytes(99999999) + "{}"),
+             ContainsSubstring("is beyond the file's 2 remaining bytes (is the file truncated?)"));
+  CHECK_THAT(refusal_of_bytes(length_bytes(0)), ContainsSubstring("does not begin with '{'"));
+}
+
+TEST_CASE("safetensors: a header that is no header", "[host]") {
+  CHECK_THAT(refusal_of_header("[]"), ContainsSubstring("does not begin with '{'"));
+  CHECK_THAT(refusal_of_header("{\"a\":"), ContainsSubstring("not right JSON: the text ends"));
+  CHECK_THAT(refusal_of_header("{}x"), ContainsSubstring("text after the end"));
+  CHECK_THAT(refusal_of_header("{\"a\":" + std::string(100000, '[')),
+             ContainsSubstring("nesting deeper than 8 levels"));
+  const std::string a = tensor_json("a", "U8", "[4]", 0, 4);
+  CHECK_THAT(refusal_of_header("{" + a + "," + a + "}"),
+             ContainsSubstring("the name \"a\" appears twice"));
+  CHECK_THAT(refusal_of_header("{\"__metadata__\":{\"a\":1}," + a + "}"),
+             ContainsSubstring("__metadata__ must be an object of strings"));
+  CHECK_THAT(refusal_of_header("{\"__metadata__\":[]," + a + "}"),
+             ContainsSubstring("__metadata__ must be an object of strings"));
+  CHECK(refusal_of_header("{" + a + "}   ") == "accepted");
+  CHECK(refusal_of_header("{\"__metadata__\":{\"a\":\"b\"}," + a + "}") == "accepted");
+}
+
+TEST_CASE("safetensors: a tensor that is not described right", "[host]") {
+  CHECK(refusal_of_header("{\"a\":5}") ==
+        "tensor \"a\" is described by a number, must be an object");
+  CHECK(refusal_of_header("{\"a\":{\"shape\":[4],\"data_offsets\":[0,4]}}") ==
+        "tensor \"a\" has no \"dtype\"");
+  CHECK(refusal_of_header("{\"a\":{\"dtype\":\"U8\",\"data_offsets\":[0,4]}}") ==
+        "tensor \"a\" has no \"shape\"");
+  CHECK(refusal_of_header("{\"a\":{\"dtype\":\"U8\",\"shape\":[4]}}") ==
+        "tensor \"a\" has no \"data_offsets\"");
+  CHECK(refusal_of_header("{\"a\":{\"dtype\":8,\"shape\":[4],\"data_offsets\":[0,4]}}") ==
+        "tensor \"a\": \"dtype\" is a number, must be a string");
+  CHECK(refusal_of_header("{" + tensor_json("a", "U9", "[4]", 0, 4) + "}") ==
+        "tensor \"a\" has the unknown dtype \"U9\"");
+  for (const char* extent : {"-1", "1.5", "\"4\"", "18446744073709551616", "1e2"})
+    CHECK(refusal_of_header("{" + tensor_json("a", "U8", "[" + std::string(extent) + "]", 0, 4) +
+                            "}") ==
+          "tensor \"a\": extents in \"shape\" must be whole numbers from 0 to 2^64 - 1");
+  CHECK(refusal_of_header("{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0]}}") ==
+        "tensor \"a\": data_offsets must be two numbers, has 1");
+  CHECK(refusal_of_header("{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,-4]}}") ==
+        "tensor \"a\": data_offsets must be whole numbers from 0 to 2^64 - 1");
+  CHECK_THAT(refusal_of_header(
+                 "{" + tensor_json("a", "U8", "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,4]", 0, 4) + "}"),
+             ContainsSubstring("has 17 dimensions"));
+}
+
+TEST_CASE("safetensors: sizes and offsets", "[host]") {
+  const uint64_t huge = ~uint64_t{0};
+  CHECK(refusal_of_header("{" + tensor_json("a", "U8", "[4]", 4, 0) + "}") ==
+        "tensor \"a\": data_offsets [4, 0] are reversed");
+  CHECK_THAT(refusal_of_header("{" + tensor_json("a", "U8", "[8]", 0, 8) + "}"),
+             ContainsSubstring("lie beyond the file's 4 bytes of data (is the file truncated?)"));
+  CHECK_THAT(refusal_of_header("{" + tensor_json("a", "U8", "[4]", huge - 3, huge) + "}"),
+             ContainsSubstring("lie beyond the file's 4 bytes of data"));
+  CHECK(refusal_of_header("{" + tensor_json("a", "U8", "[5]", 0, 4) + "}") ==
+        "tensor \"a\": data_offsets hold 4 bytes, but U8 [5] takes 5");
+  CHECK(refusal_of_header("{" + tensor_json("a", "F32", "[2]", 0, 4) + "}") ==
+        "tensor \"a\": data_offsets hold 4 bytes, but F32 [2] takes 8");
+  CHECK_THAT(
+      refusal_of_header("{" + tensor_json("a", "U8", "[4294967296,4294967296,4]", 0, 4) + "}"),
+      ContainsSubstring("the product of shape [4294967296, 4294967296, 4] overflows"));
+  // 2^62 elements of 64 bits: 2^68 bits, whose low 64 bits are 0
+  CHECK_THAT(refusal_of_header("{" + tensor_json("a", "F64", "[4611686018427387904]", 0, 0) + "}"),
+             ContainsSubstring("overflows 64 bits"));
+  CHECK(refusal_of_header("{" + tensor_json("a", "U8", "[3]", 0, 3) + "," +
+                          tensor_json("b", "U8", "[2]", 2, 4) + "}") ==
+        "tensors \"a\" and \"b\" overlap at data byte 2");
+  CHECK(refusal_of_header("{" + tensor_json("a", "U8", "[4]", 0, 4) + "," +
+                          tensor_json("b", "U8", "[4]", 0, 4) + "}") ==
+        "tensors \"a\" and \"b\" overlap at data byte 0");
+  CHECK(refusal_of_header("{" + tensor_json("a", "U8", "[1]", 0, 1) + "," +
+                          tensor_json("b", "U8", "[1]", 3, 4) + "}") ==
+        "data bytes 1 to 3 belong to no tensor");
+  CHECK(refusal_of_header("{" + tensor_json("a", "U8", "[2]", 0, 2) + "}") ==
+        "the tensors end at data byte 2, the file at 4");
+  CHECK(refusal_of_header("{}", 0) == "accepted");
+  CHECK(refusal_of_header("{" + tensor_json("b", "U8", "[2]", 2, 4) + "," +
+                          tensor_json("a", "U8", "[2]", 0, 2) + "}") == "accepted");
+}
+
+TEST_CASE("safetensors: F4 shapes count elements or bytes", "[host]") {
+  CHECK(refusal_of_header("{" + tensor_json("a", "F4", "[2,4]", 0, 4) + "}") == "accepted");
+  CHECK(refusal_of_header("{" + tensor_json("a", "F4", "[2,2]", 0, 4) + "}") == "accepted");
+  CHECK(refusal_of_header("{" + tensor_json("a", "F4", "[3,4]", 0, 4) + "}") ==
+        "tensor \"a\": data_offsets hold 4 bytes, but F4 [3, 4] takes 6");
+}
+
+TEST_CASE("safetensors: random damage never crashes", "[host]") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "x.safetensors";
+  write_problem(path, wltest::make_problem(2, 8, 64, 1, wltest::InputKind::public_problem, 1));
+  const std::string good = wltest::read_text(path);
+  const wltest::Random random(5, 0);
+  int refused = 0;
+  for (uint64_t i = 0; i < 1500; ++i) {
+    std::string bytes = good;
+    // Mostly header bytes; every third case is cut off somewhere.
+    for (uint64_t flip = 0; flip < 1 + random.below(8 * i, 3); ++flip)
+      bytes[random.below(8 * i + 1 + flip, 700)] ^=
+          static_cast<char>(1 << random.below(8 * i + 4, 8));
+    if (i % 3 == 0) bytes.resize(random.below(8 * i + 5, bytes.size()));
+    wltest::write_text(path, bytes);
+    try {
+      read_problem(path);
+    } catch (const Failure&) {
+      ++refused;
+    }
+  }
+  CHECK(refused > 1000);
+}
+
+TEST_CASE("dual GEMM files: written and read back", "[host]") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "x.safetensors";
+  for (int64_t batch : {1, 3}) {
+    wltest::Problem p = wltest::make_problem(5, 16, 128, batch, wltest::InputKind::full_range, 3);
+    write_problem(path, p);
+    const FileProblem back = read_problem(path);
+    CHECK(back.batched == (batch > 1));
+    CHECK(back.unused.empty());
+    CHECK(back.problem.m == 5);
+    CHECK(back.problem.n == 16);
+    CHECK(back.problem.k == 128);
+    CHECK(back.problem.l == batch);
+    CHECK(back.problem.alpha1 == p.alpha1);
+    CHECK(back.problem.a.values == p.a.values);
+    CHECK(back.problem.b2.values == p.b2.values);
+    CHECK(back.problem.b1.scales == p.b1.scales);
+  }
+}
+
+namespace {
+
+struct Parts {
+  std::string a = "[2,32]", a_type = "U8", b1 = "[8,32]", b2 = "[8,32]";
+  std::string a_scale = "[2,4]", b1_scale = "[8,4]", b2_scale = "[8,4]", scale_type = "F8_E4M3";
+  std::string extra = {}, extra_type = "F32", extra_shape = "[1]";
+  std::string leave_out = {};
+};
+
+// Builds a file whose byte counts follow the shapes, whatever they are.
+std::string refusal_of_parts(const Parts& parts) {
+  std::string header = "{";
+  uint64_t offset = 0;
+  auto add = [&](const std::string& name, const std::string& dtype, const std::string& shape) {
+    if (name.empty() || name == parts.leave_out) return;
+    uint64_t bytes = dtype == "F32" ? 4 : dtype == "F16" ? 2 : 1, extent = 0;
+    for (char c : shape) {
+      if (c >= '0' && c <= '9')
+        extent = extent * 10 + static_cast<uint64_t>(c - '0');
+      else if (c == ',' || (c == ']' && shape != "[]"))
+        bytes *= std::exchange(extent, 0);
+    }
+    header += (offset == 0 && header.size() == 1 ? "" : ",") +
+              tensor_json(name, dtype, shape, offset, offset + bytes);
+    offset += bytes;
+  };
+  add("a", parts.a_type, parts.a);
+  add("b1", "U8", parts.b1);
+  add("b2", "U8", parts.b2);
+  add("a_scale", parts.scale_type, parts.a_scale);
+  add("b1_scale", parts.scale_type, parts.b1_scale);
+  add("b2_scale", parts.scale_type, parts.b2_scale);
+  add(parts.extra, parts.extra_type, parts.extra_shape);
+  const TemporaryDirectory directory;
+  const std::string path = directory / "x.safetensors";
+  wltest::write_text(path, file_bytes(header + "}", offset));
+  return refusal(path, [&] { read_problem(path); });
+}
+
+} // namespace
+
+TEST_CASE("dual GEMM files: wrong types, shapes and names", "[host]") {
+  CHECK(refusal_of_parts({}) == "accepted");
+  CHECK(refusal_of_parts({.a_type = "F4"}) == "accepted");
+  CHECK(refusal_of_parts({.leave_out = "b2"}) == "has no tensor \"b2\"");
+  CHECK(refusal_of_parts({.leave_out = "a_scale"}) == "has no tensor \"a_scale\"");
+  CHECK(refusal_of_parts({.extra = "b2_scales", .leave_out = "b2_scale"}) ==
+        "has no tensor \"b2_scale\" (it has \"b2_scales\")");
+  CHECK(refusal_of_parts({.a_type = "F16"}) == "tensor \"a\" is F16, must be U8 or F4");
+  CHECK(refusal_of_parts({.scale_type = "U8"}) == "tensor \"a_scale\" is U8, must be F8_E4M3");
+  CHECK(refusal_of_parts({.a = "[64]"}) ==
+        "tensor \"a\" has shape [64], must be [rows, K/2] or [batch, rows, K/2]");
+  CHECK(refusal_of_parts({.a = "[0,32]", .a_scale = "[0,4]"}) ==
+        "tensor \"a\" has shape [0, 32], each extent must be from 1 to 2^40");
+  CHECK(refusal_of_parts({.a = "[2,7]"}) ==
+        "tensor \"a\" has K = 14, must be a positive multiple of 64");
+  CHECK(refusal_of_parts({.a_scale = "[2,5]"}) ==
+        "tensor \"a_scale\" has shape [2, 5], must be [2, 4]: one scale for 16 values of \"a\", "
+        "K = 64");
+  CHECK(refusal_of_parts({.a_scale = "[8]"}) ==
+        "tensor \"a_scale\" has shape [8], must be [2, 4]: one scale for 16 values of \"a\", "
+        "K = 64");
+  CHECK(refusal_of_parts({.b1 = "[8,64]", .b1_scale = "[8,8]"}) ==
+        "tensor \"b1\" has K = 128, \"a\" has K = 64: they must be equal");
+  CHECK(refusal_of_parts({.b2 = "[16,32]", .b2_scale = "[16,4]"}) ==
+        "tensor \"b2\" has 16 rows, \"b1\" has 8: they must be equal");
+  CHECK(refusal_of_parts({.b1 = "[1,8,32]", .b1_scale = "[1,8,4]"}) ==
+        "tensors \"a\" and \"b1\" differ in their batch dimension");
+  CHECK(refusal_of_parts({.extra = "alpha1"}) == "accepted");
+  CHECK(refusal_of_parts({.extra = "alpha1", .extra_shape = "[]"}) == "accepted");
+  CHECK(refusal_of_parts({.extra = "alpha2", .extra_shape = "[2]"}) ==
+        "tensor \"alpha2\" has shape [2], must have one element");
+  CHECK(refusal_of_parts({.extra = "alpha2", .extra_type = "F16"}) ==
+        "tensor \"alpha2\" is F16, must be F32");
+}
+
+TEST_CASE("dual GEMM files: D is written in its own type and shape", "[host]") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "d.safetensors";
+  const wltest::Problem p = wltest::make_problem(2, 8, 64, 3, wltest::InputKind::exact, 1);
+  const std::vector<uint16_t> d(48, 0x3C00);
+  write_result(path, p, true, wltest::OutputType::bf16, d);
+  const SafetensorsFile file(path);
+  REQUIRE(file.find("d"));
+  CHECK(file.find("d")->dtype == "BF16");
+  CHECK(file.find("d")->shape == std::vector<uint64_t>{3, 2, 8});
+  CHECK(file.read(*file.find("d")) == [&] {
+    std::vector<uint8_t> bytes;
+    for (int i = 0; i < 48; ++i) bytes.insert(bytes.end(), {0x00, 0x3C});
+    return bytes;
+  }());
+}

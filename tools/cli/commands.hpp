@@ -1,0 +1,18 @@
+// The program's commands. Each takes its arguments without the command's name, prints to stdout and
+// returns the exit status, or throws Failure.
+#pragma once
+
+#include "tools/cli/failure.hpp"
+
+#include <string>
+#include <vector>
+
+namespace warpline::cli {
+
+using Arguments = std::vector<std::string>;
+
+ExitStatus run_dual_gemm(const Arguments& arguments);
+ExitStatus run_devices(const Arguments& arguments);
+ExitStatus run_make_example(const Arguments& arguments);
+
+} // namespace warpline::cli

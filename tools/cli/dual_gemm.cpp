@@ -1,0 +1,387 @@
+// warpline dual-gemm: inputs -> check -> plan -> run -> every output compared -> table and JSON.
+#include "tests/reference/dual_gemm.hpp"
+#include "runtime/include/warpline/warpline.h"
+#include "tools/cli/commands.hpp"
+#include "tools/cli/device.hpp"
+#include "tools/cli/device_memory.hpp"
+#include "tools/cli/dual_gemm_files.hpp"
+#include "tools/cli/options.hpp"
+#include "tools/cli/progress.hpp"
+#include "tools/cli/report.hpp"
+#include "tools/cli/safetensors.hpp"
+
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <unistd.h>
+
+namespace warpline::cli {
+namespace {
+
+struct Request {
+  int64_t m = 256, n = 4096, k = 7168, l = 1;
+  std::string device = "auto", out = "f16", schedule, config, json, input, output;
+  uint64_t seed = 1;
+  std::optional<float> alpha1, alpha2;
+  bool verify = false;
+
+  wltest::OutputType type() const {
+    return out == "f16" ? wltest::OutputType::f16 : wltest::OutputType::bf16;
+  }
+};
+
+// Sizes have wide limits here: the library's own check knows the rules and words the message.
+Options declare(Request& r) {
+  Options o(
+      "dual-gemm",
+      "Runs D = silu(alpha1 A.B1^T) * (alpha2 A.B2^T) with A [M,K], B1 and B2 [N,K] in NVFP4,\n"
+      "and compares every output with a double-precision reference.");
+  const int64_t most = INT64_MAX;
+  o.integer("-m", "rows of A and D (default 256)", r.m, -most, most);
+  o.integer("-n", "rows of B1 and B2, columns of D, a multiple of 8 (default 4096)", r.n, -most,
+            most);
+  o.integer("-k", "values in a row, a multiple of 64 (default 7168)", r.k, -most, most);
+  o.integer("-l", "batch (default 1)", r.l, -most, most);
+  o.custom({"--device", "DEVICE",
+            "auto (default: a GPU, else virtual:b200), gpu, gpu:N,\n"
+            "virtual:b200, virtual:b300 or virtual:h200",
+            [&r](std::string_view value) {
+              r.device = value;
+              return check_device(value);
+            }});
+  o.choice("--out", "type of D (default f16)", r.out, {"f16", "bf16"});
+  o.unsigned64("--seed", "seed of the inputs (default 1)", r.seed);
+  o.real("--alpha1", "FP32 scale of the first product (default 1, or the input file's)", r.alpha1);
+  o.real("--alpha2", "FP32 scale of the second product", r.alpha2);
+  o.custom({"--schedule", "S",
+            "virtual GPU: when asynchronous operations complete: eager, lazy or\nrandom:SEED",
+            [&r](std::string_view value) {
+              r.schedule = value;
+              return check_schedule(value);
+            }});
+  o.text("--config", "ROW", "force a configuration row", r.config);
+  o.text("--json", "FILE", "write the table as JSON too, - = to stdout instead of the table",
+         r.json);
+  o.text("--input", "FILE",
+         "safetensors with a, b1, b2 (U8 or F4, [rows, K/2]), a_scale, b1_scale,\n"
+         "b2_scale (F8_E4M3, [rows, K/16]) and optional alpha1, alpha2 (F32)",
+         r.input);
+  o.text("--output", "FILE", "write D as tensor d to this safetensors file", r.output);
+  o.flag("--verify", "compare with the reference (always done without --input)", r.verify);
+  return o;
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+wl_dual_gemm_args sizes_only(const Request& r) {
+  wl_dual_gemm_args args = {};
+  args.struct_size = sizeof args;
+  args.m = r.m;
+  args.n = r.n;
+  args.k = r.k;
+  args.l = r.l;
+  args.sf_layout = WL_SF_128x4;
+  args.d_type = r.type() == wltest::OutputType::f16 ? WL_F16 : WL_BF16;
+  args.config = r.config.empty() ? nullptr : r.config.c_str();
+  return args;
+}
+
+// The check touches no memory, so the sizes are judged before anything of that size exists: the
+// pointers stand for aligned arrays 2^58 bytes apart.
+void check_sizes(wl_context* context, const Request& r) {
+  wl_dual_gemm_args args = sizes_only(r);
+  auto far_apart = [](uint64_t i) { return reinterpret_cast<void*>(i << 58); };
+  args.a = far_apart(1);
+  args.b1 = far_apart(2);
+  args.b2 = far_apart(3);
+  args.sfa = far_apart(4);
+  args.sfb1 = far_apart(5);
+  args.sfb2 = far_apart(6);
+  args.d = far_apart(7);
+  require(wl_dual_gemm_check(context, &args));
+}
+
+// Refuses what cannot fit this machine's memory, before hours of paging.
+void check_memory(const Request& r, bool verified, bool is_virtual) {
+  const double m = double(r.m), n = double(r.n), k = double(r.k), l = double(r.l);
+  const double operands = l * (m + 2 * n) * k * (1.0 / 2 + 1.0 / 16), outputs = l * m * n;
+  double bytes = operands + 2 * outputs;
+  if (verified) bytes += (8 + 8 + 8 + 2) * outputs;
+  if (is_virtual) bytes += operands + 2 * outputs;
+  const double memory = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGE_SIZE));
+  if (bytes > memory)
+    throw Failure(exit_usage, "dual-gemm: m, n, k, l need about " + bytes_text(bytes) +
+                                  " of host memory, this machine has " + bytes_text(memory));
+}
+
+std::vector<uint8_t> pack_scales(const wltest::Operand& operand) {
+  const size_t packed_bytes = wl_sf_bytes(WL_SF_128x4, operand.rows, operand.k);
+  const size_t plain_bytes = static_cast<size_t>(operand.rows * (operand.k / 16));
+  std::vector<uint8_t> packed(packed_bytes * static_cast<size_t>(operand.l));
+  // The padding may hold any byte, so it holds the worst: a kernel that reads it shows NaN.
+  for (size_t entry = 0; entry < static_cast<size_t>(operand.l); ++entry)
+    require(wl_sf_pack(WL_SF_128x4, operand.rows, operand.k,
+                       operand.scales.data() + entry * plain_bytes,
+                       packed.data() + entry * packed_bytes, wltest::nan_padding));
+  return packed;
+}
+
+struct Outcome {
+  wl_plan_info plan = {};
+  double run_seconds = 0;
+  std::vector<uint16_t> d;
+};
+
+Outcome run_on_device(wl_context* context, const Device& device, const Request& r,
+                      const wltest::Problem& problem) {
+  const DeviceMemory a(context, problem.a.values), b1(context, problem.b1.values),
+      b2(context, problem.b2.values), sfa(context, pack_scales(problem.a)),
+      sfb1(context, pack_scales(problem.b1)), sfb2(context, pack_scales(problem.b2));
+  const std::vector<float> alphas = {problem.alpha1, problem.alpha2};
+  const DeviceMemory alpha1(context, &alphas[0], sizeof(float)),
+      alpha2(context, &alphas[1], sizeof(float));
+  Outcome outcome;
+  // 0xFFFF is a NaN in FP16 and BF16: an output that the kernel leaves out cannot pass.
+  outcome.d.assign(static_cast<size_t>(problem.l * problem.m * problem.n), 0xFFFF);
+  const size_t d_bytes = outcome.d.size() * sizeof(uint16_t);
+  const DeviceMemory d(context, outcome.d.data(), d_bytes);
+
+  wl_dual_gemm_args args = sizes_only(r);
+  args.a = a.get();
+  args.b1 = b1.get();
+  args.b2 = b2.get();
+  args.sfa = sfa.get();
+  args.sfb1 = sfb1.get();
+  args.sfb2 = sfb2.get();
+  args.alpha1 = static_cast<const float*>(alpha1.get());
+  args.alpha2 = static_cast<const float*>(alpha2.get());
+  args.d = d.get();
+  const Plan plan(context, args);
+  outcome.plan.struct_size = sizeof outcome.plan;
+  require(wl_plan_get_info(plan.get(), &outcome.plan));
+  const DeviceMemory workspace(context, outcome.plan.workspace_bytes);
+  {
+    const Progress progress(std::string("running on ") + device.info.name);
+    const auto start = std::chrono::steady_clock::now();
+    require(wl_plan_run(plan.get(), workspace.get(), outcome.plan.workspace_bytes, nullptr));
+    require(wl_stream_synchronize(context, nullptr));
+    outcome.run_seconds = seconds_since(start);
+  }
+  require(wl_download(context, outcome.d.data(), d.get(), d_bytes));
+  return outcome;
+}
+
+struct Verdict {
+  wltest::Comparison comparison, replay;
+  double seconds = 0;
+};
+
+Verdict verify(const wltest::Problem& problem, const Outcome& outcome, wltest::OutputType type) {
+  Progress progress("comparing with the reference");
+  Verdict verdict;
+  const wltest::Sums sums =
+      wltest::accumulate(problem, 0, [&](double fraction) { progress.fraction(fraction); });
+  const int64_t stride = problem.m * problem.n;
+  verdict.comparison = wltest::compare(sums, gated(sums, problem.alpha1, problem.alpha2),
+                                       outcome.d.data(), problem.n, stride, type);
+  verdict.replay =
+      wltest::compare_exact(sums, gated_replayed(sums, problem.alpha1, problem.alpha2, type),
+                            outcome.d.data(), problem.n, stride, type);
+  verdict.seconds = progress.seconds();
+  return verdict;
+}
+
+std::string dims_text(const unsigned (&d)[3]) { return format("%u x %u x %u", d[0], d[1], d[2]); }
+std::string dims_json(const unsigned (&d)[3]) { return json_list({d[0], d[1], d[2]}); }
+
+std::string coordinate_json(double value, const wltest::Coordinate& at) {
+  return "{\"value\": " + json_number(value) +
+         ", \"at\": " + json_list({at.entry, at.row, at.column}) + "}";
+}
+
+void report_run(Report& report, const Device& device, const Request& r, const wltest::Problem& p,
+                const Outcome& outcome) {
+  const wl_plan_info& plan = outcome.plan;
+  const std::string kind = device.info.is_virtual ? ", virtual" : "";
+  report.add("device",
+             format("%s (sm_%d%d, %d SMs%s)", device.info.name, device.info.compute_major,
+                    device.info.compute_minor, device.info.sm_count, kind.c_str()),
+             "device", json_string(device.info.name));
+  report.add("", "", "virtual", device.info.is_virtual ? "true" : "false");
+  if (!device.note.empty()) report.add_text("chosen", "chosen", device.note);
+  report.add_text("driver", "driver", device.driver);
+  report.add("problem",
+             format("m %lld, n %lld, k %lld, l %lld", static_cast<long long>(p.m),
+                    static_cast<long long>(p.n), static_cast<long long>(p.k),
+                    static_cast<long long>(p.l)),
+             "problem", json_list({p.m, p.n, p.k, p.l}));
+  if (r.input.empty())
+    report.add("inputs", "random, seed " + std::to_string(r.seed), "seed", std::to_string(r.seed));
+  else
+    report.add_text("inputs", "input", r.input);
+  report.add("alpha1, alpha2", format("%.9g, %.9g", double{p.alpha1}, double{p.alpha2}), "alpha",
+             "[" + json_number(double{p.alpha1}) + "," + json_number(double{p.alpha2}) + "]");
+  report.add_text("output type", "out", r.out);
+  if (device.info.is_virtual)
+    report.add_text("schedule", "schedule", r.schedule.empty() ? "the default" : r.schedule);
+  report.rule();
+  report.add_text("kernel row", "config", plan.config);
+  report.add("kernel", format("%s (%s)", plan.kernel, plan.target), "kernel",
+             json_string(plan.kernel));
+  report.add("", "", "target", json_string(plan.target));
+  report.add("tile", format("%d x %d x %d", plan.tile_m, plan.tile_n, plan.tile_k), "tile",
+             json_list({plan.tile_m, plan.tile_n, plan.tile_k}));
+  report.add("grid", dims_text(plan.grid), "grid", dims_json(plan.grid));
+  report.add("cluster", dims_text(plan.cluster), "cluster", dims_json(plan.cluster));
+  report.add("block", dims_text(plan.block), "block", dims_json(plan.block));
+  report.add("shared bytes", std::to_string(plan.shared_bytes), "shared_bytes",
+             std::to_string(plan.shared_bytes));
+  report.add_integer("stages", "stages", plan.stages);
+  report.add_integer("registers", "registers", plan.registers);
+  report.add_integer("launches", "launches", plan.launches);
+  report.add_integer("workspace bytes", "workspace_bytes",
+                     static_cast<int64_t>(plan.workspace_bytes));
+  report.add("load time", duration_text(plan.load_ms * 1e-3), "load_ms", json_number(plan.load_ms));
+  report.add("run time",
+             duration_text(outcome.run_seconds) +
+                 (device.info.is_virtual ? " (emulation on this host, says nothing about a GPU)"
+                                         : " (host clock, one launch to its end)"),
+             "run_ms", json_number(outcome.run_seconds * 1e3));
+}
+
+void report_verdict(Report& report, const Verdict& verdict, wltest::OutputType type) {
+  const wltest::Comparison& c = verdict.comparison;
+  report.rule();
+  report.add("reference time", duration_text(verdict.seconds), "verify_ms",
+             json_number(verdict.seconds * 1e3));
+  report.add("outputs wrong",
+             format("%lld of %lld", static_cast<long long>(c.bad), static_cast<long long>(c.count)),
+             "wrong", std::to_string(c.bad));
+  report.add("", "", "outputs", std::to_string(c.count));
+  report.add("worst absolute",
+             format("%.3e at (%s)", c.worst_absolute, describe(c.worst_absolute_at).c_str()),
+             "worst_absolute", coordinate_json(c.worst_absolute, c.worst_absolute_at));
+  report.add("worst relative",
+             format("%.3e at (%s), where |ref| >= 1e-3", c.worst_relative,
+                    describe(c.worst_relative_at).c_str()),
+             "worst_relative", coordinate_json(c.worst_relative, c.worst_relative_at));
+  report.add("bound",
+             type == wltest::OutputType::f16 ? "1e-3 + 1e-3 |ref|"
+                                             : "1e-3 + 1e-3 |ref| + half a last place of BF16",
+             "", "");
+  report.add("margin",
+             c.passed() ? format("%.1f %% of the bound left; nearest at (%s): got %.8g, "
+                                 "reference %.8g",
+                                 100 * c.margin(), describe(c.worst_use_at).c_str(), c.worst_out,
+                                 c.worst_reference)
+                        : "none",
+             "margin", json_number(c.margin()));
+  const int64_t same = verdict.replay.count - verdict.replay.unequal;
+  report.add("same bits as replay",
+             format("%lld of %lld (FP32 epilogue replayed on exact sums)",
+                    static_cast<long long>(same), static_cast<long long>(verdict.replay.count)),
+             "same_bits", std::to_string(same));
+  if (!c.passed())
+    report.add("first wrong",
+               format("(%s): got %.8g, reference %.8g", describe(c.first_bad).c_str(),
+                      c.first_bad_out, c.first_bad_reference),
+               "first_wrong", coordinate_json(c.first_bad_out, c.first_bad));
+}
+
+void note_unused(const FileProblem& file, const std::string& path) {
+  if (file.unused.empty()) return;
+  std::string names;
+  const size_t shown = std::min<size_t>(file.unused.size(), 8);
+  for (size_t i = 0; i < shown; ++i) names += (i == 0 ? "" : ", ") + json_string(file.unused[i]);
+  if (shown < file.unused.size())
+    names += " and " + std::to_string(file.unused.size() - shown) + " more";
+  std::fprintf(stderr, "warpline: %s: not used: %s\n", path.c_str(), names.c_str());
+}
+
+} // namespace
+
+ExitStatus run_dual_gemm(const Arguments& arguments) {
+  Request request;
+  Options options = declare(request);
+  if (!options.parse(arguments)) {
+    std::fputs(options.help().c_str(), stdout);
+    return exit_right;
+  }
+  FileProblem file;
+  if (!request.input.empty()) {
+    for (const char* name : {"-m", "-n", "-k", "-l", "--seed"})
+      if (options.given(name))
+        throw Failure(exit_usage, std::string("dual-gemm: ") + name +
+                                      " cannot be given with --input, the file says it");
+    file = read_problem(request.input);
+    note_unused(file, request.input);
+    request.m = file.problem.m;
+    request.n = file.problem.n;
+    request.k = file.problem.k;
+    request.l = file.problem.l;
+  } else
+    request.verify = true;
+  if (!request.schedule.empty() && request.device.starts_with("gpu"))
+    throw Failure(exit_usage,
+                  "dual-gemm: --schedule is for the virtual GPU, --device is " + request.device);
+
+  if (!request.output.empty()) check_writable(request.output);
+  if (!request.json.empty() && request.json != "-") check_writable(request.json);
+
+  const Device device = choose_device(request.device);
+  if (!device.note.empty()) std::fprintf(stderr, "warpline: %s\n", device.note.c_str());
+  if (!request.schedule.empty()) set_virtual_option("schedule", request.schedule);
+  const Context context(device.ordinal);
+  check_sizes(context.get(), request);
+  check_memory(request, request.verify, device.info.is_virtual);
+  wltest::Problem& problem = file.problem;
+  if (request.input.empty())
+    problem = wltest::make_problem(request.m, request.n, request.k, request.l,
+                                   wltest::InputKind::public_problem, request.seed);
+  problem.alpha1 = request.alpha1.value_or(problem.alpha1);
+  problem.alpha2 = request.alpha2.value_or(problem.alpha2);
+
+  Outcome outcome;
+  try {
+    outcome = run_on_device(context.get(), device, request, problem);
+  } catch (const Failure& failure) {
+    const std::string details = device.info.is_virtual ? virtual_report() : "";
+    if (details.empty() || failure.status != exit_device) throw;
+    throw Failure(failure.status, std::string(failure.what()) + "\n" + details);
+  }
+
+  Report report;
+  report.add("", "", "command", json_string("dual-gemm"));
+  report.add("", "", "version",
+             json_string(format("%d.%d.%d", WL_VERSION_MAJOR, WL_VERSION_MINOR, WL_VERSION_PATCH)));
+  report_run(report, device, request, problem, outcome);
+  std::string result = "DONE, not verified (--verify compares with the reference)";
+  ExitStatus status = exit_right;
+  if (request.verify) {
+    const Verdict verdict = verify(problem, outcome, request.type());
+    report_verdict(report, verdict, request.type());
+    status = verdict.comparison.passed() ? exit_right : exit_wrong;
+    result = status == exit_right ? "PASS" : "FAIL";
+  }
+  report.add("", "", "result", json_string(request.verify ? result : "NOT VERIFIED"));
+  if (!request.output.empty() && status == exit_right) {
+    write_result(request.output, problem, file.batched || problem.l > 1, request.type(), outcome.d);
+    report.add_text("written", "output", request.output);
+  } else if (!request.output.empty()) {
+    report.add("written", "nothing: the results are wrong", "", "");
+  }
+  if (request.json == "-")
+    std::fputs(report.json().c_str(), stdout);
+  else {
+    std::printf("%s%s\n%s\n", report.table().c_str(), std::string(72, '-').c_str(), result.c_str());
+    if (!request.json.empty()) {
+      const std::string json = report.json();
+      write_file(request.json, {json});
+    }
+  }
+  return status;
+}
+
+} // namespace warpline::cli

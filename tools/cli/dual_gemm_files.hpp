@@ -1,0 +1,26 @@
+// The dual GEMM's tensors in safetensors files. Read: a, b1, b2 (U8 or F4, [rows, K/2] bytes),
+// a_scale, b1_scale, b2_scale (F8_E4M3, [rows, K/16], plain layout), optional alpha1, alpha2 (F32,
+// one element). A batch has one leading dimension more, the same for all. Written: d.
+#pragma once
+
+#include "tests/reference/inputs.hpp"
+#include "tests/reference/numerics.hpp"
+#include "tools/cli/failure.hpp"
+
+#include <string>
+#include <vector>
+
+namespace warpline::cli {
+
+struct FileProblem {
+  wltest::Problem problem;
+  bool batched = false;            // tensors have the leading batch dimension
+  std::vector<std::string> unused; // names of tensors that the dual GEMM does not take
+};
+
+FileProblem read_problem(const std::string& path);
+void write_problem(const std::string& path, const wltest::Problem& problem);
+void write_result(const std::string& path, const wltest::Problem& problem, bool batched,
+                  wltest::OutputType type, const std::vector<uint16_t>& d);
+
+} // namespace warpline::cli

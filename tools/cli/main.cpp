@@ -1,0 +1,86 @@
+// The program `warpline`: finds the command, turns every failure into a message and an exit status.
+#include "runtime/include/warpline/warpline.h"
+#include "tools/cli/commands.hpp"
+#include "tools/cli/options.hpp"
+
+#include <cstdio>
+#include <new>
+
+namespace warpline::cli {
+namespace {
+
+struct Command {
+  const char* name;
+  ExitStatus (*run)(const Arguments&);
+  const char* summary;
+};
+
+constexpr Command commands[] = {
+    {"dual-gemm", run_dual_gemm, "run D = silu(alpha1 A.B1^T) * (alpha2 A.B2^T) and check it"},
+    {"devices", run_devices, "list the real and virtual devices and the kernels for each"},
+    {"make-example", run_make_example, "write a safetensors file for dual-gemm --input"},
+};
+
+std::string help_text() {
+  std::string text = "warpline: NVFP4 kernels written by hand in PTX, on a GPU or on the virtual "
+                     "GPU\n\nUsage: warpline COMMAND [options]\n\n";
+  for (const Command& command : commands) {
+    std::string name = command.name;
+    name.resize(14, ' ');
+    text += "  " + name + command.summary + "\n";
+  }
+  return text + "\nwarpline COMMAND --help   the options of a command\n"
+                "warpline --version        the version\n\n"
+                "Exit status: 0 right, 1 wrong results, 2 usage or bad input, 3 device or driver "
+                "error\n";
+}
+
+ExitStatus dispatch(Arguments arguments) {
+  if (arguments.empty()) {
+    std::fputs(help_text().c_str(), stderr);
+    return exit_usage;
+  }
+  if (arguments[0] == "help" && arguments.size() > 1) arguments = {arguments[1], "--help"};
+  const std::string name = arguments[0];
+  if (name == "help" || name == "--help" || name == "-h") {
+    std::fputs(help_text().c_str(), stdout);
+    return exit_right;
+  }
+  if (name == "version" || name == "--version") {
+    const int version = wl_version();
+    std::printf("warpline %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
+    return exit_right;
+  }
+  std::vector<std::string> names;
+  for (const Command& command : commands) {
+    if (name == command.name) return command.run({arguments.begin() + 1, arguments.end()});
+    names.push_back(command.name);
+  }
+  const std::string near = nearest_name(name, names);
+  throw Failure(exit_usage, "unknown command " + name +
+                                (near.empty() ? "" : " (did you mean " + near + "?)") +
+                                "\nSee: warpline --help");
+}
+
+int guarded(const Arguments& arguments) {
+  try {
+    const ExitStatus status = dispatch(arguments);
+    if (std::fflush(stdout) != 0) throw Failure(exit_usage, "standard output cannot be written");
+    return status;
+  } catch (const Failure& failure) {
+    std::fflush(stdout);
+    std::fprintf(stderr, "warpline: %s\n", failure.what());
+    return failure.status;
+  } catch (const std::bad_alloc&) {
+    std::fputs("warpline: there is not enough memory for tensors of this size\n", stderr);
+    return exit_usage;
+  } catch (const std::length_error&) {
+    std::fputs("warpline: tensors of this size cannot be held in memory\n", stderr);
+    return exit_usage;
+  }
+}
+
+} // namespace
+} // namespace warpline::cli
+
+int main(int argc, char** argv) { return warpline::cli::guarded({argv + 1, argv + argc}); }

@@ -1,0 +1,224 @@
+#include "tools/cli/options.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace warpline::cli {
+namespace {
+
+template <class Number>
+std::errc parse_number(std::string_view text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{}) return error;
+  return end == text.data() + text.size() ? std::errc{} : std::errc::invalid_argument;
+}
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
+  return text;
+}
+
+} // namespace
+
+std::string nearest_name(std::string_view word, const std::vector<std::string>& candidates) {
+  std::string best;
+  size_t best_distance = std::max<size_t>(2, word.size() / 3) + 1;
+  for (const std::string& candidate : candidates) {
+    const size_t distance = edit_distance(word, candidate);
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+std::string check_schedule(std::string_view text) {
+  uint64_t seed = 0;
+  const bool random =
+      text.starts_with("random:") && parse_number(text.substr(7), seed) == std::errc{};
+  return text == "eager" || text == "lazy" || random
+             ? ""
+             : "eager, lazy or random:SEED with a whole number as SEED";
+}
+
+std::string check_device(std::string_view text) {
+  static const std::vector<std::string> names = {"auto",         "gpu",          "virtual",
+                                                 "virtual:b200", "virtual:b300", "virtual:h200"};
+  if (std::find(names.begin(), names.end(), text) != names.end()) return "";
+  int ordinal = -1;
+  if (text.starts_with("gpu:") && parse_number(text.substr(4), ordinal) == std::errc{} &&
+      ordinal >= 0)
+    return "";
+  const std::string near = nearest_name(text, names);
+  return joined(names) + ", or gpu:N with the GPU's number" +
+         (near.empty() ? "" : " (did you mean " + near + "?)");
+}
+
+Options::Options(std::string command, std::string summary)
+    : command_(std::move(command)), summary_(std::move(summary)) {}
+
+void Options::custom(Option option) { options_.push_back(std::move(option)); }
+
+void Options::integer(std::string name, std::string help, int64_t& target, int64_t least,
+                      int64_t most) {
+  custom({std::move(name), "N", std::move(help), [&target, least, most](std::string_view value) {
+            const std::string rule =
+                "a whole number from " + std::to_string(least) + " to " + std::to_string(most);
+            int64_t number = 0;
+            if (parse_number(value, number) != std::errc{} || number < least || number > most)
+              return rule;
+            target = number;
+            return std::string();
+          }});
+}
+
+void Options::unsigned64(std::string name, std::string help, uint64_t& target) {
+  custom({std::move(name), "N", std::move(help), [&target](std::string_view value) {
+            return parse_number(value, target) == std::errc{}
+                       ? std::string()
+                       : std::string("a whole number from 0 to 18446744073709551615");
+          }});
+}
+
+void Options::real(std::string name, std::string help, std::optional<float>& target) {
+  custom({std::move(name), "X", std::move(help), [&target](std::string_view value) {
+            float number = 0;
+            if (parse_number(value, number) != std::errc{} || !std::isfinite(number))
+              return std::string("a finite number that fits FP32");
+            target = number;
+            return std::string();
+          }});
+}
+
+void Options::text(std::string name, std::string value, std::string help, std::string& target) {
+  custom({std::move(name), std::move(value), std::move(help), [&target](std::string_view given) {
+            if (given.empty()) return std::string("not empty");
+            target = given;
+            return std::string();
+          }});
+}
+
+void Options::choice(std::string name, std::string help, std::string& target,
+                     std::vector<std::string> choices) {
+  std::string value;
+  for (const std::string& choice : choices) value += (value.empty() ? "" : "|") + choice;
+  custom({std::move(name), value, std::move(help),
+          [&target, choices = std::move(choices)](std::string_view given) {
+            if (std::find(choices.begin(), choices.end(), given) == choices.end())
+              return joined(choices);
+            target = given;
+            return std::string();
+          }});
+}
+
+void Options::flag(std::string name, std::string help, bool& target) {
+  custom({std::move(name), "", std::move(help), [&target](std::string_view) {
+            target = true;
+            return std::string();
+          }});
+}
+
+void Options::positional(std::string value, std::string help, std::string& target) {
+  positionals_.push_back({std::move(value), std::move(help), &target});
+}
+
+void Options::refuse(const std::string& what) const {
+  throw Failure(exit_usage, command_ + ": " + what + "\nSee: warpline " + command_ + " --help");
+}
+
+const Option& Options::find(std::string_view name) const {
+  std::vector<std::string> names = {"--help"};
+  for (const Option& option : options_) {
+    if (option.name == name) return option;
+    names.push_back(option.name);
+  }
+  // A one-letter option is one edit away from any other, so no guess is made for it.
+  const std::string near = name.starts_with("--") ? nearest_name(name, names) : "";
+  refuse("unknown option " + std::string(name) +
+         (near.empty() ? "" : " (did you mean " + near + "?)"));
+}
+
+bool Options::parse(const std::vector<std::string>& arguments) {
+  for (const std::string& argument : arguments)
+    if (argument == "--help" || argument == "-h") return false;
+  size_t positionals = 0;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    if (argument.size() < 2 || argument[0] != '-') {
+      if (positionals == positionals_.size()) refuse("unexpected argument '" + argument + "'");
+      *positionals_[positionals++].target = argument;
+      continue;
+    }
+    const size_t equals = argument.starts_with("--") ? argument.find('=') : std::string::npos;
+    const std::string name = argument.substr(0, equals);
+    const Option& option = find(name);
+    if (given(name)) refuse("option " + name + " is given twice");
+    given_.push_back(name);
+    std::string value;
+    if (equals != std::string::npos) {
+      if (option.value.empty()) refuse("option " + name + " takes no value");
+      value = argument.substr(equals + 1);
+    } else if (!option.value.empty()) {
+      if (i + 1 == arguments.size()) refuse("option " + name + " needs a value: " + option.value);
+      value = arguments[++i];
+    }
+    const std::string rule = option.take(value);
+    if (!rule.empty()) refuse("option " + name + " is '" + value + "', must be " + rule);
+  }
+  if (positionals < positionals_.size())
+    refuse("missing argument " + positionals_[positionals].value + ": " +
+           positionals_[positionals].help);
+  return true;
+}
+
+bool Options::given(std::string_view name) const {
+  return std::find(given_.begin(), given_.end(), name) != given_.end();
+}
+
+std::string Options::help() const {
+  std::vector<std::pair<std::string, std::string>> lines;
+  std::string usage = "Usage: warpline " + command_;
+  for (const Positional& positional : positionals_) {
+    usage += " " + positional.value;
+    lines.emplace_back(positional.value, positional.help);
+  }
+  for (const Option& option : options_)
+    lines.emplace_back(option.name + (option.value.empty() ? "" : " " + option.value), option.help);
+  lines.emplace_back("-h, --help", "print this text");
+  size_t width = 0;
+  for (const auto& line : lines)
+    if (line.first.size() <= 30) width = std::max(width, line.first.size());
+  std::string text = usage + " [options]\n\n" + summary_ + "\n\n";
+  const std::string indent(width + 4, ' ');
+  for (const auto& [left, right] : lines) {
+    text += "  " + left;
+    text += left.size() > width ? "\n" + indent : std::string(width + 2 - left.size(), ' ');
+    for (char c : right) {
+      text += c;
+      if (c == '\n') text += indent;
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+} // namespace warpline::cli
