@@ -1,0 +1,91 @@
+#include "tools/vgpu/isa/globals.hpp"
+
+#include "tools/vgpu/isa/types.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace vgpu::isa {
+
+namespace {
+
+const GlobalSymbol* find(const std::vector<GlobalSymbol>& list, const std::string& name) {
+  for (const GlobalSymbol& g : list)
+    if (g.name == name) return &g;
+  return nullptr;
+}
+
+uint64_t initial_bits(const ptx::Variable& v, const ptx::Operand& o,
+                      const std::vector<GlobalSymbol>& symbols) {
+  const uint32_t bits = type_bits(v.type);
+  const bool is_float = v.type[0] == 'f';
+  switch (o.kind) {
+  case ptx::Operand::Kind::Int:
+    if (is_float && bits == 32) return std::bit_cast<uint32_t>(float(int64_t(o.value)));
+    if (is_float && bits == 64) return std::bit_cast<uint64_t>(double(int64_t(o.value)));
+    return o.value;
+  case ptx::Operand::Kind::Float: {
+    if (bits != 32 && bits != 64)
+      throw DecodeError(v.line, "a float as the initial value of the ." + v.type + " variable '" +
+                                    v.name + "'");
+    const double value = o.width == 32 ? double(std::bit_cast<float>(uint32_t(o.value)))
+                                       : std::bit_cast<double>(o.value);
+    if (bits == 32) return o.width == 32 ? o.value : std::bit_cast<uint32_t>(float(value));
+    return std::bit_cast<uint64_t>(value);
+  }
+  case ptx::Operand::Kind::Name: {
+    const GlobalSymbol* s = find(symbols, o.name);
+    if (!s)
+      throw DecodeError(v.line, "the initial value of '" + v.name + "' names '" + o.name +
+                                    "', which is no variable of this module");
+    const uint64_t address = s->address + uint64_t(o.offset);
+    return o.value ? (address & o.value) >> std::countr_zero(o.value) : address;
+  }
+  default:
+    throw DecodeError(v.line, "the initial value of '" + v.name + "' is no constant");
+  }
+}
+
+void initialise(const ptx::Variable& v, uint8_t* to, uint64_t bytes,
+                const std::vector<GlobalSymbol>& symbols) {
+  std::memset(to, 0, bytes);
+  const uint64_t each = std::max(1u, type_bits(v.type) / 8);
+  if (v.init.size() > bytes / each)
+    throw DecodeError(v.line, "'" + v.name + "' has more initial values than elements");
+  for (size_t i = 0; i < v.init.size(); ++i) {
+    const uint64_t value = initial_bits(v, v.init[i], symbols);
+    std::memcpy(to + i * each, &value, std::min<uint64_t>(each, 8));
+  }
+}
+
+} // namespace
+
+std::vector<GlobalSymbol> place_globals(const ptx::Module& module, mem::DeviceMemory& memory) {
+  std::vector<GlobalSymbol> symbols;
+  std::vector<const ptx::Variable*> variables;
+  try {
+    for (const ptx::Variable& v : module.variables) {
+      if ((v.space != "global" && v.space != "const") || v.is_extern) continue;
+      const uint64_t bytes = variable_bytes(v);
+      if (!bytes) throw DecodeError(v.line, "the variable '" + v.name + "' has no size");
+      if (find(symbols, v.name)) throw DecodeError(v.line, "'" + v.name + "' is defined twice");
+      const uint64_t alignment = std::max<uint64_t>(16, variable_alignment(v));
+      const uint64_t address = memory.allocate(bytes, alignment, v.name);
+      if (!address)
+        throw DecodeError(v.line, "the variable '" + v.name + "' of " + std::to_string(bytes) +
+                                      " bytes does not fit into device memory");
+      symbols.push_back({v.name, address, bytes});
+      variables.push_back(&v);
+    }
+    for (size_t i = 0; i < symbols.size(); ++i)
+      initialise(*variables[i], memory.find(symbols[i].address, symbols[i].bytes), symbols[i].bytes,
+                 symbols);
+  } catch (...) {
+    for (const GlobalSymbol& g : symbols) memory.free(g.address);
+    throw;
+  }
+  return symbols;
+}
+
+} // namespace vgpu::isa
