@@ -6,12 +6,18 @@
 #include <unordered_map>
 
 // The decoders that the rows name, declared from the rows themselves. A refused row names one only
-// for the reader.
+// for the reader. With VGPU_PARTIAL a program may link some of the families: rows of the others
+// have no decoder then, and the program builder refuses them.
+#ifdef VGPU_PARTIAL
+#define FORM_LINKAGE __attribute__((weak))
+#else
+#define FORM_LINKAGE
+#endif
 namespace vgpu::ops {
 using isa::DecodeContext;
 using isa::Match;
 #define FORM(decoder, pattern, operands, status, section, target)                                  \
-  void decoder(DecodeContext&, const ptx::Statement&, const Match&, exec::Inst&);
+  FORM_LINKAGE void decoder(DecodeContext&, const ptx::Statement&, const Match&, exec::Inst&);
 #include "tools/vgpu/isa/forms_all.inc"
 #undef FORM
 } // namespace vgpu::ops

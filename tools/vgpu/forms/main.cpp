@@ -1,0 +1,110 @@
+// vgpu-forms: prints the instruction table of the virtual GPU.
+//   vgpu-forms            Markdown
+//   vgpu-forms --json     one array of objects
+//   vgpu-forms --check F  reads opcodes from file F, one a line, and prints those without a form
+#include "tools/vgpu/isa/forms.hpp"
+#include "tools/vgpu/isa/pattern.hpp"
+
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <string>
+
+namespace {
+
+using vgpu::isa::Form;
+using vgpu::isa::Status;
+
+const char* status_name(Status s) {
+  return s == Status::exact ? "exact" : s == Status::chosen ? "chosen" : "refused";
+}
+
+// "mbarrier try_wait parity?" as it is written in PTX: mbarrier.try_wait{.parity}
+std::string written(const Form& form) {
+  std::string text;
+  for (const auto& item : vgpu::isa::Pattern::compile(form.pattern).items) {
+    std::string words;
+    for (std::string_view w : item.words) {
+      if (!words.empty()) words += ", ";
+      words += (text.empty() ? "" : ".") + std::string(w);
+    }
+    const bool choice = item.words.size() > 1 || item.optional;
+    text += choice ? "{" + words + "}" : words;
+    if (item.optional) text += "?";
+  }
+  return text;
+}
+
+void print_markdown() {
+  size_t counts[3] = {};
+  std::cout << "| instruction | operands | status | PTX ISA | target |\n|---|---|---|---|---|\n";
+  for (const Form& f : vgpu::isa::forms()) {
+    ++counts[int(f.status)];
+    std::cout << "| `" << written(f) << "` | " << f.operands << " | " << status_name(f.status)
+              << " | " << f.section << " | " << (*f.target ? f.target : "any") << " |\n";
+  }
+  std::cout << "\n"
+            << vgpu::isa::forms().size() << " forms: " << counts[0] << " exact, " << counts[1]
+            << " chosen, " << counts[2] << " refused.\n";
+}
+
+void print_json() {
+  const char* separator = "[\n";
+  for (const Form& f : vgpu::isa::forms()) {
+    std::cout << separator << "  {\"form\": \"" << written(f) << "\", \"operands\": \""
+              << f.operands << "\", \"status\": \"" << status_name(f.status)
+              << "\", \"section\": \"" << f.section << "\", \"target\": \"" << f.target << "\"}";
+    separator = ",\n";
+  }
+  std::cout << (*separator == ',' ? "\n]\n" : "[]\n");
+}
+
+int check(const char* path) {
+  std::ifstream file(path);
+  if (!file) {
+    std::cerr << "vgpu-forms: cannot read " << path << "\n";
+    return 2;
+  }
+  size_t total = 0, missing = 0;
+  for (std::string line; std::getline(file, line);) {
+    const size_t end = line.find_first_of(" \t\r");
+    if (end != std::string::npos) line.resize(end);
+    if (line.empty()) continue;
+    ++total;
+    std::vector<std::string> tokens;
+    for (size_t pos = 0; pos <= line.size();) {
+      const size_t dot = std::min(line.find('.', pos), line.size());
+      tokens.push_back(line.substr(pos, dot - pos));
+      pos = dot + 1;
+    }
+    bool known = false;
+    for (const Form& f : vgpu::isa::forms()) {
+      vgpu::isa::Match match;
+      size_t reached = 0;
+      known = known || (f.status != Status::refused &&
+                        vgpu::isa::Pattern::compile(f.pattern).match(tokens, match, reached));
+    }
+    if (known) continue;
+    ++missing;
+    std::cout << line << "\n";
+  }
+  std::cerr << missing << " of " << total << " opcodes have no form\n";
+  return missing ? 1 : 0;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  if (argc == 1) {
+    print_markdown();
+    return 0;
+  }
+  if (argc == 2 && !std::strcmp(argv[1], "--json")) {
+    print_json();
+    return 0;
+  }
+  if (argc == 3 && !std::strcmp(argv[1], "--check")) return check(argv[2]);
+  std::cerr << "usage: vgpu-forms [--json | --check FILE]\n";
+  return 2;
+}
