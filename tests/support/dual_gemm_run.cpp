@@ -1,0 +1,140 @@
+#include "tests/support/dual_gemm_run.hpp"
+
+#include "runtime/src/driver.hpp"
+
+#include <cstring>
+#include <sstream>
+
+namespace wltest {
+
+namespace {
+
+constexpr size_t kGuard = 256;     // elements before and after D
+constexpr uint16_t kFill = 0x7FFF; // NaN in both output types
+
+// Device buffer for the scope's life.
+struct Buffer {
+  wl_context* context;
+  void* pointer = nullptr;
+  Buffer(wl_context* c, size_t bytes) : context(c) { wl_malloc(c, bytes, &pointer); }
+  Buffer(wl_context* c, const std::vector<uint8_t>& data) : Buffer(c, data.size()) {
+    if (pointer) wl_upload(c, pointer, data.data(), data.size());
+  }
+  ~Buffer() {
+    if (pointer) wl_free(context, pointer);
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+};
+
+std::vector<uint8_t> packed_scales(const Operand& o) {
+  size_t each = wl_sf_bytes(WL_SF_128x4, o.rows, o.k);
+  std::vector<uint8_t> out(each * static_cast<size_t>(o.l));
+  for (int64_t e = 0; e < o.l; ++e)
+    wl_sf_pack(WL_SF_128x4, o.rows, o.k, o.scales.data() + e * o.rows * (o.k / 16),
+               out.data() + static_cast<size_t>(e) * each, nan_padding);
+  return out;
+}
+
+} // namespace
+
+std::string describe(const DualGemmCase& c) {
+  std::ostringstream s;
+  s << name_of(c.kind) << " m " << c.m << " n " << c.n << " k " << c.k << " l " << c.l << " out "
+    << (c.out == OutputType::f16 ? "f16" : "bf16") << " config "
+    << (c.config.empty() ? "auto" : c.config) << " ldd " << c.ldd << " gap " << c.entry_gap
+    << " alphas " << c.alphas << " " << c.alpha1 << " " << c.alpha2 << " seed " << c.seed;
+  return s.str();
+}
+
+DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c) {
+  DualGemmResult r;
+  Problem p = make_problem(c.m, c.n, c.k, c.l, c.kind, c.seed);
+  if (c.alpha1 != 0) p.alpha1 = c.alpha1;
+  if (c.alpha2 != 0) p.alpha2 = c.alpha2;
+
+  Buffer a(context, p.a.values), b1(context, p.b1.values), b2(context, p.b2.values);
+  Buffer sfa(context, packed_scales(p.a)), sfb1(context, packed_scales(p.b1)),
+      sfb2(context, packed_scales(p.b2));
+  Buffer alpha(context, 8);
+  float alphas[2] = {p.alpha1, p.alpha2};
+  wl_upload(context, alpha.pointer, alphas, sizeof alphas);
+
+  int64_t ldd = c.ldd ? c.ldd : c.n;
+  int64_t batch_stride = c.m * ldd + c.entry_gap;
+  size_t elements = static_cast<size_t>(c.l * batch_stride);
+  std::vector<uint16_t> image(elements + 2 * kGuard, kFill);
+  Buffer d(context, image.size() * 2);
+
+  wl_dual_gemm_args args{};
+  args.struct_size = sizeof args;
+  args.m = c.m;
+  args.n = c.n;
+  args.k = c.k;
+  args.l = c.l;
+  args.a = a.pointer;
+  args.b1 = b1.pointer;
+  args.b2 = b2.pointer;
+  args.sfa = sfa.pointer;
+  args.sfb1 = sfb1.pointer;
+  args.sfb2 = sfb2.pointer;
+  args.sf_layout = WL_SF_128x4;
+  if (c.alphas || p.alpha1 != 1) args.alpha1 = static_cast<float*>(alpha.pointer);
+  if (c.alphas || p.alpha2 != 1) args.alpha2 = static_cast<float*>(alpha.pointer) + 1;
+  args.d = static_cast<uint16_t*>(d.pointer) + kGuard;
+  args.d_type = c.out == OutputType::f16 ? WL_F16 : WL_BF16;
+  args.ldd = c.ldd;
+  args.batch_stride_d = batch_stride;
+  args.config = c.config.empty() ? nullptr : c.config.c_str();
+
+  auto failed = [&](wl_status s) {
+    if (s == WL_SUCCESS) return false;
+    r.status = s;
+    r.message = wl_last_error();
+    return true;
+  };
+  wl_plan* plan = nullptr;
+  if (failed(wl_dual_gemm_plan(context, &args, &plan))) return r;
+  r.info.struct_size = sizeof r.info;
+  wl_plan_get_info(plan, &r.info);
+  r.config = r.info.config;
+  Buffer workspace(context, r.info.workspace_bytes ? r.info.workspace_bytes : 256);
+
+  std::vector<uint16_t> first;
+  for (int run = 0; run < c.runs && r.status == WL_SUCCESS; ++run) {
+    std::fill(image.begin(), image.end(), kFill);
+    wl_upload(context, d.pointer, image.data(), image.size() * 2);
+    if (failed(wl_plan_run(plan, workspace.pointer, r.info.workspace_bytes, nullptr)) ||
+        failed(wl_stream_synchronize(context, nullptr)) ||
+        failed(wl_download(context, image.data(), d.pointer, image.size() * 2)))
+      break;
+    if (run == 0)
+      first = image;
+    else
+      r.runs_agree &= first == image;
+  }
+  wl_plan_destroy(plan);
+  if (r.status != WL_SUCCESS) return r;
+
+  const uint16_t* out = first.data() + kGuard;
+  for (size_t i = 0; i < kGuard; ++i)
+    r.guards_intact &= first[i] == kFill && first[first.size() - 1 - i] == kFill;
+  for (size_t i = 0; i < elements; ++i) {
+    int64_t in_entry = static_cast<int64_t>(i) % batch_stride;
+    bool inside = in_entry < c.m * ldd && in_entry % ldd < c.n;
+    if (!inside) r.guards_intact &= out[i] == kFill;
+  }
+  Sums sums = accumulate(p);
+  r.bound = compare(sums, gated(sums, p.alpha1, p.alpha2), out, ldd, batch_stride, c.out);
+  r.exact = compare_exact(sums, gated_replayed(sums, p.alpha1, p.alpha2, c.out), out, ldd,
+                          batch_stride, c.out);
+  return r;
+}
+
+bool set_schedule(const std::string& schedule) {
+  using SetOption = int (*)(const char*, const char*);
+  auto set = reinterpret_cast<SetOption>(warpline::driver_symbol("vgpuSetOption"));
+  return set && set("schedule", schedule.c_str()) == 0;
+}
+
+} // namespace wltest

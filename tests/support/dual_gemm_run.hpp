@@ -1,0 +1,48 @@
+// Runs one dual GEMM problem through the C ABI, on the driver that WARPLINE_DRIVER names, with
+// everything around the data that may show a mistake: NaN in the scale padding, guard bytes before
+// and after D and between its rows and entries, D filled with NaN.
+#pragma once
+
+#include "tests/reference/dual_gemm.hpp"
+#include "tests/reference/inputs.hpp"
+#include "warpline/warpline.h"
+
+#include <string>
+#include <vector>
+
+namespace wltest {
+
+struct DualGemmCase {
+  InputKind kind = InputKind::exact;
+  int64_t m = 1, n = 8, k = 64, l = 1;
+  OutputType out = OutputType::f16;
+  std::string config; // row to force, "" = the library's choice
+  uint64_t seed = 1;
+  int64_t ldd = 0;              // 0 = n
+  int64_t entry_gap = 0;        // elements between the entries of D, multiple of 8
+  bool alphas = false;          // pass alpha pointers although they are 1
+  float alpha1 = 0, alpha2 = 0; // 0 = the problem's own
+  int runs = 1;                 // the plan is run this often into fresh outputs: bits must agree
+};
+
+struct DualGemmResult {
+  wl_status status = WL_SUCCESS;
+  std::string message; // why not, "" when it ran
+  std::string config;
+  wl_plan_info info{};
+  bool guards_intact = true;
+  bool runs_agree = true;
+  Comparison bound; // against the double reference, the public bound
+  Comparison exact; // against the FP32 replay, bit for bit
+};
+
+// "m 1 n 8 k 64 ... seed 1" with all that is needed to repeat the case.
+std::string describe(const DualGemmCase& c);
+
+DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c);
+
+// The virtual GPU's schedule for launches from now on ("lazy", "random:7" ...). False when the
+// driver is not the virtual GPU.
+bool set_schedule(const std::string& schedule);
+
+} // namespace wltest

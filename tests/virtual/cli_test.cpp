@@ -1,0 +1,229 @@
+// The program build/warpline as its users run it: exit status, messages, JSON, files.
+#include "tests/reference/dual_gemm.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/child.hpp"
+#include "tests/support/temporary.hpp"
+#include "tools/cli/dual_gemm_files.hpp"
+#include "tools/cli/json.hpp"
+#include "tools/cli/safetensors.hpp"
+
+#include <cstring>
+
+using warpline::cli::Json;
+using warpline::cli::parse_json;
+using wltest::ChildResult;
+using wltest::ContainsSubstring;
+using wltest::TemporaryDirectory;
+
+namespace {
+
+ChildResult warpline_cli(std::vector<std::string> arguments, const std::string& driver = "") {
+  arguments.insert(arguments.begin(), wltest::build_file("warpline"));
+  return wltest::run_child(arguments, {{"WARPLINE_DRIVER", driver}});
+}
+
+std::string last_line(const std::string& text) {
+  const std::string trimmed = text.substr(0, text.find_last_not_of('\n') + 1);
+  return trimmed.substr(trimmed.find_last_of('\n') + 1);
+}
+
+#define INFO_CHILD(child)                                                                          \
+  INFO("status " << child.status << (child.timed_out ? " (timed out)" : "") << "\nstdout:\n"       \
+                 << child.out << "\nstderr:\n"                                                     \
+                 << child.err)
+
+void check_refusal(const ChildResult& child, int status, const std::string& text) {
+  INFO_CHILD(child);
+  CHECK(child.status == status);
+  CHECK(child.out.empty());
+  CHECK(child.err.rfind("warpline: ", 0) == 0);
+  CHECK_THAT(child.err, ContainsSubstring(text));
+}
+
+} // namespace
+
+TEST_CASE("cli: help and version", "[virtual][cli]") {
+  for (const char* argument : {"--help", "help", "-h"}) {
+    const ChildResult child = warpline_cli({argument});
+    INFO_CHILD(child);
+    CHECK(child.status == 0);
+    for (const char* command : {"dual-gemm", "devices", "make-example"})
+      CHECK_THAT(child.out, ContainsSubstring(command));
+  }
+  for (const char* command : {"dual-gemm", "devices", "make-example"}) {
+    CHECK_THAT(warpline_cli({command, "--help"}).out,
+               ContainsSubstring("Usage: warpline " + std::string(command)));
+    CHECK(warpline_cli({"help", command}).out == warpline_cli({command, "--help"}).out);
+  }
+  CHECK(warpline_cli({"--version"}).out.rfind("warpline ", 0) == 0);
+}
+
+TEST_CASE("cli: dual-gemm passes on every schedule, type and virtual Blackwell", "[virtual][cli]") {
+  struct Case {
+    const char *device, *out, *schedule;
+  };
+  for (const Case& c : {Case{"virtual:b200", "f16", "eager"}, Case{"virtual:b200", "bf16", "lazy"},
+                        Case{"virtual:b300", "f16", "random:3"}}) {
+    const TemporaryDirectory directory;
+    const std::string path = directory / "report.json";
+    const ChildResult child = warpline_cli({"dual-gemm", "-m", "33", "-n", "136", "-k", "320", "-l",
+                                            "2", "--device", c.device, "--out", c.out, "--schedule",
+                                            c.schedule, "--seed", "5", "--json", path});
+    INFO_CHILD(child);
+    CHECK(child.status == 0);
+    CHECK(last_line(child.out) == "PASS");
+    for (const char* label :
+         {"device ", "driver ", "kernel row", "grid ", "cluster ", "block ", "shared bytes",
+          "stages ", "registers ", "load time", "run time", "worst absolute", "worst relative"})
+      CHECK_THAT(child.out, ContainsSubstring("\n" + std::string(label)) ||
+                                Catch::Matchers::StartsWith(label));
+    const Json report = parse_json(wltest::read_text(path));
+    REQUIRE(report.find("result"));
+    CHECK(report.find("result")->text == "PASS");
+    CHECK(report.find("virtual")->boolean);
+    CHECK(report.find("outputs")->integer == 2 * 33 * 136);
+    CHECK(report.find("wrong")->integer == 0);
+    CHECK(report.find("out")->text == c.out);
+    CHECK(report.find("schedule")->text == c.schedule);
+    CHECK(report.find("grid")->items.size() == 3);
+    CHECK(report.find("margin")->number > 0);
+  }
+}
+
+TEST_CASE("cli: the same seed gives the same figures", "[virtual][cli]") {
+  auto figures = [](const char* seed) {
+    const ChildResult child =
+        warpline_cli({"dual-gemm", "-m", "5", "-n", "24", "-k", "64", "--device", "virtual:b200",
+                      "--seed", seed, "--json", "-"});
+    INFO_CHILD(child);
+    REQUIRE(child.status == 0);
+    const Json report = parse_json(child.out);
+    return report.find("worst_absolute")->find("value")->number;
+  };
+  CHECK(figures("1") == figures("1"));
+  CHECK(figures("1") != figures("2"));
+}
+
+TEST_CASE("cli: --device auto respects WARPLINE_DRIVER and says so", "[virtual][cli]") {
+  const ChildResult child =
+      warpline_cli({"dual-gemm", "-m", "1", "-n", "8", "-k", "64"}, "virtual:b300");
+  INFO_CHILD(child);
+  CHECK(child.status == 0);
+  CHECK_THAT(child.err, ContainsSubstring("WARPLINE_DRIVER=virtual:b300"));
+}
+
+TEST_CASE("cli: usage errors end with status 2", "[virtual][cli]") {
+  check_refusal(warpline_cli({"dual-gem"}), 2,
+                "unknown command dual-gem (did you mean dual-gemm?)");
+  check_refusal(warpline_cli({"dual-gemm", "--sede", "1"}), 2, "did you mean --seed?");
+  check_refusal(warpline_cli({"dual-gemm", "-m"}), 2, "option -m needs a value");
+  check_refusal(warpline_cli({"dual-gemm", "-m", "many"}), 2, "option -m is 'many'");
+  check_refusal(warpline_cli({"dual-gemm", "--device", "virtual:b100"}), 2, "--device");
+  check_refusal(warpline_cli({"dual-gemm", "--schedule", "fast"}), 2, "eager, lazy or random:SEED");
+  check_refusal(warpline_cli({"dual-gemm", "--device", "gpu", "--schedule", "lazy"}), 2,
+                "--schedule is for the virtual GPU");
+  check_refusal(warpline_cli({"dual-gemm", "--output", "/nonexistent/d"}), 2, "cannot be written");
+  check_refusal(warpline_cli({"make-example"}), 2, "missing argument FILE");
+  const ChildResult child = warpline_cli({});
+  CHECK(child.status == 2);
+  CHECK_THAT(child.err, ContainsSubstring("Usage: warpline COMMAND"));
+}
+
+TEST_CASE("cli: sizes that the library refuses, with status 2 and nothing written",
+          "[virtual][cli]") {
+  struct Case {
+    const char *option, *value, *text;
+  };
+  for (const Case& c : {Case{"-m", "0", "m"}, Case{"-m", "-5", "-5"}, Case{"-n", "12", "multiple"},
+                        Case{"-k", "100", "multiple of 64"}, Case{"-k", "0", "k"},
+                        Case{"-m", "9223372036854775807", "9223372036854775807"},
+                        Case{"-l", "0", "l"}, Case{"--config", "no_such_row", "no_such_row"}}) {
+    const TemporaryDirectory directory;
+    const std::string output = directory / "d.safetensors";
+    const ChildResult child = warpline_cli(
+        {"dual-gemm", "--device", "virtual:b200", "--output", output, c.option, c.value});
+    INFO(c.option << " " << c.value);
+    check_refusal(child, 2, c.text);
+    CHECK(directory.file_count() == 0);
+  }
+  check_refusal(warpline_cli({"dual-gemm", "--device", "virtual:b200", "-m", "100000000", "-n",
+                              "800000", "-k", "64"}),
+                2, "host memory");
+}
+
+TEST_CASE("cli: no driver ends with status 3 and the names tried", "[virtual][cli]") {
+  for (const char* device : {"auto", "gpu"})
+    check_refusal(warpline_cli({"dual-gemm", "--device", device}, "/nonexistent/libcuda.so"), 3,
+                  "/nonexistent/libcuda.so");
+}
+
+TEST_CASE("cli: devices lists the virtual ones", "[virtual][cli]") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "devices.json";
+  const ChildResult child = warpline_cli({"devices", "--json", path});
+  INFO_CHILD(child);
+  CHECK(child.status == 0);
+  for (const char* name : {"virtual:b200", "virtual:b300", "virtual:h200", "sm100"})
+    CHECK_THAT(child.out, ContainsSubstring(name));
+  const Json list = parse_json(wltest::read_text(path));
+  REQUIRE(list.items.size() >= 4);
+  int with_kernel = 0;
+  for (const Json& entry : list.items) {
+    REQUIRE(entry.find("option"));
+    const Json* kernels = entry.find("kernels");
+    with_kernel += kernels && kernels->text.find("sm100") != std::string::npos;
+  }
+  CHECK(with_kernel >= 2);
+}
+
+TEST_CASE("cli: a safetensors file through the kernel", "[virtual][cli]") {
+  const TemporaryDirectory directory;
+  const std::string input = directory / "in.safetensors", output = directory / "out.safetensors";
+  for (const char* batch : {"1", "2"}) {
+    const ChildResult made = warpline_cli(
+        {"make-example", input, "-m", "40", "-n", "72", "-k", "128", "-l", batch, "--seed", "9"});
+    INFO_CHILD(made);
+    REQUIRE(made.status == 0);
+    const ChildResult run = warpline_cli({"dual-gemm", "--input", input, "--output", output,
+                                          "--device", "virtual:b200", "--verify"});
+    INFO_CHILD(run);
+    REQUIRE(run.status == 0);
+    CHECK(last_line(run.out) == "PASS");
+
+    const warpline::cli::FileProblem file = warpline::cli::read_problem(input);
+    const wltest::Problem& p = file.problem;
+    const warpline::cli::SafetensorsFile result(output);
+    REQUIRE(result.find("d"));
+    CHECK(result.find("d")->dtype == "F16");
+    CHECK(result.find("d")->shape ==
+          (batch[0] == '1' ? std::vector<uint64_t>{40, 72} : std::vector<uint64_t>{2, 40, 72}));
+    const std::vector<uint8_t> bytes = result.read(*result.find("d"));
+    std::vector<uint16_t> d(bytes.size() / 2);
+    std::memcpy(d.data(), bytes.data(), bytes.size());
+    const wltest::Sums sums = wltest::accumulate(p);
+    const wltest::Comparison comparison = wltest::compare(
+        sums, gated(sums, p.alpha1, p.alpha2), d.data(), p.n, p.m * p.n, wltest::OutputType::f16);
+    INFO(describe(comparison));
+    CHECK(comparison.passed());
+  }
+  SECTION("without --verify nothing is claimed") {
+    const ChildResult run = warpline_cli({"dual-gemm", "--input", input, "--output", output,
+                                          "--device", "virtual:b200", "--out", "bf16"});
+    INFO_CHILD(run);
+    CHECK(run.status == 0);
+    CHECK_THAT(run.out, !ContainsSubstring("PASS"));
+    CHECK(warpline::cli::SafetensorsFile(output).find("d")->dtype == "BF16");
+  }
+  SECTION("sizes belong to the file") {
+    check_refusal(warpline_cli({"dual-gemm", "--input", input, "-m", "40"}), 2, "the file says it");
+  }
+  SECTION("a truncated file") {
+    const std::string bytes = wltest::read_text(input), cut = directory / "cut.safetensors";
+    wltest::write_text(cut, bytes.substr(0, bytes.size() - 1));
+    const std::string never = directory / "never.safetensors";
+    check_refusal(warpline_cli({"dual-gemm", "--input", cut, "--output", never}), 2, "truncated");
+    check_refusal(warpline_cli({"dual-gemm", "--input", directory / "none", "--output", never}), 2,
+                  "cannot be opened");
+    CHECK_FALSE(std::filesystem::exists(never));
+  }
+}
