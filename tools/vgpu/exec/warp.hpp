@@ -110,6 +110,7 @@ public:
   uint64_t executed = 0; // warp-instructions
   bool polling = false;  // its last turn ended in a failed poll (test_wait, nanosleep)
   uint64_t poll_epoch = 0;
+  uint64_t clock_reads = 0; // of %clock and %globaltimer: two reads in a row differ
   uint32_t streak = 0; // instructions since it last blocked
 
   Cluster& cluster() { return cta.cluster; }
