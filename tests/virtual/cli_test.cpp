@@ -134,10 +134,12 @@ TEST_CASE("cli: sizes that the library refuses, with status 2 and nothing writte
   struct Case {
     const char *option, *value, *text;
   };
-  for (const Case& c : {Case{"-m", "0", "m"}, Case{"-m", "-5", "-5"}, Case{"-n", "12", "multiple"},
-                        Case{"-k", "100", "multiple of 64"}, Case{"-k", "0", "k"},
-                        Case{"-m", "9223372036854775807", "9223372036854775807"},
-                        Case{"-l", "0", "l"}, Case{"--config", "no_such_row", "no_such_row"}}) {
+  for (const Case& c :
+       {Case{"-m", "0", "M = 0 must be from 1"}, Case{"-m", "-5", "M = -5"},
+        Case{"-n", "12", "N = 12 must be a multiple of 8"},
+        Case{"-k", "100", "K = 100 must be a multiple of 64"}, Case{"-k", "0", "K = 0"},
+        Case{"-m", "9223372036854775807", "M = 9223372036854775807"}, Case{"-l", "0", "L = 0"},
+        Case{"--config", "no_such_row", "no_such_row"}}) {
     const TemporaryDirectory directory;
     const std::string output = directory / "d.safetensors";
     const ChildResult child = warpline_cli(
@@ -146,7 +148,7 @@ TEST_CASE("cli: sizes that the library refuses, with status 2 and nothing writte
     check_refusal(child, 2, c.text);
     CHECK(directory.file_count() == 0);
   }
-  check_refusal(warpline_cli({"dual-gemm", "--device", "virtual:b200", "-m", "100000000", "-n",
+  check_refusal(warpline_cli({"dual-gemm", "--device", "virtual:b200", "-m", "10000000", "-n",
                               "800000", "-k", "64"}),
                 2, "host memory");
 }
