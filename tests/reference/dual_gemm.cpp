@@ -121,14 +121,14 @@ Sums accumulate(const Problem& problem, int threads, const Progress& progress) {
         double tile[tile_rows * panel_columns];
         for (int product = 0; product < 2; ++product) {
           const Operand& b = product == 0 ? problem.b1 : problem.b2;
-          std::vector<double>& acc = product == 0 ? sums.acc1 : sums.acc2;
+          double* acc = (product == 0 ? sums.acc1 : sums.acc2).data();
           for (int64_t c = 0; c < columns; ++c)
             decode_row(tables, b, entry * n + column0 + c, panel.data() + c, panel_columns);
           for (int64_t r0 = 0; r0 < rows; r0 += tile_rows) {
             multiply_tile(a.data() + r0 * k, k, panel.data(), k, tile);
             for (int64_t r = 0; r < std::min(tile_rows, rows - r0); ++r)
               std::copy_n(tile + r * panel_columns, columns,
-                          acc.data() + (entry * m + row0 + r0 + r) * n + column0);
+                          acc + (entry * m + row0 + r0 + r) * n + column0);
           }
         }
         std::lock_guard lock(progress_mutex);

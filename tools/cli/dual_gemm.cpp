@@ -10,6 +10,7 @@
 #include "tools/cli/report.hpp"
 #include "tools/cli/safetensors.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>

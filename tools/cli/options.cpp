@@ -120,7 +120,7 @@ void Options::text(std::string name, std::string value, std::string help, std::s
 void Options::choice(std::string name, std::string help, std::string& target,
                      std::vector<std::string> choices) {
   std::string value;
-  for (const std::string& choice : choices) value += (value.empty() ? "" : "|") + choice;
+  for (const std::string& word : choices) value += (value.empty() ? "" : "|") + word;
   custom({std::move(name), value, std::move(help),
           [&target, choices = std::move(choices)](std::string_view given) {
             if (std::find(choices.begin(), choices.end(), given) == choices.end())
@@ -197,9 +197,9 @@ bool Options::given(std::string_view name) const {
 std::string Options::help() const {
   std::vector<std::pair<std::string, std::string>> lines;
   std::string usage = "Usage: warpline " + command_;
-  for (const Positional& positional : positionals_) {
-    usage += " " + positional.value;
-    lines.emplace_back(positional.value, positional.help);
+  for (const Positional& argument : positionals_) {
+    usage += " " + argument.value;
+    lines.emplace_back(argument.value, argument.help);
   }
   for (const Option& option : options_)
     lines.emplace_back(option.name + (option.value.empty() ? "" : " " + option.value), option.help);
@@ -207,18 +207,18 @@ std::string Options::help() const {
   size_t width = 0;
   for (const auto& line : lines)
     if (line.first.size() <= 30) width = std::max(width, line.first.size());
-  std::string text = usage + " [options]\n\n" + summary_ + "\n\n";
+  std::string page = usage + " [options]\n\n" + summary_ + "\n\n";
   const std::string indent(width + 4, ' ');
   for (const auto& [left, right] : lines) {
-    text += "  " + left;
-    text += left.size() > width ? "\n" + indent : std::string(width + 2 - left.size(), ' ');
+    page += "  " + left;
+    page += left.size() > width ? "\n" + indent : std::string(width + 2 - left.size(), ' ');
     for (char c : right) {
-      text += c;
-      if (c == '\n') text += indent;
+      page += c;
+      if (c == '\n') page += indent;
     }
-    text += '\n';
+    page += '\n';
   }
-  return text;
+  return page;
 }
 
 } // namespace warpline::cli
