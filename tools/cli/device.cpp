@@ -42,7 +42,10 @@ Device find_device(int ordinal) {
                                  "; --device virtual:b200 runs the kernels without a GPU");
 }
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+// The gist of a message: what stands before its details.
+std::string first_clause(const std::string& text) {
+  return text.substr(0, text.find_first_of("\n;"));
+}
 
 } // namespace
 
@@ -88,11 +91,16 @@ Device choose_device(const std::string& option) {
   try {
     return find_device(-1);
   } catch (const Failure& failure) {
-    const std::string reason = first_line(failure.what());
     setenv("WARPLINE_DRIVER", "virtual:b200", 1);
-    Device device = find_device(-1);
-    device.note = "no GPU to run on, took the virtual B200 (" + reason + ")";
-    return device;
+    try {
+      Device device = find_device(-1);
+      device.note =
+          "no GPU to run on, took the virtual B200 (" + first_clause(failure.what()) + ")";
+      return device;
+    } catch (const Failure& second) {
+      throw Failure(exit_device, std::string("no GPU: ") + failure.what() +
+                                     "\nand no virtual GPU: " + second.what());
+    }
   }
 }
 
