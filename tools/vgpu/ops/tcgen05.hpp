@@ -1,0 +1,42 @@
+// What the tcgen05 instructions share. PTX ISA 9.7.16.
+#pragma once
+
+#include "tools/vgpu/ops/async_operand.hpp"
+#include "tools/vgpu/tensor/mma_operand.hpp"
+
+#include <utility>
+
+namespace vgpu::ops {
+
+struct TensorPlace {
+  uint32_t lane = 0, column = 0;
+};
+
+// lane << 16 | column; faults on bits outside the two fields.
+TensorPlace tensor_place(exec::Warp& w, const exec::Inst& inst, uint32_t mask, uint32_t address);
+
+// All tcgen05 instructions of a kernel carry the same cta_group; with 2 the CTA needs a peer.
+void check_cta_group(exec::Warp& w, const exec::Inst& inst, uint32_t mask, uint32_t group);
+
+// The warp must be whole: no lane absent, none exited.
+void check_whole_warp(exec::Warp& w, const exec::Inst& inst, uint32_t mask);
+
+// CTAs that a cta_group::1 or ::2 operation of `rank` works on: itself, or its pair, even first.
+struct CtaSet {
+  uint32_t first = 0, count = 1;
+};
+inline CtaSet cta_set(uint32_t rank, uint32_t group) {
+  return group == 2 ? CtaSet{rank & ~1u, 2} : CtaSet{rank, 1};
+}
+
+inline uint32_t group_number(std::string_view token) { return token == "cta_group::2" ? 2 : 1; }
+
+// Shared bytes [lo, hi) that hold the 16-byte units of an operand.
+struct OperandSpan {
+  uint32_t lo = 0, hi = 0;
+};
+OperandSpan k_major_span(const tensor::OperandDesc& d, uint32_t rows, uint32_t units);
+OperandSpan mn_major_span(const tensor::OperandDesc& d, uint32_t rows, uint32_t k_count,
+                          uint32_t element_bytes);
+
+} // namespace vgpu::ops
