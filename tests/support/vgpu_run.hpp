@@ -44,7 +44,7 @@ struct Launch {
   std::array<uint32_t, 3> block{32, 1, 1}, grid{1, 1, 1}, cluster{1, 1, 1};
   uint32_t dynamic_shared = 0;
   std::string schedule = "lazy"; // "eager", "lazy", "random:SEED"
-  std::string entry;             // "" = the module's only entry
+  std::string entry{};           // "" = the module's only entry
   uint64_t instruction_limit = 20'000'000;
   unsigned host_threads = 1;
 };
