@@ -86,6 +86,11 @@ public:
   // Host pointer to the bytes after all checks: inside a live allocation or window, aligned, not in
   // the way of an operation in flight. Throws Fault.
   uint8_t* touch(const Access& access, const Origin& origin);
+  // The same for the lanes of a warp, each at its own address (a.address is not read), all in one
+  // space and CTA: pointers[lane] for every lane of the mask. Looks the covering range up once when
+  // nothing in it can object, else goes through touch() lane by lane.
+  void touch_lanes(const Access& a, const uint64_t* addresses, uint32_t mask, const Origin& origin,
+                   uint8_t** pointers);
   // The same for tensor memory: lanes [lane, lane + lanes) x columns [column, column + columns).
   void touch_tensor(uint32_t cta, uint32_t lane, uint32_t lanes, uint32_t column, uint32_t columns,
                     bool write, const AsyncOp* op, const Origin& origin);

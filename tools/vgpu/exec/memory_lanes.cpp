@@ -1,0 +1,78 @@
+// The choke point for whole warps: what touch() checks, once for the range that covers all lanes.
+#include "tools/vgpu/exec/cluster.hpp"
+
+#include <algorithm>
+
+namespace vgpu::exec {
+
+namespace {
+
+// True when an operation in flight may object to an access of [lo, hi).
+bool contested(const std::vector<Cta::Guard>& guards, const Access& a, uint64_t lo, uint64_t hi) {
+  for (const Cta::Guard& g : guards)
+    if ((g.range.write || a.write) && g.range.space == a.space && g.range.lo < hi && lo < g.range.hi)
+      return true;
+  return false;
+}
+
+} // namespace
+
+void Cluster::touch_lanes(const Access& a, const uint64_t* addresses, uint32_t mask,
+                          const Origin& origin, uint8_t** pointers) {
+  uint64_t lo = ~0ull, last = 0, low_bits = 0;
+  for (uint32_t m = mask; m; m &= m - 1) {
+    uint64_t at = addresses[std::countr_zero(m)];
+    lo = std::min(lo, at);
+    last = std::max(last, at);
+    low_bits |= at;
+  }
+  uint64_t hi = last + a.bytes;
+  uint8_t* base = nullptr; // host address of `lo`
+  if ((low_bits & (a.alignment - 1)) == 0 && hi > last) {
+    switch (a.space) {
+    case Space::Global:
+      if (global_guards_.empty() || !contested(global_guards_, a, lo, hi))
+        base = spec.memory->find(lo, hi - lo);
+      if (base) {
+        uint64_t bytes = uint64_t(a.bytes) * static_cast<uint32_t>(std::popcount(mask));
+        (a.write ? stats.global_store_bytes : stats.global_load_bytes) += bytes;
+      }
+      break;
+    case Space::Shared:
+      if (a.cta < ctas.size()) {
+        Cta& cta = *ctas[a.cta];
+        bool over_barrier = false;
+        if (a.write && !cta.mbarriers.empty()) {
+          auto it = cta.mbarriers.upper_bound(static_cast<uint32_t>(std::min<uint64_t>(hi - 1, ~0u)));
+          over_barrier = it != cta.mbarriers.begin() && std::prev(it)->first + 8 > lo;
+        }
+        if (lo >= kSharedBase && hi <= cta.shared.size() && cta.live_warps != 0 && !over_barrier &&
+            !contested(cta.shared_guards, a, lo, hi))
+          base = cta.shared.data() + lo;
+      }
+      break;
+    case Space::Param:
+      if (!a.write && hi <= spec.params.size())
+        base = const_cast<uint8_t*>(spec.params.data()) + lo;
+      break;
+    default:
+      break;
+    }
+  }
+  if (base) {
+    for (uint32_t m = mask; m; m &= m - 1) {
+      uint32_t l = static_cast<uint32_t>(std::countr_zero(m));
+      pointers[l] = base + (addresses[l] - lo);
+    }
+    return;
+  }
+  Access one = a;
+  Origin who = origin;
+  for (uint32_t m = mask; m; m &= m - 1) {
+    who.lane = static_cast<uint32_t>(std::countr_zero(m));
+    one.address = addresses[who.lane];
+    pointers[who.lane] = touch(one, who);
+  }
+}
+
+} // namespace vgpu::exec
