@@ -56,7 +56,7 @@ SUITES := host virtual hardware
 
 object = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
 
-.PHONY: all help lib demo test test-host test-virtual hardware-test check-ptx lint format clean \
+.PHONY: all help lib vgpu demo test test-host test-virtual hardware-test check-ptx lint format clean \
         deps suites
 all: lib $(BUILD)/warpline $(BUILD)/libvgpu.so $(BUILD)/vgpu-forms
 
@@ -108,6 +108,7 @@ $(BUILD)/obj/%.o: %.cpp
 	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -c $< -o $@
 
 lib: $(BUILD)/libwarpline.a
+vgpu: $(BUILD)/libvgpu.so
 
 $(BUILD)/libwarpline.a: $(call object,$(LIB_SOURCES)) $(BUILD)/obj/kernels.o
 	@echo "  AR   $@"

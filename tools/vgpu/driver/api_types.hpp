@@ -33,6 +33,9 @@ constexpr CUresult kCaptureIsolation = CUresult(905);
 constexpr CUresult kCapturedEvent = CUresult(907);
 constexpr CUresult kCaptureWrongThread = CUresult(908);
 
+// Stream values that are no handles: 0 and 1 the legacy default stream, 2 the per-thread one.
+constexpr uintptr_t kPerThreadStream = 2;
+
 struct CUDA_MEMCPY2D {
   size_t srcXInBytes, srcY;
   CUmemorytype srcMemoryType;
