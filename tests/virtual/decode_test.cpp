@@ -116,6 +116,7 @@ TEST_CASE("directives and entry registers", "[virtual][decode]") {
   CHECK(registers(".maxntid 384") == 168);
   CHECK(registers(".reqntid 512, 1, 1") == 128);
   CHECK(registers(".maxntid 256, 1, 1 .minnctapersm 2") == 128);
+  CHECK(registers(".maxntid 300") == 200); // ten warps
   CHECK(registers(".maxnreg 40") == 40);
   CHECK(registers(".maxntid 1024 .maxnreg 255") == 64);
   Decoded d(".version 9.0\n.target sm_100a\n.address_size 64\n.entry k() .reqntid 32, 2 "

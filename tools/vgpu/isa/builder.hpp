@@ -68,7 +68,8 @@ public:
   uint32_t special_register(std::string_view name, exec::RegClass cls);
   const uint32_t* keep_operands(const std::vector<uint32_t>& dst, const std::vector<uint32_t>& src);
   const Unit* find_unit(const ptx::Function* function) const;
-  const ptx::Function* find_function(std::string_view name, bool& declared) const;
+  // Null when it is not declared; may be without a body.
+  const ptx::Function* find_function(std::string_view name) const;
 
   const ptx::Module& module_;
   const ptx::Function& entry_;
@@ -114,6 +115,9 @@ private:
   void check_widths(const ptx::Statement& s);
 
   std::vector<std::unique_ptr<Unit>> units_; // [0] is the entry
+  std::unordered_map<const ptx::Function*, const Unit*> unit_of_;
+  // Functions by name, aliases included: the one with a body when there is one.
+  std::unordered_map<std::string_view, const ptx::Function*> functions_;
   std::vector<std::unique_ptr<Symbol>> symbols_;
   ScopeTable module_scope_;
   std::unordered_map<std::string_view, const GlobalSymbol*> globals_;

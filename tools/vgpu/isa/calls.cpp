@@ -48,29 +48,21 @@ Step copy_predicates(Warp& w, const Inst& inst, uint32_t mask) {
 
 } // namespace
 
-const ptx::Function* ProgramBuilder::find_function(std::string_view name, bool& declared) const {
-  for (const auto& [alias, function] : module_.aliases)
-    if (alias == name) name = function;
-  declared = false;
-  for (const ptx::Function& f : module_.functions)
-    if (!f.is_entry && f.name == name) {
-      declared = true;
-      if (f.has_body) return &f;
-    }
-  return nullptr;
+const ptx::Function* ProgramBuilder::find_function(std::string_view name) const {
+  auto it = functions_.find(name);
+  return it == functions_.end() ? nullptr : it->second;
 }
 
 const ptx::Function* ProgramBuilder::callee(const ptx::Statement& s) const {
   if (s.opcode[0] != "call" || s.operands.empty() || s.operands[0].kind != ptx::Operand::Kind::Name)
     return nullptr;
-  bool declared;
-  return find_function(s.operands[0].name, declared);
+  const ptx::Function* f = find_function(s.operands[0].name);
+  return f && f->has_body ? f : nullptr;
 }
 
 const Unit* ProgramBuilder::find_unit(const ptx::Function* f) const {
-  for (const auto& u : units_)
-    if (u->function == f) return u.get();
-  return nullptr;
+  auto it = unit_of_.find(f);
+  return it == unit_of_.end() ? nullptr : it->second;
 }
 
 void ProgramBuilder::collect_units(const ptx::Function& f,
@@ -80,6 +72,7 @@ void ProgramBuilder::collect_units(const ptx::Function& f,
   if (!find_unit(&f)) {
     units_.push_back(std::make_unique<Unit>());
     units_.back()->function = &f;
+    unit_of_.emplace(&f, units_.back().get());
     std::vector<const ptx::Function*> seen;
     for (const ptx::Statement& s : f.statements) {
       const ptx::Function* g = callee(s);
@@ -187,16 +180,11 @@ CallTarget DecodeContext::call(const ptx::Statement& s) {
     refuse(s, "a call needs the name of a function");
   t.name = s.operands[0].name;
   if (is_register(s.operands[0])) refuse(s, "indirect calls are not supported");
-  bool declared = false;
-  const ptx::Function* f = builder_->find_function(t.name, declared);
-  t.external = !f && declared;
-  if (!f) {
-    for (const ptx::Function& g : builder_->module_.functions)
-      if (!g.is_entry && g.name == t.name) t.function = &g;
-    if (!declared) refuse(s, "the function '" + t.name + "' is not declared");
-    return t;
-  }
+  const ptx::Function* f = builder_->find_function(t.name);
+  if (!f) refuse(s, "the function '" + t.name + "' is not declared");
   t.function = f;
+  t.external = !f->has_body;
+  if (t.external) return t;
   if (s.call_arguments.size() != f->params.size() || s.call_returns.size() != f->returns.size())
     refuse(s, "the function '" + t.name + "' takes " + std::to_string(f->params.size()) +
                   " arguments and returns " + std::to_string(f->returns.size()) + " values");

@@ -64,6 +64,13 @@ ProgramBuilder::ProgramBuilder(const ptx::Module& module, const ptx::Function& e
                                const std::vector<GlobalSymbol>& globals)
     : module_(module), entry_(entry) {
   for (const GlobalSymbol& g : globals) globals_.emplace(g.name, &g);
+  for (const ptx::Function& f : module.functions) {
+    if (f.is_entry) continue;
+    auto [it, fresh] = functions_.emplace(f.name, &f);
+    if (!fresh && f.has_body) it->second = &f;
+  }
+  for (const auto& [alias, name] : module.aliases)
+    if (const ptx::Function* f = find_function(name)) functions_[alias] = f;
 }
 
 void ProgramBuilder::refuse(int line, const std::string& why) const {
@@ -104,8 +111,8 @@ void ProgramBuilder::directives() {
   for (int i = 0; i < 3; ++i) threads *= std::min<uint64_t>(std::max(1u, block[i]), 1u << 20);
   uint64_t registers = 255;
   if (block[0]) {
-    // A warp's registers are given out in multiples of 8 a thread; an SM has 65536.
-    const uint64_t resident = threads * std::max(1u, p.minnctapersm);
+    // Registers are given to whole warps, in multiples of 8 a thread; an SM has 65536.
+    const uint64_t resident = align_up(threads, 32) * std::max(1u, p.minnctapersm);
     registers = std::min<uint64_t>(255, 65536 / std::max<uint64_t>(1, resident));
     if (registers < 255) registers = registers / 8 * 8;
   }

@@ -239,8 +239,7 @@ uint32_t DecodeContext::src(const Operand& o, RegClass cls) {
   if (slot != exec::kNoSlot) return slot;
   if (!dynamic_special(o).empty())
     b.refuse(quoted(o) + " changes while the kernel runs; only mov reads it");
-  bool declared = false;
-  if (b.find_function(o.name, declared) || declared)
+  if (b.find_function(o.name))
     b.refuse("the address of the function " + quoted(o) + " (indirect calls are not supported)");
   if (o.name[0] == '%' && o.name.find('.') != std::string::npos)
     b.refuse("unknown special register " + quoted(o));
