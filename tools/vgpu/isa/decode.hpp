@@ -46,10 +46,10 @@ struct AddressOperand {
 // A direct call, see DecodeContext::call.
 struct CallTarget {
   std::string name;
-  const ptx::Function* function = nullptr; // null: not declared in the module
-  bool external = false;                   // declared without a body: vprintf, __assertfail, ...
-  uint32_t pc = 0;                         // of the first instruction
-  uint32_t return_slot = exec::kNoSlot;    // B32 register: pc to go on with after ret
+  const ptx::Function* function = nullptr;
+  bool external = false;                // declared without a body: vprintf, __assertfail, ...
+  uint32_t pc = 0;                      // of the first instruction
+  uint32_t return_slot = exec::kNoSlot; // B32 register: pc to go on with after ret
 };
 
 // What a decoder may ask for. Slots returned for sources may be constants; a sink destination gets
