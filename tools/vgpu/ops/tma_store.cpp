@@ -1,0 +1,212 @@
+// cp.async.bulk.tensor and cp.reduce.async.bulk.tensor, shared to global memory, and the prefetch.
+// PTX ISA 9.7.9.27.1.2 - 9.7.9.27.1.4.
+//
+// A store first reads its source (wait_group.read may go on), later writes its destination.
+#include "tools/vgpu/ops/async_groups.hpp"
+#include "tools/vgpu/ops/async_reduce.hpp"
+#include "tools/vgpu/ops/tma.hpp"
+
+namespace vgpu::ops {
+
+using exec::Access;
+using exec::AsyncOp;
+using exec::Cluster;
+using exec::FaultCode;
+using exec::Inst;
+using exec::Proxy;
+using exec::Range;
+using exec::RegClass;
+using exec::Space;
+using exec::Step;
+using exec::Warp;
+using isa::DecodeContext;
+using isa::Match;
+using ptx::Statement;
+using tensor::Segment;
+using tensor::SegmentKind;
+
+namespace {
+
+struct StoreData {
+  TmaOperands tensor;
+  MemOperand src;
+  bool reduce = false;
+  ReduceOp op = ReduceOp::add;
+};
+
+// Destinations are guarded row by row up to this many runs; a box of more runs is written late all
+// the same, but an access in between is not reported.
+constexpr size_t kGuardedRuns = 64;
+
+ReduceType type_of(const tensor::TensorMap& m, ReduceOp op) {
+  using tensor::ElementType;
+  bool bits = op == ReduceOp::and_ || op == ReduceOp::or_ || op == ReduceOp::xor_;
+  switch (m.type) {
+  case ElementType::u32:
+    return bits ? ReduceType::b32 : ReduceType::u32;
+  case ElementType::s32:
+    return bits ? ReduceType::b32 : ReduceType::s32;
+  case ElementType::u64:
+    return bits ? ReduceType::b64 : ReduceType::u64;
+  case ElementType::s64:
+    return bits ? ReduceType::b64 : ReduceType::s64;
+  case ElementType::f16:
+    return ReduceType::f16;
+  case ElementType::bf16:
+    return ReduceType::bf16;
+  case ElementType::f32:
+  case ElementType::f32_ftz:
+    return ReduceType::f32;
+  case ElementType::f64:
+    return ReduceType::f64;
+  default:
+    return ReduceType::none;
+  }
+}
+
+class TensorStore : public AsyncOp {
+public:
+  std::shared_ptr<TmaBox> box;
+  uint32_t cta = 0;
+  GroupRef group;
+  bool reduces = false;
+  ReduceOp reduce_op = ReduceOp::add;
+  ReduceType reduce_type = ReduceType::none;
+
+  bool perform(Cluster& cluster) override {
+    if (!read_) {
+      read_ = true;
+      uint64_t lo = ~0ull, hi = 0;
+      for (const Range& r : ranges) {
+        if (r.space != Space::Shared) continue;
+        lo = std::min(lo, r.lo);
+        hi = std::max(hi, r.hi);
+        cluster.touch(Access{Space::Shared, Proxy::Async, false, false, cta, r.lo,
+                             static_cast<uint32_t>(r.hi - r.lo), 1, this},
+                      origin);
+      }
+      base_ = lo;
+      const uint8_t* p = cluster.ctas[cta]->shared.data();
+      source_.assign(p + lo, p + hi);
+      cluster.release_ranges(*this, false);
+      group_read(cluster, group);
+      return false;
+    }
+    uint64_t bytes = 0;
+    for_each_checked_segment(cluster, box->access, *this, true, [&](const Segment& s, uint8_t* to) {
+      if (!to) return;
+      const uint8_t* from = source_.data() + (s.shared - base_);
+      if (reduces)
+        reduce(reduce_op, reduce_type, to, from, s.bytes);
+      else
+        std::memcpy(to, from, s.bytes);
+      bytes += s.bytes;
+    });
+    ++cluster.stats.tma_stores;
+    cluster.stats.tma_store_bytes += bytes;
+    group_finished(cluster, group, true);
+    return true;
+  }
+
+  std::string describe() const override {
+    return std::string(reduces ? "tensor reduction" : "tensor store") + " from shared offset " +
+           hex(box->access.shared) + " of CTA " + std::to_string(cta) + ", " + tma_text(*box);
+  }
+
+private:
+  bool read_ = false;
+  uint64_t base_ = 0;
+  std::vector<uint8_t> source_;
+};
+
+void guard_destination(TensorStore& op) {
+  std::vector<Range> runs;
+  tensor::for_each_segment(op.box->access, [&](const Segment& s) {
+    if (s.kind != SegmentKind::data) return;
+    if (!runs.empty() && runs.back().hi == s.global)
+      runs.back().hi += s.bytes;
+    else
+      runs.push_back(Range{Space::Global, true, 0, s.global, s.global + s.bytes, 0, 128});
+  });
+  if (runs.size() <= kGuardedRuns) op.ranges.insert(op.ranges.end(), runs.begin(), runs.end());
+}
+
+Step run_tensor_store(Warp& w, const Inst& inst, uint32_t mask) {
+  const StoreData& d = *static_cast<const StoreData*>(inst.data);
+  Cluster& cluster = w.cluster();
+  each_lane(mask, [&](uint32_t l) {
+    uint32_t bit = lane_bit(l);
+    SharedPlace src = shared_place(w, inst, d.src, l);
+    auto op = std::make_unique<TensorStore>();
+    op->origin = w.origin(inst, bit);
+    op->origin.unit = "TMA";
+    op->box = tma_box(w, inst, d.tensor, l, src.offset, true, d.reduce);
+    op->cta = src.cta;
+    op->reduces = d.reduce;
+    op->reduce_op = d.op;
+    if (d.reduce) {
+      op->reduce_type = type_of(op->box->map, d.op);
+      if (!reduce_allowed(d.op, op->reduce_type, true))
+        w.fault(inst, bit, FaultCode::illegal_instruction, "tensormap",
+                std::string("the reduction does not exist for elements of type ") +
+                    tensor::element_type_name(op->box->map.type));
+    }
+    op->ranges = tma_shared_ranges(op->box->access, src.cta, false);
+    for (const Range& r : op->ranges)
+      cluster.touch(Access{Space::Shared, Proxy::Async, false, false, src.cta, r.lo,
+                           static_cast<uint32_t>(r.hi - r.lo), 1, op.get()},
+                    op->origin);
+    // Reductions of several threads into the same elements are in order.
+    if (!d.reduce) guard_destination(*op);
+    op->group = join_group(w, GroupKind::bulk, l);
+    cluster.issue(std::move(op));
+  });
+  return Step::Next;
+}
+
+// A prefetch changes nothing that can be seen; its map and coordinates are checked.
+Step run_tensor_prefetch(Warp& w, const Inst& inst, uint32_t mask) {
+  const StoreData& d = *static_cast<const StoreData*>(inst.data);
+  each_lane(mask, [&](uint32_t l) { tma_box(w, inst, d.tensor, l, 0, false, false); });
+  return Step::Next;
+}
+
+} // namespace
+
+void decode_tensor_store(DecodeContext& ctx, const Statement& s, const Match& m, Inst& inst) {
+  auto* d = ctx.make<StoreData>();
+  std::vector<uint32_t> src;
+  d->tensor = tma_operands(ctx, s, s.operands[0], m.get("dim"), m.get("mode"), src);
+  d->src = mem_operand(ctx, s.operands[1], "shared::cta");
+  src.push_back(d->src.slot);
+  d->reduce = m.has("op");
+  if (d->reduce) d->op = reduce_op(m.get("op"));
+  if (m.has("L2::cache_hint") != (s.operands.size() == 3))
+    ctx.refuse(s, ".L2::cache_hint and a 64-bit cache policy come together");
+  if (s.operands.size() == 3) src.push_back(ctx.src(s.operands[2], RegClass::B64));
+  ctx.set_operands(inst, {}, src);
+  inst.data = d;
+  inst.run = run_tensor_store;
+}
+
+void decode_tensor_prefetch(DecodeContext& ctx, const Statement& s, const Match& m, Inst& inst) {
+  auto* d = ctx.make<StoreData>();
+  std::vector<uint32_t> src;
+  d->tensor = tma_operands(ctx, s, s.operands[0], m.get("dim"), m.get("mode"), src);
+  size_t next = 1;
+  using tensor::TmaMode;
+  if (d->tensor.mode != TmaMode::tile && d->tensor.mode != TmaMode::gather4) {
+    if (next >= s.operands.size()) ctx.refuse(s, "im2col needs the vector of offsets");
+    tma_offsets(ctx, s, s.operands[next++], d->tensor, src);
+  }
+  if (m.has("L2::cache_hint")) {
+    if (next >= s.operands.size()) ctx.refuse(s, ".L2::cache_hint needs a 64-bit cache policy");
+    src.push_back(ctx.src(s.operands[next++], RegClass::B64));
+  }
+  if (next != s.operands.size()) ctx.refuse(s, "too many operands");
+  ctx.set_operands(inst, {}, src);
+  inst.data = d;
+  inst.run = run_tensor_prefetch;
+}
+
+} // namespace vgpu::ops
