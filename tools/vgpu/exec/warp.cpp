@@ -359,6 +359,12 @@ Step Warp::exit_lanes(uint32_t mask) {
     current_ = nullptr;
   }
   if (live_mask == 0 && pending_total_ != 0) pending_total_ = 0;
+  // Lanes that wait for others to come look again: fewer are awaited now.
+  for (auto& other : fragments_)
+    if (other->state == Fragment::State::Parked && other->wait.kind == WaitInfo::Kind::Converge) {
+      other->state = Fragment::State::Ready;
+      other->wait = {};
+    }
   cta.cluster.check_cluster_barrier();
   return Step::Exit;
 }
