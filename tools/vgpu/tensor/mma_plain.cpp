@@ -11,12 +11,6 @@
 #include <cstring>
 #include <vector>
 
-#if defined(__x86_64__)
-#define WL_CLONES __attribute__((target_clones("avx512f", "arch=haswell", "default")))
-#else
-#define WL_CLONES
-#endif
-
 namespace vgpu::tensor {
 namespace {
 
@@ -103,45 +97,51 @@ void Panels::build(const PlainMma& op, const unsigned char* a_bytes, const unsig
   }
 }
 
-// Sums of products of one row with all columns.
-WL_CLONES void dot_row(const double* a, const double* b, int k, int n_padded, double* out) {
-  for (int c = 0; c < n_padded; c += kColumns) {
-    Doubles sum[2] = {};
-    for (int i = 0; i < k; ++i) {
-      Doubles b0, b1;
-      std::memcpy(&b0, b + i * n_padded + c, sizeof b0);
-      std::memcpy(&b1, b + i * n_padded + c + 8, sizeof b1);
-      sum[0] += a[i] * b0;
-      sum[1] += a[i] * b1;
-    }
-    std::memcpy(out + c, sum, sizeof sum);
-  }
+double power_of_two(int exponent) { return std::bit_cast<double>(uint64_t(exponent + 1023) << 52); }
+
+float cut_to_f32(double value) {
+  float nearest = float(value);
+  if (std::isinf(nearest) || std::fabs(double(nearest)) <= std::fabs(value)) return nearest;
+  return std::nextafterf(nearest, 0.0f);
 }
 
-// d = d * scale + sum with one rounding to FP32; add_to_odd() eight at a time.
-WL_CLONES void finish_row(const double* sum, int n_padded, double scale, float* d) {
-  for (int c = 0; c < n_padded; c += 8) {
-    Floats old;
-    Doubles y;
-    std::memcpy(&old, d + c, sizeof old);
-    std::memcpy(&y, sum + c, sizeof y);
-    Doubles x = __builtin_convertvector(old, Doubles) * scale;
-    Doubles high = x + y;
-    Doubles part = high - x;
-    Doubles rest = (x - (high - part)) + (y - part);
-    Longs bits;
-    std::memcpy(&bits, &high, sizeof bits);
-    Longs inexact = ((rest < 0) | (rest > 0)) & ((bits & 1) == 0);
-    Longs up = (rest > 0) == (high > 0);
-    bits += (-1 - 2 * up) & inexact;
-    std::memcpy(&high, &bits, sizeof bits);
-    Floats result = __builtin_convertvector(high, Floats);
-    Ints is_nan = result != result;
-    Ints words;
-    std::memcpy(&words, &result, sizeof words);
-    words = (words & ~is_nan) | (is_nan & int32_t(num::kF32Nan));
-    std::memcpy(d + c, &words, sizeof words);
-  }
+namespace plain {
+#include "tools/vgpu/tensor/mma_plain_kernels.inl"
+}
+#if defined(__x86_64__)
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+namespace avx2 {
+#include "tools/vgpu/tensor/mma_plain_kernels.inl"
+}
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx512f")
+namespace avx512 {
+#include "tools/vgpu/tensor/mma_plain_kernels.inl"
+}
+#pragma GCC pop_options
+#endif
+
+struct Kernels {
+  decltype(&plain::dot_row) dot_row;
+  decltype(&plain::finish_row) finish_row;
+  decltype(&plain::run_sequential) run_sequential;
+  decltype(&plain::run_aligned) run_aligned;
+};
+
+const Kernels& kernels() {
+  static const Kernels chosen = [] {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f"))
+      return Kernels{avx512::dot_row, avx512::finish_row, avx512::run_sequential,
+                     avx512::run_aligned};
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+      return Kernels{avx2::dot_row, avx2::finish_row, avx2::run_sequential, avx2::run_aligned};
+#endif
+    return Kernels{plain::dot_row, plain::finish_row, plain::run_sequential, plain::run_aligned};
+  }();
+  return chosen;
 }
 
 // One element by an expansion, for exponents too far apart for a double.
@@ -162,7 +162,7 @@ void run_exact(const PlainMma& op, const Panels& p, const float* scale_a, const 
   double scale_d = std::ldexp(1.0, -op.scale_d);
   for (int r = 0; r < p.m; ++r) {
     float* row = d + r * ld;
-    dot_row(&p.a[size_t(r * p.k)], p.b.data(), p.k, p.n_padded, sum.data());
+    kernels().dot_row(&p.a[size_t(r * p.k)], p.b.data(), p.k, p.n_padded, sum.data());
     if (scale_a != nullptr)
       for (int c = 0; c < p.n; ++c) sum[size_t(c)] *= double(scale_a[r]) * double(scale_b[c]);
     std::fill(line.begin(), line.end(), 0.0f);
@@ -188,64 +188,8 @@ void run_exact(const PlainMma& op, const Panels& p, const float* scale_a, const 
         sum[size_t(c)] = odd;
       }
     }
-    finish_row(sum.data(), p.n_padded, scale_d, line.data());
+    kernels().finish_row(sum.data(), p.n_padded, scale_d, line.data());
     std::memcpy(row, line.data(), size_t(p.n) * sizeof(float));
-  }
-}
-
-WL_CLONES void run_sequential(const PlainMma& op, const Panels& p, float* d, ptrdiff_t ld) {
-  float scale_d = std::ldexp(1.0f, -op.scale_d);
-  for (int r = 0; r < p.m; ++r) {
-    float* row = d + r * ld;
-    for (int c = 0; c < p.n; ++c) row[c] = op.accumulate ? row[c] * scale_d : 0.0f;
-    for (int i = 0; i < p.k; ++i) {
-      float a = float(p.a[size_t(r * p.k + i)]);
-      const double* b = &p.b[size_t(i * p.n_padded)];
-      for (int c = 0; c < p.n; ++c) row[c] = __builtin_fmaf(a, float(b[c]), row[c]);
-    }
-    for (int c = 0; c < p.n; ++c) {
-      row[c] =
-          op.d == MmaResult::f16 ? num::f16_to_f32(num::f32_to_f16(row[c])) : canonical(row[c]);
-    }
-  }
-}
-
-float cut_to_f32(double value) {
-  float nearest = float(value);
-  if (std::isinf(nearest) || std::fabs(double(nearest)) <= std::fabs(value)) return nearest;
-  return std::nextafterf(nearest, 0.0f);
-}
-
-void run_aligned(const PlainMma& op, const Panels& p, float* d, ptrdiff_t ld) {
-  // Exponents of operands once; the exponent of a product is the sum of its operands' exponents.
-  std::vector<int> a_exponent(p.a.size()), b_exponent(p.b.size());
-  constexpr int kNone = -100000;
-  auto exponent_of = [](double x) { return x == 0 || !std::isfinite(x) ? kNone : std::ilogb(x); };
-  for (size_t i = 0; i < p.a.size(); ++i) a_exponent[i] = exponent_of(p.a[i]);
-  for (size_t i = 0; i < p.b.size(); ++i) b_exponent[i] = exponent_of(p.b[i]);
-  double scale_d = std::ldexp(1.0, -op.scale_d);
-  for (int r = 0; r < p.m; ++r) {
-    for (int c = 0; c < p.n; ++c) {
-      double start = op.accumulate ? d[r * ld + c] * scale_d : 0.0;
-      double product[kMaxK], plain = start;
-      int top = exponent_of(start);
-      for (int i = 0; i < p.k; ++i) {
-        size_t ai = size_t(r * p.k + i), bi = size_t(i * p.n_padded + c);
-        product[i] = p.a[ai] * p.b[bi];
-        plain += product[i];
-        top = std::max(top, a_exponent[ai] + b_exponent[bi]);
-      }
-      float result;
-      if (!std::isfinite(plain) || top <= kNone / 2) {
-        result = canonical(float(plain));
-      } else {
-        int shift = op.fraction_bits - top;
-        double sum = std::trunc(std::ldexp(start, shift));
-        for (int i = 0; i < p.k; ++i) sum += std::trunc(std::ldexp(product[i], shift));
-        result = cut_to_f32(std::ldexp(sum, -shift));
-      }
-      d[r * ld + c] = op.d == MmaResult::f16 ? num::f16_to_f32(num::f32_to_f16(result)) : result;
-    }
   }
 }
 
@@ -322,10 +266,10 @@ void mma_plain(const PlainMma& op, const unsigned char* a, const unsigned char* 
     run_exact(op, panels, nullptr, nullptr, d, ld);
     break;
   case Accumulation::sequential_fma:
-    run_sequential(op, panels, d, ld);
+    kernels().run_sequential(op, panels, d, ld);
     break;
   case Accumulation::aligned_truncation:
-    run_aligned(op, panels, d, ld);
+    kernels().run_aligned(op, panels, d, ld);
     break;
   }
 }
