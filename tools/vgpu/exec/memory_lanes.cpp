@@ -10,7 +10,8 @@ namespace {
 // True when an operation in flight may object to an access of [lo, hi).
 bool contested(const std::vector<Cta::Guard>& guards, const Access& a, uint64_t lo, uint64_t hi) {
   for (const Cta::Guard& g : guards)
-    if ((g.range.write || a.write) && g.range.space == a.space && g.range.lo < hi && lo < g.range.hi)
+    if ((g.range.write || a.write) && g.range.space == a.space && g.range.lo < hi &&
+        lo < g.range.hi)
       return true;
   return false;
 }
@@ -43,7 +44,8 @@ void Cluster::touch_lanes(const Access& a, const uint64_t* addresses, uint32_t m
         Cta& cta = *ctas[a.cta];
         bool over_barrier = false;
         if (a.write && !cta.mbarriers.empty()) {
-          auto it = cta.mbarriers.upper_bound(static_cast<uint32_t>(std::min<uint64_t>(hi - 1, ~0u)));
+          auto it =
+              cta.mbarriers.upper_bound(static_cast<uint32_t>(std::min<uint64_t>(hi - 1, ~0u)));
           over_barrier = it != cta.mbarriers.begin() && std::prev(it)->first + 8 > lo;
         }
         if (lo >= kSharedBase && hi <= cta.shared.size() && cta.live_warps != 0 && !over_barrier &&
