@@ -81,12 +81,23 @@ void end_primary(Call& c, Context& context) {
 // malloc, which kernels of the virtual GPU do not have.
 bool default_limit(int which, size_t* value) {
   switch (which) {
-  case 0: *value = 1024; return true;      // STACK_SIZE
-  case 1: *value = 8 << 20; return true;   // PRINTF_FIFO_SIZE
-  case 2: *value = 8 << 20; return true;   // MALLOC_HEAP_SIZE
-  case 5: *value = 64; return true;        // MAX_L2_FETCH_GRANULARITY
-  case 6: *value = 0; return true;         // PERSISTING_L2_CACHE_SIZE
-  default: return false;
+  case 0:
+    *value = 1024;
+    return true; // STACK_SIZE
+  case 1:
+    *value = 8 << 20;
+    return true; // PRINTF_FIFO_SIZE
+  case 2:
+    *value = 8 << 20;
+    return true; // MALLOC_HEAP_SIZE
+  case 5:
+    *value = 64;
+    return true; // MAX_L2_FETCH_GRANULARITY
+  case 6:
+    *value = 0;
+    return true; // PERSISTING_L2_CACHE_SIZE
+  default:
+    return false;
   }
 }
 
@@ -259,8 +270,7 @@ VGPU_API CUresult cuCtxGetLimit(size_t* value, int which) {
     c.require(value, "pvalue is null");
     c.require(default_limit(which, value), "limit " + std::to_string(which) + " is unknown",
               kUnsupportedLimit);
-    if (auto it = c.context->limits.find(which); it != c.context->limits.end())
-      *value = it->second;
+    if (auto it = c.context->limits.find(which); it != c.context->limits.end()) *value = it->second;
   });
 }
 

@@ -26,47 +26,88 @@ void check_device(Call& c, CUdevice device) {
 int attribute(const exec::Profile& p, int which) {
   constexpr int kNumaNone = -1;
   switch (which) {
-  case 1: return 1024;        // MAX_THREADS_PER_BLOCK
-  case 2: return 1024;        // MAX_BLOCK_DIM_X
-  case 3: return 1024;        // MAX_BLOCK_DIM_Y
-  case 4: return 64;          // MAX_BLOCK_DIM_Z
-  case 5: return 0x7FFFFFFF;  // MAX_GRID_DIM_X
-  case 6: return 65535;       // MAX_GRID_DIM_Y
-  case 7: return 65535;       // MAX_GRID_DIM_Z
-  case 8: return 49152;       // MAX_SHARED_MEMORY_PER_BLOCK
-  case 9: return 65536;       // TOTAL_CONSTANT_MEMORY
-  case 10: return 32;         // WARP_SIZE
-  case 11: return 0x7FFFFFFF; // MAX_PITCH
-  case 12: return 65536;      // MAX_REGISTERS_PER_BLOCK
-  case 13: return 1965000;    // CLOCK_RATE, kHz: nominal, nothing here is timed by it
-  case 14: return 512;        // TEXTURE_ALIGNMENT
-  case 16: return p.sm_count;
-  case 31: return 1;                              // CONCURRENT_KERNELS
-  case 32: return 1;                              // ECC_ENABLED
-  case 36: return p.major == 9 ? 3201000 : 3996000; // MEMORY_CLOCK_RATE, kHz
-  case 37: return p.major == 9 ? 6144 : 8192;     // GLOBAL_MEMORY_BUS_WIDTH, bits
-  case 38: return p.l2_bytes;
-  case 39: return 2048; // MAX_THREADS_PER_MULTIPROCESSOR
-  case 41: return 1;    // UNIFIED_ADDRESSING
-  case 75: return p.major;
-  case 76: return p.minor;
-  case 78: return 1; // STREAM_PRIORITIES_SUPPORTED
-  case 79: return 1; // GLOBAL_L1_CACHE_SUPPORTED
-  case 80: return 1; // LOCAL_L1_CACHE_SUPPORTED
-  case 81: return p.shared_per_sm;
-  case 82: return 65536;              // MAX_REGISTERS_PER_MULTIPROCESSOR
-  case 87: return p.major == 9 ? 2 : (p.minor == 0 ? 2 : 64); // single to double precision ratio
-  case 95: return 1;                  // COOPERATIVE_LAUNCH
-  case 97: return p.shared_per_block; // MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
-  case 99: return 1;                  // HOST_REGISTER_SUPPORTED
-  case 106: return 32;                // MAX_BLOCKS_PER_MULTIPROCESSOR
-  case 111: return int(exec::kSharedBase); // RESERVED_SHARED_MEMORY_PER_BLOCK
-  case 120: return 1;         // CLUSTER_LAUNCH
-  case 126: return 1;         // MEM_SYNC_DOMAIN_COUNT
-  case 127: return 1;         // TENSOR_MAP_ACCESS_SUPPORTED
-  case 131: return kNumaNone; // NUMA_ID
-  case 134: return kNumaNone; // HOST_NUMA_ID
-  default: return 0;
+  case 1:
+    return 1024; // MAX_THREADS_PER_BLOCK
+  case 2:
+    return 1024; // MAX_BLOCK_DIM_X
+  case 3:
+    return 1024; // MAX_BLOCK_DIM_Y
+  case 4:
+    return 64; // MAX_BLOCK_DIM_Z
+  case 5:
+    return 0x7FFFFFFF; // MAX_GRID_DIM_X
+  case 6:
+    return 65535; // MAX_GRID_DIM_Y
+  case 7:
+    return 65535; // MAX_GRID_DIM_Z
+  case 8:
+    return 49152; // MAX_SHARED_MEMORY_PER_BLOCK
+  case 9:
+    return 65536; // TOTAL_CONSTANT_MEMORY
+  case 10:
+    return 32; // WARP_SIZE
+  case 11:
+    return 0x7FFFFFFF; // MAX_PITCH
+  case 12:
+    return 65536; // MAX_REGISTERS_PER_BLOCK
+  case 13:
+    return 1965000; // CLOCK_RATE, kHz: nominal, nothing here is timed by it
+  case 14:
+    return 512; // TEXTURE_ALIGNMENT
+  case 16:
+    return p.sm_count;
+  case 31:
+    return 1; // CONCURRENT_KERNELS
+  case 32:
+    return 1; // ECC_ENABLED
+  case 36:
+    return p.major == 9 ? 3201000 : 3996000; // MEMORY_CLOCK_RATE, kHz
+  case 37:
+    return p.major == 9 ? 6144 : 8192; // GLOBAL_MEMORY_BUS_WIDTH, bits
+  case 38:
+    return p.l2_bytes;
+  case 39:
+    return 2048; // MAX_THREADS_PER_MULTIPROCESSOR
+  case 41:
+    return 1; // UNIFIED_ADDRESSING
+  case 75:
+    return p.major;
+  case 76:
+    return p.minor;
+  case 78:
+    return 1; // STREAM_PRIORITIES_SUPPORTED
+  case 79:
+    return 1; // GLOBAL_L1_CACHE_SUPPORTED
+  case 80:
+    return 1; // LOCAL_L1_CACHE_SUPPORTED
+  case 81:
+    return p.shared_per_sm;
+  case 82:
+    return 65536; // MAX_REGISTERS_PER_MULTIPROCESSOR
+  case 87:
+    return p.major == 9 ? 2 : (p.minor == 0 ? 2 : 64); // single to double precision ratio
+  case 95:
+    return 1; // COOPERATIVE_LAUNCH
+  case 97:
+    return p.shared_per_block; // MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+  case 99:
+    return 1; // HOST_REGISTER_SUPPORTED
+  case 106:
+    return 32; // MAX_BLOCKS_PER_MULTIPROCESSOR
+  case 111:
+    return int(exec::kSharedBase); // RESERVED_SHARED_MEMORY_PER_BLOCK
+  case 120:
+    return 1; // CLUSTER_LAUNCH
+  case 126:
+    return 1; // MEM_SYNC_DOMAIN_COUNT
+  case 127:
+    return 1; // TENSOR_MAP_ACCESS_SUPPORTED
+  case 131:
+    return kNumaNone; // NUMA_ID
+  case 134:
+    return kNumaNone; // HOST_NUMA_ID
+  default:
+    return 0;
   }
 }
 

@@ -17,9 +17,9 @@ void* host_bytes(Call& c, const void* pointer, size_t bytes, const char* argumen
   uint64_t base = 0, size = 0;
   bool live = false;
   if (c.s.memory->describe(reinterpret_cast<uint64_t>(pointer), &base, &size, &live))
-    c.refuse(CUDA_ERROR_INVALID_VALUE,
-             std::string(argument) + " = " + hex(reinterpret_cast<uint64_t>(pointer)) +
-                 " must be host memory, and is device memory");
+    c.refuse(CUDA_ERROR_INVALID_VALUE, std::string(argument) + " = " +
+                                           hex(reinterpret_cast<uint64_t>(pointer)) +
+                                           " must be host memory, and is device memory");
   return const_cast<void*>(pointer);
 }
 
@@ -60,11 +60,15 @@ uint8_t* resolve(const State& s, const CopyEnd& end, size_t bytes) {
 
 void check_end(Call& c, const CopyEnd& end, size_t bytes) {
   switch (end.kind) {
-  case CopyEnd::Device: device_bytes(c, end.address, bytes, end.name); break;
+  case CopyEnd::Device:
+    device_bytes(c, end.address, bytes, end.name);
+    break;
   case CopyEnd::Host:
     host_bytes(c, reinterpret_cast<const void*>(end.address), bytes, end.name);
     break;
-  case CopyEnd::Any: any_bytes(c, end.address, bytes, end.name); break;
+  case CopyEnd::Any:
+    any_bytes(c, end.address, bytes, end.name);
+    break;
   }
 }
 
@@ -137,19 +141,22 @@ CUresult copy_2d(const char* name, const CUDA_MEMCPY2D* p, CUstream stream, bool
     const size_t width = p->WidthInBytes, height = p->Height;
     auto make_end = [&](CUmemorytype type, uint64_t host, CUdeviceptr device, const char* what) {
       switch (type) {
-      case CU_MEMORYTYPE_HOST: return CopyEnd{CopyEnd::Host, host, what};
-      case CU_MEMORYTYPE_DEVICE: return CopyEnd{CopyEnd::Device, device, what};
-      case CU_MEMORYTYPE_UNIFIED: return CopyEnd{CopyEnd::Any, device, what};
+      case CU_MEMORYTYPE_HOST:
+        return CopyEnd{CopyEnd::Host, host, what};
+      case CU_MEMORYTYPE_DEVICE:
+        return CopyEnd{CopyEnd::Device, device, what};
+      case CU_MEMORYTYPE_UNIFIED:
+        return CopyEnd{CopyEnd::Any, device, what};
       case CU_MEMORYTYPE_ARRAY:
         c.refuse(CUDA_ERROR_NOT_SUPPORTED, "arrays are not supported by the virtual GPU", true);
       }
       c.refuse(CUDA_ERROR_INVALID_VALUE,
                std::string(what) + "MemoryType = " + std::to_string(int(type)) + " is unknown");
     };
-    CopyEnd to = make_end(p->dstMemoryType, reinterpret_cast<uint64_t>(p->dstHost), p->dstDevice,
-                          "dst");
-    CopyEnd from = make_end(p->srcMemoryType, reinterpret_cast<uint64_t>(p->srcHost), p->srcDevice,
-                            "src");
+    CopyEnd to =
+        make_end(p->dstMemoryType, reinterpret_cast<uint64_t>(p->dstHost), p->dstDevice, "dst");
+    CopyEnd from =
+        make_end(p->srcMemoryType, reinterpret_cast<uint64_t>(p->srcHost), p->srcDevice, "src");
     // First byte and length of the rows' hull; a pitch of 0 stands for tight rows.
     auto hull = [&](CopyEnd& end, size_t& pitch, size_t x, size_t y) {
       if (pitch == 0) pitch = width + x;
@@ -218,10 +225,10 @@ std::map<uintptr_t, HostBlock>::iterator find_host_block(Call& c, const void* p)
 bool pointer_attribute(Call& c, void* value, int which, CUdeviceptr pointer) {
   uint64_t base = 0, bytes = 0;
   bool live = false;
-  bool device = c.s.memory->describe(pointer, &base, &bytes, &live) && live &&
-                pointer - base < bytes;
-  auto block = device ? c.s.host_blocks.end()
-                      : find_host_block(c, reinterpret_cast<const void*>(pointer));
+  bool device =
+      c.s.memory->describe(pointer, &base, &bytes, &live) && live && pointer - base < bytes;
+  auto block =
+      device ? c.s.host_blocks.end() : find_host_block(c, reinterpret_cast<const void*>(pointer));
   if (!device && block == c.s.host_blocks.end()) return false;
   if (!device) {
     base = block->first;
@@ -256,12 +263,23 @@ bool pointer_attribute(Call& c, void* value, int which, CUdeviceptr pointer) {
   case 15: // IS_GPU_DIRECT_RDMA_CAPABLE
     *static_cast<unsigned char*>(value) = which == 6;
     return true;
-  case 7: *static_cast<uint64_t*>(value) = base; return true; // BUFFER_ID: addresses are unique
-  case 9: *static_cast<int*>(value) = 0; return true;         // DEVICE_ORDINAL
-  case 11: *static_cast<CUdeviceptr*>(value) = base; return true;
-  case 12: *static_cast<size_t*>(value) = bytes; return true;
-  case 13: *static_cast<unsigned char*>(value) = device; return true; // MAPPED
-  default: return false;
+  case 7:
+    *static_cast<uint64_t*>(value) = base;
+    return true; // BUFFER_ID: addresses are unique
+  case 9:
+    *static_cast<int*>(value) = 0;
+    return true; // DEVICE_ORDINAL
+  case 11:
+    *static_cast<CUdeviceptr*>(value) = base;
+    return true;
+  case 12:
+    *static_cast<size_t*>(value) = bytes;
+    return true;
+  case 13:
+    *static_cast<unsigned char*>(value) = device;
+    return true; // MAPPED
+  default:
+    return false;
   }
 }
 
@@ -389,19 +407,29 @@ VGPU_API CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* wh
       if (pointer_attribute(c, values[i], int(which[i]), pointer)) continue;
       // Unknown to the driver: the documented null of each attribute's type.
       switch (int(which[i])) {
-      case 1: *static_cast<CUcontext*>(values[i]) = nullptr; break;
-      case 2: *static_cast<unsigned*>(values[i]) = 0; break;
+      case 1:
+        *static_cast<CUcontext*>(values[i]) = nullptr;
+        break;
+      case 2:
+        *static_cast<unsigned*>(values[i]) = 0;
+        break;
       case 3:
       case 4:
       case 7:
       case 11:
-      case 12: *static_cast<uint64_t*>(values[i]) = 0; break;
-      case 9: *static_cast<int*>(values[i]) = -2; break;
+      case 12:
+        *static_cast<uint64_t*>(values[i]) = 0;
+        break;
+      case 9:
+        *static_cast<int*>(values[i]) = -2;
+        break;
       case 6:
       case 8:
       case 10:
       case 13:
-      case 15: *static_cast<unsigned char*>(values[i]) = 0; break;
+      case 15:
+        *static_cast<unsigned char*>(values[i]) = 0;
+        break;
       default:
         c.refuse(CUDA_ERROR_INVALID_VALUE,
                  "attribute " + std::to_string(int(which[i])) + " is not supported");

@@ -1,6 +1,7 @@
 #include "tools/vgpu/driver/state.hpp"
 
 #include "tools/vgpu/driver/context.hpp"
+#include "tools/vgpu/driver/module.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -57,7 +58,7 @@ CUresult select_profile(State& s, const std::string& name) {
                       " while a context lives",
                   true};
   s.profile = profile;
-  s.memory = std::make_unique<mem::DeviceMemory>(profile->memory_bytes);
+  s.memory = std::make_shared<mem::DeviceMemory>(profile->memory_bytes);
   return CUDA_SUCCESS;
 }
 
@@ -140,6 +141,7 @@ void destroy_context_resources(Call& call, Context& context) {
   s.graph_execs.remove_if(mine);
   s.graphs.remove_if(mine);
   s.events.remove_if(mine);
+  s.links.remove_if(mine);
   s.streams.remove_if(mine);
   s.functions.remove_if([&](const Function& f) { return f.module->context == handle; });
   s.modules.remove_if(mine);

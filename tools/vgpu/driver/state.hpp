@@ -55,19 +55,24 @@ struct Function {
 
 struct Module {
   CUcontext context = nullptr;
-  std::string text; // PTX
+  std::shared_ptr<mem::DeviceMemory> memory;
   ptx::Module tree; // programs point into it
   std::vector<isa::GlobalSymbol> globals;
   std::vector<std::unique_ptr<exec::Program>> programs;
   std::vector<CUfunction> functions; // handles, in the order of the text
   uint64_t const_bytes = 0;
+  int ptx_version = 0; // 10 * major + minor
+  Module() = default;
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
   ~Module();
 };
 
 struct LoadedModule { // CUmodule and CUlibrary
   CUcontext context = nullptr;
   std::shared_ptr<Module> module;
-  CUmodule as_module = nullptr; // a library's module
+  CUmodule as_module = nullptr; // the handles of the same code
+  CUlibrary as_library = nullptr;
 };
 
 // One piece of work of a stream. Runs with the execution lock held; throws Refusal or exec::Fault.
@@ -168,7 +173,7 @@ struct State {
   std::mutex execution; // work on the device, one piece at a time; taken without `mutex`
   bool initialised = false;
   const exec::Profile* profile = nullptr;
-  std::unique_ptr<mem::DeviceMemory> memory;
+  std::shared_ptr<mem::DeviceMemory> memory; // modules outlive a change of the profile
   Options options;
 
   Registry<Context, CUcontext, 1> contexts;
