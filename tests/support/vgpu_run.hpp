@@ -40,8 +40,14 @@ private:
   std::vector<uint8_t> bytes_;
 };
 
+struct Dim {
+  uint32_t x = 1, y = 1, z = 1; // {64} is 64 x 1 x 1
+  operator std::array<uint32_t, 3>() const { return {x, y, z}; }
+  uint32_t count() const { return x * y * z; }
+};
+
 struct Launch {
-  std::array<uint32_t, 3> block{32, 1, 1}, grid{1, 1, 1}, cluster{1, 1, 1};
+  Dim block{32}, grid, cluster;
   uint32_t dynamic_shared = 0;
   std::string schedule = "lazy"; // "eager", "lazy", "random:SEED"
   std::string entry{};           // "" = the module's only entry

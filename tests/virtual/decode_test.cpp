@@ -49,8 +49,7 @@ bool contains(const std::string& text, const std::string& part) {
 std::vector<uint32_t> values(const std::string& body, Launch launch = {},
                              const std::string& head = "") {
   Vgpu gpu;
-  const size_t threads = size_t(launch.block[0]) * launch.block[1] * launch.block[2] *
-                         launch.grid[0] * launch.grid[1] * launch.grid[2];
+  const size_t threads = size_t(launch.block.count()) * launch.grid.count();
   const uint64_t out = gpu.allocate(threads * 4);
   RunResult r = gpu.run(module_text(body + "\n  ld.param.u64 %rd60, [out];\n"
                                            "  mov.u32 %r60, %ctaid.x;\n  mov.u32 %r61, %ntid.x;\n"
