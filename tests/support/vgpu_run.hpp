@@ -47,7 +47,7 @@ struct Dim {
 };
 
 struct Launch {
-  Dim block{32}, grid, cluster;
+  Dim block{32}, grid{}, cluster{};
   uint32_t dynamic_shared = 0;
   std::string schedule = "lazy"; // "eager", "lazy", "random:SEED"
   std::string entry{};           // "" = the module's only entry

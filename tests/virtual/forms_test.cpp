@@ -117,6 +117,9 @@ TEST_CASE("targets", "[virtual][forms]") {
   CHECK(target_allows("sm_100f", "sm_100a"));
   CHECK(target_allows("sm_103a", "sm_100a"));
   CHECK(target_allows("sm_90a", "sm_90a"));
+  CHECK(target_allows("sm_90a", "sm_90a|sm_100a"));
+  CHECK(target_allows("sm_103f", "sm_90a|sm_100a"));
+  CHECK_FALSE(target_allows("sm_90", "sm_90a|sm_100a"));
   CHECK_FALSE(target_allows("sm_90", "sm_90a"));
   CHECK_FALSE(target_allows("sm_100a", "sm_90a"));
   CHECK_FALSE(target_allows("sm_90a", "sm_100a"));
@@ -137,7 +140,11 @@ TEST_CASE("every row of the instruction table is well formed", "[virtual][forms]
     CHECK(section.find_first_not_of("0123456789.-, ") == std::string::npos);
     int number = 0;
     char suffix = 0;
-    CHECK((std::string(f.target).empty() || isa::parse_target(f.target, number, suffix)));
+    for (std::string_view targets = f.target; !targets.empty();) {
+      const size_t bar = std::min(targets.find('|'), targets.size());
+      CHECK(isa::parse_target(targets.substr(0, bar), number, suffix));
+      targets.remove_prefix(std::min(bar + 1, targets.size()));
+    }
     CHECK(seen.emplace(f.pattern, f.operands).second); // a second row would never be reached
   }
 }

@@ -51,7 +51,11 @@ bool parse_target(std::string_view text, int& number, char& suffix) {
 
 // "sm_90": that architecture or a later one. "sm_100a": an architecture-specific feature; targets
 // of the same family (same major number) with a suffix have it.
+// "sm_90a|sm_100a": any of them.
 bool target_allows(std::string_view module, std::string_view lowest) {
+  if (size_t bar = lowest.find('|'); bar != std::string_view::npos)
+    return target_allows(module, lowest.substr(0, bar)) ||
+           target_allows(module, lowest.substr(bar + 1));
   int have = 0, want = 0;
   char have_suffix = 0, want_suffix = 0;
   if (lowest.empty() || !parse_target(lowest, want, want_suffix)) return true;

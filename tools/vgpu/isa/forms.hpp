@@ -57,7 +57,7 @@ struct Form {
   const char* operands;
   Status status;
   const char* section;
-  const char* target; // lowest: "sm_90", "sm_90a", "sm_100a", ... ; "" = any
+  const char* target; // lowest: "sm_90", "sm_90a", "sm_90a|sm_100a", ... ; "" = any
 };
 
 const std::vector<Form>& forms();
