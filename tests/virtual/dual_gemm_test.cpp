@@ -20,8 +20,9 @@ std::string row(size_t i, OutputType out) {
 
 void expect_exact(const DualGemmCase& c, const std::string& schedule) {
   INFO(describe(c) << ", schedule " << schedule);
+  wl_context* context = virtual_context("b200");
   REQUIRE(set_schedule(schedule));
-  DualGemmResult r = run_dual_gemm(virtual_context("b200"), c);
+  DualGemmResult r = run_dual_gemm(context, c);
   INFO(r.message);
   REQUIRE(r.status == WL_SUCCESS);
   CHECK(r.guards_intact);
@@ -111,8 +112,9 @@ TEST_CASE("dual GEMM: kinds of inputs", "[virtual]") {
       c.out = out;
       c.seed = 31;
       INFO(describe(c));
+      wl_context* context = virtual_context("b200");
       REQUIRE(set_schedule("lazy"));
-      DualGemmResult r = run_dual_gemm(virtual_context("b200"), c);
+      DualGemmResult r = run_dual_gemm(context, c);
       INFO(r.message);
       REQUIRE(r.status == WL_SUCCESS);
       CHECK(r.guards_intact);
