@@ -5,6 +5,8 @@
 #include "tools/cli/safetensors.hpp"
 
 #include <cstdlib>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace warpline::cli {
 namespace {
@@ -39,12 +41,57 @@ struct Listing {
     entry(option, "\"error\": " + json_string(error));
   }
 
+  void append(const Listing& other) {
+    table += other.table;
+    json += json.empty() ? other.json : ",\n" + other.json.substr(other.json.find('\n') + 1);
+    any = any || other.any;
+  }
+
 private:
   void entry(const std::string& option, const std::string& members) {
     json += (json.empty() ? "[\n  {\"option\": " : ",\n  {\"option\": ") + json_string(option) +
             ", " + members + "}";
   }
 };
+
+// A process holds one profile of the virtual GPU, so each is asked by a child of its own.
+Listing ask_virtual(const std::string& name) {
+  Listing listing;
+  int ends[2];
+  if (pipe(ends) != 0) return listing.add_error(name, "pipe failed"), listing;
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv("WARPLINE_DRIVER", name.c_str(), 1);
+    try {
+      listing.add(name, device_info(0), driver_text());
+    } catch (const Failure& failure) {
+      listing.add_error(name, first_line(failure.what()));
+    }
+    std::string text = listing.table + '\0' + listing.json + '\0' + (listing.any ? "1" : "");
+    for (size_t sent = 0; sent < text.size();) {
+      const ssize_t n = write(ends[1], text.data() + sent, text.size() - sent);
+      if (n <= 0) break;
+      sent += static_cast<size_t>(n);
+    }
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string text;
+  char buffer[4096];
+  for (ssize_t n; child > 0 && (n = read(ends[0], buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<size_t>(n));
+  close(ends[0]);
+  if (child > 0) waitpid(child, nullptr, 0);
+  const size_t first = text.find('\0'), second = text.find('\0', first + 1);
+  if (first == std::string::npos || second == std::string::npos) {
+    listing.add_error(name, "the process that asked for it ended without an answer");
+    return listing;
+  }
+  listing.table = text.substr(0, first);
+  listing.json = text.substr(first + 1, second - first - 1);
+  listing.any = second + 1 < text.size();
+  return listing;
+}
 
 } // namespace
 
@@ -72,12 +119,7 @@ ExitStatus run_devices(const Arguments& arguments) {
     listing.add_error("gpu", first_line(failure.what()));
   }
   for (const char* name : {"virtual:b200", "virtual:b300", "virtual:h200"}) {
-    setenv("WARPLINE_DRIVER", name, 1);
-    try {
-      listing.add(name, device_info(0), driver_text());
-    } catch (const Failure& failure) {
-      listing.add_error(name, first_line(failure.what()));
-    }
+    listing.append(ask_virtual(name));
   }
   const std::string json = listing.json + "\n]\n";
   if (json_path == "-")
