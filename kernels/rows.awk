@@ -2,7 +2,8 @@
 #   awk -f kernels/rows.awk -v list=1 kernels/<op>/rows.def     one line a row: NAME SOURCE TARGETS
 #   awk -f kernels/rows.awk -v row=NAME kernels/<op>/rows.def   the row's -D flags for cpp
 # A table starts with its column names:  //: SM100_ROW  NAME  TILE_N ...   and its rows are
-# SM100_ROW(name, 128, ...). The macro's prefix names the source (sm100.ptx) and the targets.
+# SM100_ROW(name, 128, ...). The macro's prefix names the source (SM90_DECODE: sm90_decode.ptx) and,
+# up to its first "_", the targets.
 # A number becomes -DCOLUMN=number, a word -DCOLUMN_WORD=1, NAME becomes -DKERNEL=name.
 
 BEGIN {
@@ -16,7 +17,7 @@ BEGIN {
   next
 }
 
-match($0, /^[A-Z0-9]+_ROW\(/) {
+match($0, /^[A-Z0-9_]+_ROW\(/) {
   macro = substr($0, 1, RLENGTH - 1)
   if (!(macro in columns)) next
   body = substr($0, RLENGTH + 1)
@@ -31,7 +32,9 @@ match($0, /^[A-Z0-9]+_ROW\(/) {
   }
   arch = macro
   sub(/_ROW$/, "", arch)
-  if (list) print value[1], tolower(arch), targets[arch]
+  family = arch
+  sub(/_.*$/, "", family)
+  if (list) print value[1], tolower(arch), targets[family]
   if (row == value[1]) {
     found = 1
     flags = "-DKERNEL=" row

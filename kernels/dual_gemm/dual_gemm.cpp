@@ -76,31 +76,6 @@ wl_status operand_map(const wl_context& context, const char* name, const void* a
   return make_tensor_map(context, desc, map);
 }
 
-// SFA, SFB1 or SFB2: an atom of 512 bytes is the inner dimension, as 256 16-bit elements because a
-// box has at most 256 of them; then atoms along K, blocks of 128 rows, batch entries.
-wl_status scale_map(const wl_context& context, const char* name, const void* address, int64_t rows,
-                    const wl_dual_gemm_args& args, const Row& row, cuapi::CUtensorMap* map) {
-  const auto atoms = static_cast<uint64_t>(args.k) / 64;
-  const auto blocks =
-      (static_cast<uint64_t>(rows) + ptx::scale_atom_rows - 1) / ptx::scale_atom_rows;
-  TensorMapDesc desc;
-  desc.name = name;
-  desc.type = cuapi::CU_TENSOR_MAP_DATA_TYPE_UINT16;
-  desc.rank = 4;
-  desc.address = address;
-  desc.dims[0] = ptx::scale_atom_bytes / 2;
-  desc.dims[1] = atoms;
-  desc.dims[2] = blocks;
-  desc.dims[3] = static_cast<uint64_t>(args.l);
-  desc.strides[0] = ptx::scale_atom_bytes;
-  desc.strides[1] = atoms * ptx::scale_atom_bytes;
-  desc.strides[2] = blocks * atoms * ptx::scale_atom_bytes;
-  desc.box[0] = ptx::scale_atom_bytes / 2;
-  desc.box[1] = static_cast<uint32_t>(row.tile_k / 64);
-  desc.l2_promotion = cuapi::CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
-  return make_tensor_map(context, desc, map);
-}
-
 uint32_t divide_up(int64_t value, int by) { return static_cast<uint32_t>((value + by - 1) / by); }
 
 wl_status fill_params(const wl_context& context, const wl_dual_gemm_args& args, const Row& row,
@@ -108,9 +83,10 @@ wl_status fill_params(const wl_context& context, const wl_dual_gemm_args& args, 
   WL_TRY(operand_map(context, "A", args.a, args.m, args, row, row.tile_m, &params->map_a));
   WL_TRY(operand_map(context, "B1", args.b1, args.n, args, row, row.tile_n, &params->map_b1));
   WL_TRY(operand_map(context, "B2", args.b2, args.n, args, row, row.tile_n, &params->map_b2));
-  WL_TRY(scale_map(context, "SFA", args.sfa, args.m, args, row, &params->map_sfa));
-  WL_TRY(scale_map(context, "SFB1", args.sfb1, args.n, args, row, &params->map_sfb1));
-  WL_TRY(scale_map(context, "SFB2", args.sfb2, args.n, args, row, &params->map_sfb2));
+  const int atoms = row.tile_k / 64;
+  WL_TRY(scale_map(context, "SFA", args.sfa, args.m, args, atoms, &params->map_sfa));
+  WL_TRY(scale_map(context, "SFB1", args.sfb1, args.n, args, atoms, &params->map_sfb1));
+  WL_TRY(scale_map(context, "SFB2", args.sfb2, args.n, args, atoms, &params->map_sfb2));
 
   params->d = address_of(args.d);
   params->alpha1 = address_of(args.alpha1);
@@ -160,6 +136,7 @@ wl_status make_plan(wl_context* context, const wl_dual_gemm_args& args, wl_plan*
 
   const ContextScope scope(*context);
   WL_TRY(scope.status());
+  if (row->decodes) return make_sm90_plan(context, args, *row, plan);
 
   auto made = std::make_unique<Plan>(context);
   KernelNeeds needs;
@@ -177,27 +154,57 @@ wl_status make_plan(wl_context* context, const wl_dual_gemm_args& args, wl_plan*
   WL_TRY(check_launch(*context, *made->kernel, config));
 
   wl_plan_info& info = made->info;
-  copy_text(info.config, row->name);
-  copy_text(info.kernel, made->kernel->entry);
-  copy_text(info.target, made->kernel->target);
-  std::copy(config.grid, config.grid + 3, info.grid);
-  std::copy(config.block, config.block + 3, info.block);
-  std::copy(config.cluster, config.cluster + 3, info.cluster);
-  info.tile_m = row->tile_m;
-  info.tile_n = row->tile_n;
-  info.tile_k = row->tile_k;
-  info.stages = row->stages;
-  info.shared_bytes = row->shared_bytes + made->kernel->static_shared_bytes;
-  info.registers = made->kernel->registers;
+  fill_info(*row, *made->kernel, config, &info);
   info.launches = 1;
   info.workspace_bytes = 0;
-  info.load_ms = made->kernel->load_ms;
 
   *plan = made.release();
   return WL_SUCCESS;
 }
 
 } // namespace
+
+// SFA, SFB1 or SFB2: an atom of 512 bytes is the inner dimension, as 256 16-bit elements because a
+// box has at most 256 of them; then atoms along K, blocks of 128 rows, batch entries.
+wl_status scale_map(const wl_context& context, const char* name, const void* address, int64_t rows,
+                    const wl_dual_gemm_args& args, int box_atoms, cuapi::CUtensorMap* map) {
+  const auto atoms = static_cast<uint64_t>(args.k) / 64;
+  const auto blocks =
+      (static_cast<uint64_t>(rows) + ptx::scale_atom_rows - 1) / ptx::scale_atom_rows;
+  TensorMapDesc desc;
+  desc.name = name;
+  desc.type = cuapi::CU_TENSOR_MAP_DATA_TYPE_UINT16;
+  desc.rank = 4;
+  desc.address = address;
+  desc.dims[0] = ptx::scale_atom_bytes / 2;
+  desc.dims[1] = atoms;
+  desc.dims[2] = blocks;
+  desc.dims[3] = static_cast<uint64_t>(args.l);
+  desc.strides[0] = ptx::scale_atom_bytes;
+  desc.strides[1] = atoms * ptx::scale_atom_bytes;
+  desc.strides[2] = blocks * atoms * ptx::scale_atom_bytes;
+  desc.box[0] = ptx::scale_atom_bytes / 2;
+  desc.box[1] = static_cast<uint32_t>(box_atoms);
+  desc.l2_promotion = cuapi::CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
+  return make_tensor_map(context, desc, map);
+}
+
+void fill_info(const Row& row, const Kernel& kernel, const LaunchConfig& config,
+               wl_plan_info* info) {
+  copy_text(info->config, row.name);
+  copy_text(info->kernel, kernel.entry);
+  copy_text(info->target, kernel.target);
+  std::copy(config.grid, config.grid + 3, info->grid);
+  std::copy(config.block, config.block + 3, info->block);
+  std::copy(config.cluster, config.cluster + 3, info->cluster);
+  info->tile_m = row.tile_m;
+  info->tile_n = row.tile_n;
+  info->tile_k = row.tile_k;
+  info->stages = row.stages;
+  info->shared_bytes = row.shared_bytes + kernel.static_shared_bytes;
+  info->registers = kernel.registers;
+  info->load_ms = kernel.load_ms;
+}
 
 } // namespace warpline::dual_gemm
 

@@ -3,7 +3,9 @@
 #pragma once
 
 #include "runtime/src/context.hpp"
+#include "runtime/src/cuda_api.hpp"
 #include "runtime/src/images.hpp"
+#include "runtime/src/launch.hpp"
 #include "runtime/src/rules.hpp"
 #include "warpline/warpline.h"
 
@@ -26,6 +28,8 @@ struct Row {
   int threads;
   int shared_bytes; // dynamic
   Image (*image)();
+  int split_k = 1;      // CTAs of a cluster that share a tile's K
+  bool decodes = false; // a Hopper row: sm90_decode.ptx runs ahead of it
 };
 
 const std::vector<Row>& rows();
@@ -40,6 +44,13 @@ constexpr int sm100_shared_bytes(int tile_n, int stages, int acc_stages) {
   const int barriers = 2 * stages + 2 * acc_stages + 2 * tile_ring;
   return stages * sm100_stage_bytes(tile_n) + 16 * tile_ring + 8 * barriers + 8;
 }
+
+// Bytes of dynamic shared memory of an sm90 row: the memory map of sm90.ptx.
+constexpr int sm90_stage_bytes(int tokens) { return tokens * 256 + 10240; }
+constexpr int sm90_shared_bytes(int tokens, int stages) {
+  return stages * sm90_stage_bytes(tokens) + 8 * 512 + 16 * stages;
+}
+Image sm90_decode_image();
 
 // ---- choice of a row
 // ------------------------------------------------------------------------------
@@ -58,6 +69,7 @@ struct Cost {
   double total;
 };
 Cost cost(const Row& row, const Problem& problem, const DeviceLimits& device);
+Cost sm90_cost(const Row& row, const Problem& problem, const DeviceLimits& device);
 
 // Whether the row's kernel runs on the device and makes the output type; `reason` says why not.
 bool can_run(const Row& row, wl_dtype d_type, const DeviceLimits& device, std::string* reason);
@@ -78,5 +90,22 @@ const RuleTable<Subject>& rules();
 // fit.
 int64_t effective_ldd(const wl_dual_gemm_args& args);
 int64_t effective_batch_stride(const wl_dual_gemm_args& args);
+
+// ---- plans
+// ------------------------------------------------------------------------------------
+
+// Loads the row's kernels, builds tensor maps and launch. The context is current, the arguments are
+// checked.
+wl_status make_sm90_plan(wl_context* context, const wl_dual_gemm_args& args, const Row& row,
+                         wl_plan** plan);
+
+// Tensor maps that both families use. A map of scales: an atom of 512 bytes is the inner dimension,
+// then `box_atoms` atoms along K, blocks of 128 rows, batch entries.
+wl_status scale_map(const wl_context& context, const char* name, const void* address, int64_t rows,
+                    const wl_dual_gemm_args& args, int box_atoms, cuapi::CUtensorMap* map);
+
+// What every plan reports of its row, kernel and launch.
+void fill_info(const Row& row, const Kernel& kernel, const LaunchConfig& config,
+               wl_plan_info* info);
 
 } // namespace warpline::dual_gemm

@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #define SM100_ROW(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_ROW(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_DECODE_ROW(name, ...) WL_EMBEDDED_PTX(name);
 #include "kernels/dual_gemm/rows.def"
 
 namespace warpline::dual_gemm {
@@ -34,10 +36,28 @@ const std::vector<Row>& rows() {
    384,                                                                                            \
    sm100_shared_bytes(tile_n, stages, acc_stages),                                                 \
    [] { return WL_IMAGE(name); }},
+#define SM90_ROW(name, out, tokens, stages, cluster_rows, split, group_m)                          \
+  {#name,                                                                                          \
+   "sm_90a",                                                                                       \
+   out,                                                                                            \
+   tokens,                                                                                         \
+   64,                                                                                             \
+   128,                                                                                            \
+   stages,                                                                                         \
+   1,                                                                                              \
+   group_m,                                                                                        \
+   {cluster_rows * split, 1, 1},                                                                   \
+   384,                                                                                            \
+   sm90_shared_bytes(tokens, stages),                                                              \
+   [] { return WL_IMAGE(name); },                                                                  \
+   split,                                                                                          \
+   true},
 #include "kernels/dual_gemm/rows.def"
   };
   return table;
 }
+
+Image sm90_decode_image() { return WL_IMAGE(dual_gemm_sm90_decode); }
 
 const Row* find_row(const std::string& name) {
   for (const Row& row : rows())
@@ -60,6 +80,7 @@ std::string row_names() {
 // epilogue hides under the next tile's main loop when there is a second accumulator set, and shows
 // once. The whole cannot beat DRAM.
 Cost cost(const Row& row, const Problem& problem, const DeviceLimits& device) {
+  if (row.decodes) return sm90_cost(row, problem, device);
   Cost result{};
   const int64_t k_tiles = divide_up(problem.k, row.tile_k);
   result.tiles = divide_up(problem.m, row.tile_m) * divide_up(problem.n, row.tile_n) * problem.l;

@@ -1,0 +1,203 @@
+// The Hopper rows of the dual GEMM: cost, and a plan of two launches, the activations' decoder and
+// the product, which starts under it (programmatic dependent launch).
+#include "kernels/dual_gemm/dual_gemm.hpp"
+#include "ptx/layouts.hpp"
+#include "runtime/src/launch.hpp"
+#include "runtime/src/log.hpp"
+#include "runtime/src/module.hpp"
+#include "runtime/src/plan.hpp"
+#include "runtime/src/status.hpp"
+#include "runtime/src/tensor_map.hpp"
+
+#include <algorithm>
+#include <cinttypes>
+#include <memory>
+
+namespace warpline::dual_gemm {
+
+namespace {
+
+// The parameter blocks of the contracts in sm90.ptx and sm90_decode.ptx.
+struct Params {
+  cuapi::CUtensorMap map_b1, map_b2, map_sfb1, map_sfb2;
+  uint64_t activations, d, alpha1, alpha2, ldd, batch_stride_d, policy_b;
+  uint32_t m, n, k, tiles_m, tiles_n, tiles;
+};
+struct DecodeParams {
+  uint64_t a, sfa, activations;
+  uint32_t m, k, l;
+};
+
+#define PARAMS(apply)                                                                              \
+  apply(map_b1) apply(map_b2) apply(map_sfb1) apply(map_sfb2) apply(activations) apply(d)          \
+      apply(alpha1) apply(alpha2) apply(ldd) apply(batch_stride_d) apply(policy_b) apply(m)        \
+          apply(n) apply(k) apply(tiles_m) apply(tiles_n) apply(tiles)
+#define DECODE_PARAMS(apply) apply(a) apply(sfa) apply(activations) apply(m) apply(k) apply(l)
+
+std::vector<Param> param_layout() {
+#define LAYOUT(field) {#field, offsetof(Params, field), sizeof(Params::field)},
+  return {PARAMS(LAYOUT)};
+#undef LAYOUT
+}
+std::vector<Param> decode_param_layout() {
+#define LAYOUT(field) {#field, offsetof(DecodeParams, field), sizeof(DecodeParams::field)},
+  return {DECODE_PARAMS(LAYOUT)};
+#undef LAYOUT
+}
+
+struct Sm90Plan : wl_plan {
+  using wl_plan::wl_plan;
+
+  Params params{};
+  DecodeParams decode_params{};
+  const Kernel* kernel = nullptr;
+  const Kernel* decode_kernel = nullptr;
+  LaunchConfig config, decode_config;
+
+  // The workspace is the caller's, so its address enters copies of the parameters.
+  wl_status run(void* workspace, wl_stream stream) const override {
+    DecodeParams decode = decode_params;
+    decode.activations = reinterpret_cast<uint64_t>(workspace);
+#define ADDRESS(field) &decode.field,
+    void* decode_addresses[] = {DECODE_PARAMS(ADDRESS)};
+#undef ADDRESS
+    WL_TRY(launch(*context, *decode_kernel, decode_config, decode_addresses, stream));
+
+    uint64_t activations = decode.activations;
+    Params* fixed = const_cast<Params*>(&params); // the driver only reads parameters
+#define ADDRESS(field) &fixed->field,
+    void* addresses[] = {PARAMS(ADDRESS)};
+#undef ADDRESS
+    addresses[4] = &activations;
+    WL_LOG(log_arguments, "%s: M %u, N %u, K %u, tiles %u, grid %u, D 0x%" PRIx64 ", stream %p",
+           kernel->name.c_str(), params.m, params.n, params.k, params.tiles, config.grid[0],
+           params.d, stream);
+    return launch(*context, *kernel, config, addresses, stream);
+  }
+};
+
+uint64_t address_of(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
+
+int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
+
+int cluster_rows(const Row& row) { return row.cluster[0] / row.split_k; }
+
+// B1 or B2: [L, N, K/2] bytes; a box is 64 bytes, 128 of K, of 64 rows.
+wl_status weight_map(const wl_context& context, const char* name, const void* address,
+                     const wl_dual_gemm_args& args, const Row& row, cuapi::CUtensorMap* map) {
+  const auto k = static_cast<uint64_t>(args.k);
+  TensorMapDesc desc;
+  desc.name = name;
+  desc.type = cuapi::CU_TENSOR_MAP_DATA_TYPE_UINT8;
+  desc.rank = 3;
+  desc.address = address;
+  desc.dims[0] = k / 2;
+  desc.dims[1] = static_cast<uint64_t>(args.n);
+  desc.dims[2] = static_cast<uint64_t>(args.l);
+  desc.strides[0] = k / 2;
+  desc.strides[1] = static_cast<uint64_t>(args.n) * (k / 2);
+  desc.box[0] = static_cast<uint32_t>(row.tile_k / 2);
+  desc.box[1] = static_cast<uint32_t>(row.tile_n);
+  desc.l2_promotion = cuapi::CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
+  return make_tensor_map(context, desc, map);
+}
+
+} // namespace
+
+// The model, per SM clock:
+//   wgmma: 64 x N x 16 takes N / 2, at least 16; two consumers, 8 steps each a stage
+//   decoding: 22 instructions for a warp's 16 x 16, two warps to a scheduler
+//   bytes from L2 to one SM: 32; DRAM bytes of the whole device: 2400
+//   outputs: 8 clocks a token of the tile; a split's two meetings and exchange: 2000
+Cost sm90_cost(const Row& row, const Problem& problem, const DeviceLimits& device) {
+  Cost result{};
+  const int64_t k_blocks = divide_up(divide_up(problem.k, row.tile_k), row.split_k);
+  const int64_t rows_a_cluster = cluster_rows(row);
+  result.tiles = divide_up(problem.m, row.tile_m) *
+                 divide_up(problem.n, row.tile_n * rows_a_cluster) * problem.l;
+  const int64_t clusters = std::max(device.sm_count / row.cluster[0], 1);
+  result.waves = divide_up(result.tiles, clusters);
+
+  const double tokens = static_cast<double>(std::min<int64_t>(row.tile_m, problem.m));
+  const double mma = 16.0 * std::max(row.tile_m / 2.0, 16.0);
+  const double decode = 16.0 * 22;
+  const double bytes = 10240 + tokens * 256 / static_cast<double>(rows_a_cluster);
+  result.tile_clocks = static_cast<double>(k_blocks) * std::max({mma, decode, bytes / 32});
+  result.epilogue_clocks = 8.0 * row.tile_m / row.split_k + (row.split_k > 1 ? 2000 : 0);
+  const double entry_bytes =
+      static_cast<double>(2 * problem.n) * static_cast<double>(problem.k) * 9 / 16 +
+      static_cast<double>(problem.m) * static_cast<double>(problem.k) * 2;
+  result.memory_clocks = entry_bytes * static_cast<double>(problem.l) / 2400;
+  result.total =
+      std::max(static_cast<double>(result.waves) * (result.tile_clocks + result.epilogue_clocks),
+               result.memory_clocks);
+  return result;
+}
+
+wl_status make_sm90_plan(wl_context* context, const wl_dual_gemm_args& args, const Row& row,
+                         wl_plan** plan) {
+  auto made = std::make_unique<Sm90Plan>(context);
+  KernelNeeds needs;
+  needs.params = param_layout();
+  needs.dynamic_shared_bytes = row.shared_bytes;
+  WL_TRY(load_kernel(*context, row.image(), needs, &made->kernel));
+  KernelNeeds decode_needs;
+  decode_needs.params = decode_param_layout();
+  WL_TRY(load_kernel(*context, sm90_decode_image(), decode_needs, &made->decode_kernel));
+
+  Params& params = made->params;
+  WL_TRY(weight_map(*context, "B1", args.b1, args, row, &params.map_b1));
+  WL_TRY(weight_map(*context, "B2", args.b2, args, row, &params.map_b2));
+  const int atoms = row.tile_k / 64;
+  WL_TRY(scale_map(*context, "SFB1", args.sfb1, args.n, args, atoms, &params.map_sfb1));
+  WL_TRY(scale_map(*context, "SFB2", args.sfb2, args.n, args, atoms, &params.map_sfb2));
+  params.d = address_of(args.d);
+  params.alpha1 = address_of(args.alpha1);
+  params.alpha2 = address_of(args.alpha2);
+  params.ldd = static_cast<uint64_t>(effective_ldd(args));
+  params.batch_stride_d = static_cast<uint64_t>(effective_batch_stride(args));
+  params.m = static_cast<uint32_t>(args.m);
+  params.n = static_cast<uint32_t>(args.n);
+  params.k = static_cast<uint32_t>(args.k);
+  params.tiles_m = static_cast<uint32_t>(divide_up(args.m, row.tile_m));
+  params.tiles_n = static_cast<uint32_t>(divide_up(args.n, row.tile_n * cluster_rows(row)));
+  params.tiles = params.tiles_m * params.tiles_n * static_cast<uint32_t>(args.l);
+  // With one group of row tiles, weights are read once and need not stay in L2.
+  params.policy_b = params.tiles_m == 1 ? ptx::cache_evict_first : ptx::cache_evict_normal;
+
+  DecodeParams& decode = made->decode_params;
+  decode.a = address_of(args.a);
+  decode.sfa = address_of(args.sfa);
+  decode.m = params.m;
+  decode.k = params.k;
+  decode.l = static_cast<uint32_t>(args.l);
+
+  LaunchConfig& config = made->config;
+  const auto cluster = static_cast<unsigned>(row.cluster[0]);
+  const unsigned fitting =
+      std::max(static_cast<unsigned>(std::max(context->limits.sm_count, 1)) / cluster, 1u);
+  const unsigned clusters = row.split_k > 1 ? params.tiles : std::min(params.tiles, fitting);
+  config.grid[0] = clusters * cluster;
+  config.block[0] = static_cast<unsigned>(row.threads);
+  std::copy(row.cluster, row.cluster + 3, config.cluster);
+  config.dynamic_shared_bytes = static_cast<unsigned>(row.shared_bytes);
+  config.programmatic_dependent = true;
+  WL_TRY(check_launch(*context, *made->kernel, config));
+  LaunchConfig& decode_config = made->decode_config;
+  decode_config.grid[0] = params.m;
+  decode_config.grid[1] = std::min(decode.l, 65535u);
+  decode_config.block[0] = 256;
+  WL_TRY(check_launch(*context, *made->decode_kernel, decode_config));
+
+  wl_plan_info& info = made->info;
+  fill_info(row, *made->kernel, config, &info);
+  info.launches = 2;
+  info.workspace_bytes = static_cast<size_t>(args.l) * static_cast<size_t>(args.m) *
+                         static_cast<size_t>(divide_up(args.k, row.tile_k)) * 256;
+  info.load_ms += made->decode_kernel->load_ms;
+
+  *plan = made.release();
+  return WL_SUCCESS;
+}
+
+} // namespace warpline::dual_gemm
