@@ -5,6 +5,8 @@
 #include "tools/vgpu/isa/decode.hpp"
 #include "tools/vgpu/ptx/parser.hpp"
 
+#include <random>
+
 namespace {
 
 using namespace vgpu;
@@ -294,6 +296,59 @@ TEST_CASE("calls that are refused", "[virtual][decode]") {
   contains(why("call (%r1), w;"), "4 bytes");
   contains(why("call %rd1, ();"), "indirect");
   contains(why("mov.u64 %rd1, f;"), "indirect");
+}
+
+TEST_CASE("lists of branch targets", "[virtual][decode]") {
+  auto v = values("mov.u32 %r2, %tid.x;\nand.b32 %r2, %r2, 1;\n"
+                  "list: .branchtargets EVEN, ODD;\nbrx.idx %r2, list;\n"
+                  "EVEN: mov.u32 %r1, 10;\nbra JOIN;\nODD: mov.u32 %r1, 20;\nJOIN:\n");
+  for (uint32_t i = 0; i < 32; ++i) CHECK(v[i] == (i & 1 ? 20 : 10));
+  contains(refusal_of("list: .branchtargets A, B;\nA: brx.idx a, list;"), "no label 'B'");
+  contains(refusal_of("brx.idx a, list;"), "no .branchtargets list");
+}
+
+TEST_CASE("mutilated modules never crash the builder", "[virtual][decode]") {
+  const std::string good = module_text(
+      "  .shared .align 8 .b64 bar[2];\n  .local .b8 depot[16];\n  .reg .v2 .f32 v;\n"
+      "  mov.u32 %r1, bar+8; ld.param.u64 %rd1, [n]; mov.f32 v.x, 0f3F800000;\n"
+      "  { .reg .pred q; L: setp.eq.u32 q, %r1, -5; @!q bra L; }\n"
+      "  call (%r1), f, (%r2); { .param .b64 a; st.param.b64 [a], %rd1; call g, (a); }\n"
+      "  ts: .branchtargets M, M; M: brx.idx %r1, ts; mov.b64 {%r1, %r2}, %rd1;\n",
+      ".param .align 64 .b8 m[128], .param .u64 n", "sm_100a",
+      ".extern .shared .b8 dyn[];\n.global .u32 x = 3;\n"
+      ".func (.reg .b32 r) f (.reg .b32 x) { add.u32 r, x, 1; ret; }\n"
+      ".func g (.param .b64 y) { .reg .b64 t; ld.param.b64 t, [y]; ret; }\n");
+  REQUIRE(refusal(good) == "");
+  const uint32_t seed = 4711;
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  for (int i = 0; i < 3000; ++i) {
+    std::string text = good;
+    for (uint32_t n = random() % 3 + 1; n--;) {
+      const size_t at = random() % text.size();
+      const size_t from = random() % text.size();
+      switch (random() % 4) {
+      case 0:
+        text.erase(at, random() % 6);
+        break;
+      case 1:
+        text.insert(at, text.substr(from, random() % 20));
+        break;
+      case 2:
+        text.replace(at, 3, text.substr(from, 3));
+        break;
+      default:
+        text[at] = "0123456789%rdbf.,;{}[]"[random() % 22];
+        break;
+      }
+    }
+    try {
+      Decoded d(text);
+    } catch (const ptx::ParseError&) {
+    } catch (const isa::DecodeError&) {
+    }
+  }
+  SUCCEED();
 }
 
 TEST_CASE("the runner reports where it ended", "[virtual][decode]") {
