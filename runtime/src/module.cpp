@@ -137,6 +137,9 @@ wl_status check_params(const wl_context& context, const Kernel& kernel,
   const auto differ = [&](const std::string& text) {
     differences += (differences.empty() ? "" : "; ") + text;
   };
+  // Drivers count offsets from the start of the constant bank's parameter area: a first parameter
+  // aligned to 64 does not lie at 0 on sm_90. Only distances matter, launches pass pointers.
+  size_t first = 0;
   for (size_t i = 0; i < params.size(); ++i) {
     const Param& host = params[i];
     size_t offset = 0, size = 0;
@@ -145,6 +148,8 @@ wl_status check_params(const wl_context& context, const Kernel& kernel,
                     params.size(), host.name));
       break;
     }
+    if (i == 0) first = offset;
+    offset -= first;
     if (offset != host.offset || size != host.size)
       differ(format("parameter %zu (%s) is %zu bytes at offset %zu in the kernel, %zu bytes at "
                     "offset %zu on the host",
