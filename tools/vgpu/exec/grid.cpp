@@ -49,7 +49,9 @@ std::string check_launch(const LaunchSpec& s) {
   if (shared > static_cast<uint64_t>(d.shared_per_block))
     return "shared memory of " + std::to_string(shared) + " bytes is more than the device's " +
            std::to_string(d.shared_per_block) + " per CTA";
-  if (uint64_t(p.entry_registers) * ((volume(s.block) + 31) / 32 * 32) > 65536)
+  // Without any of these directives the compiler may give a kernel fewer registers than the most.
+  const bool bounded = p.maxntid[0] || p.reqntid[0] || p.maxnreg;
+  if (bounded && uint64_t(p.entry_registers) * ((volume(s.block) + 31) / 32 * 32) > 65536)
     return "block " + text(s.block) + " needs more than 65536 registers at " +
            std::to_string(p.entry_registers) + " per thread";
   if (s.params.size() != p.param_bytes)
