@@ -12,7 +12,9 @@ missing() {
 }
 mapfile -t cxx < <(git ls-files '*.cpp' '*.hpp' '*.h')
 mapfile -t shell < <(git ls-files '*.sh' .ci/run)
-mapfile -t long < <(git ls-files '*.cpp' '*.hpp' '*.h' '*.ptx' '*.inc' '*.def' '*.sh' '*.awk')
+# A row of the instruction table is one line, however long.
+mapfile -t long < <(git ls-files '*.cpp' '*.hpp' '*.h' '*.ptx' '*.inc' '*.def' '*.sh' '*.awk' |
+  grep -v 'isa/forms_')
 
 if command -v clang-format >/dev/null; then
   clang-format --dry-run -Werror "${cxx[@]}" 2>/tmp/wl-format.$$ || {
