@@ -116,7 +116,7 @@ $(BUILD)/libwarpline.a: $(call object,$(LIB_SOURCES)) $(BUILD)/obj/kernels.o
 
 $(BUILD)/libvgpu.so: $(call object,$(VGPU_SOURCES))
 	@echo "  LD   $@"
-	$(Q)$(CXX) -shared $(LDFLAGS) $^ -o $@ $(LDLIBS)
+	$(Q)$(CXX) -shared $(if $(SANITIZE),,-Wl,-z,defs) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
 $(BUILD)/warpline: $(call object,$(CLI_SOURCES) $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
 	@echo "  LD   $@"
