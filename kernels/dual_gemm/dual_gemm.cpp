@@ -80,13 +80,18 @@ uint32_t divide_up(int64_t value, int by) { return static_cast<uint32_t>((value 
 
 wl_status fill_params(const wl_context& context, const wl_dual_gemm_args& args, const Row& row,
                       Params* params) {
-  WL_TRY(operand_map(context, "A", args.a, args.m, args, row, row.tile_m, &params->map_a));
-  WL_TRY(operand_map(context, "B1", args.b1, args.n, args, row, row.tile_n, &params->map_b1));
-  WL_TRY(operand_map(context, "B2", args.b2, args.n, args, row, row.tile_n, &params->map_b2));
-  const int atoms = row.tile_k / 64;
-  WL_TRY(scale_map(context, "SFA", args.sfa, args.m, args, atoms, &params->map_sfa));
-  WL_TRY(scale_map(context, "SFB1", args.sfb1, args.n, args, atoms, &params->map_sfb1));
-  WL_TRY(scale_map(context, "SFB2", args.sfb2, args.n, args, atoms, &params->map_sfb2));
+  // Boxes are the slices that CTAs of a cluster load for each other: the CLUSTER table of
+  // sm100.ptx.
+  const int a_rows = 128 / row.cluster_n, b_rows = row.tile_n / row.cluster_m;
+  WL_TRY(operand_map(context, "A", args.a, args.m, args, row, a_rows, &params->map_a));
+  WL_TRY(operand_map(context, "B1", args.b1, args.n, args, row, b_rows, &params->map_b1));
+  WL_TRY(operand_map(context, "B2", args.b2, args.n, args, row, b_rows, &params->map_b2));
+  const int sfa_atoms = row.tile_k / 64 / row.cluster_n,
+            sfb_atoms = row.tile_k / 64 / row.cluster_m;
+  const int blocks = sm100_sfb_blocks(row.tile_n);
+  WL_TRY(scale_map(context, "SFA", args.sfa, args.m, args, sfa_atoms, &params->map_sfa));
+  WL_TRY(scale_map(context, "SFB1", args.sfb1, args.n, args, sfb_atoms, &params->map_sfb1, blocks));
+  WL_TRY(scale_map(context, "SFB2", args.sfb2, args.n, args, sfb_atoms, &params->map_sfb2, blocks));
 
   params->d = address_of(args.d);
   params->alpha1 = address_of(args.alpha1);
@@ -96,8 +101,8 @@ wl_status fill_params(const wl_context& context, const wl_dual_gemm_args& args, 
   params->m = static_cast<uint32_t>(args.m);
   params->n = static_cast<uint32_t>(args.n);
   params->k = static_cast<uint32_t>(args.k);
-  params->tiles_m = divide_up(args.m, row.tile_m);
-  params->tiles_n = divide_up(args.n, row.tile_n);
+  params->tiles_m = divide_up(args.m, 128 * row.cluster_m);
+  params->tiles_n = divide_up(args.n, row.tile_n * row.cluster_n);
   params->tiles = params->tiles_m * params->tiles_n * static_cast<uint32_t>(args.l);
   // With one group of row tiles, weights are read once and need not stay in L2.
   params->policy_a = ptx::cache_evict_normal;
@@ -146,8 +151,11 @@ wl_status make_plan(wl_context* context, const wl_dual_gemm_args& args, wl_plan*
   WL_TRY(fill_params(*context, args, *row, &made->params));
 
   LaunchConfig& config = made->config;
-  config.grid[0] =
-      std::min(made->params.tiles, static_cast<unsigned>(std::max(context->limits.sm_count, 1)));
+  const auto cluster_size = static_cast<unsigned>(row->cluster[0]);
+  const auto resident =
+      static_cast<unsigned>(std::max(context->limits.sm_count / row->cluster[0], 1));
+  config.grid[0] = (row->persistent ? std::min(made->params.tiles, resident) : made->params.tiles) *
+                   cluster_size;
   config.block[0] = static_cast<unsigned>(row->threads);
   std::copy(row->cluster, row->cluster + 3, config.cluster);
   config.dynamic_shared_bytes = static_cast<unsigned>(row->shared_bytes);
@@ -167,7 +175,8 @@ wl_status make_plan(wl_context* context, const wl_dual_gemm_args& args, wl_plan*
 // SFA, SFB1 or SFB2: an atom of 512 bytes is the inner dimension, as 256 16-bit elements because a
 // box has at most 256 of them; then atoms along K, blocks of 128 rows, batch entries.
 wl_status scale_map(const wl_context& context, const char* name, const void* address, int64_t rows,
-                    const wl_dual_gemm_args& args, int box_atoms, cuapi::CUtensorMap* map) {
+                    const wl_dual_gemm_args& args, int box_atoms, cuapi::CUtensorMap* map,
+                    int box_blocks) {
   const auto atoms = static_cast<uint64_t>(args.k) / 64;
   const auto blocks =
       (static_cast<uint64_t>(rows) + ptx::scale_atom_rows - 1) / ptx::scale_atom_rows;
@@ -185,6 +194,7 @@ wl_status scale_map(const wl_context& context, const char* name, const void* add
   desc.strides[2] = blocks * atoms * ptx::scale_atom_bytes;
   desc.box[0] = ptx::scale_atom_bytes / 2;
   desc.box[1] = static_cast<uint32_t>(box_atoms);
+  desc.box[2] = static_cast<uint32_t>(box_blocks);
   desc.l2_promotion = cuapi::CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
   return make_tensor_map(context, desc, map);
 }

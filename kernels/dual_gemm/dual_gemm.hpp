@@ -30,6 +30,11 @@ struct Row {
   Image (*image)();
   int split_k = 1;      // CTAs of a cluster that share a tile's K
   bool decodes = false; // a Hopper row: sm90_decode.ptx runs ahead of it
+  // sm100: a cluster is cluster_m x cluster_n CTAs, each of 128 rows and tile_n columns; tile_m is
+  // the rows of an MMA, 128 for each CTA of its group.
+  int cta_group = 1, cluster_m = 1, cluster_n = 1;
+  int scale_sets = 0;     // sets of scale columns in tensor memory
+  bool persistent = true; // else one cluster for each tile
 };
 
 const std::vector<Row>& rows();
@@ -38,11 +43,24 @@ const Row* find_row(const std::string& name);
 std::string row_names();
 
 // Bytes of dynamic shared memory of an sm100 row: the memory map of sm100.ptx.
-constexpr int sm100_stage_bytes(int tile_n) { return 128 * 128 + 2 * tile_n * 128 + 3 * 2048; }
-constexpr int sm100_shared_bytes(int tile_n, int stages, int acc_stages) {
+// Blocks of 128 rows of scales that the columns of a tile may touch.
+constexpr int sm100_sfb_blocks(int tile_n) { return 128 % tile_n == 0 ? 1 : 2; }
+constexpr int sm100_operand_bytes(int cta_group, int tile_n) {
+  return 128 * 128 + 2 * tile_n * 128 / cta_group;
+}
+constexpr int sm100_scale_bytes(int tile_n) { return 2048 * (1 + 2 * sm100_sfb_blocks(tile_n)); }
+constexpr int sm100_stage_bytes(int cta_group, int tile_n) {
+  return sm100_operand_bytes(cta_group, tile_n) + sm100_scale_bytes(tile_n);
+}
+constexpr int sm100_shared_bytes(int cta_group, int tile_n, int stages, int acc_stages) {
   const int tile_ring = 4;
   const int barriers = 2 * stages + 2 * acc_stages + 2 * tile_ring;
-  return stages * sm100_stage_bytes(tile_n) + 16 * tile_ring + 8 * barriers + 8;
+  return stages * sm100_stage_bytes(cta_group, tile_n) + 16 * tile_ring + 8 * barriers + 8;
+}
+// Columns of tensor memory that an sm100 row uses.
+constexpr int sm100_scale_columns(int tile_n) { return 16 + 32 * sm100_sfb_blocks(tile_n); }
+constexpr int sm100_tmem_columns(int tile_n, int acc_stages, int scale_sets) {
+  return acc_stages * 2 * tile_n + scale_sets * sm100_scale_columns(tile_n);
 }
 
 // Bytes of dynamic shared memory of an sm90 row: the memory map of sm90.ptx.
@@ -60,16 +78,32 @@ struct Problem {
   wl_dtype d_type;
 };
 
-// What a row would do with a problem, in SM clocks; see cost() for the model.
+// What a row would do with a problem, in SM clocks; see the models at sm100_cost and sm90_cost.
 struct Cost {
-  int64_t tiles, waves; // waves: tiles of the busiest CTA
+  int64_t tiles, waves; // tiles of a cluster; waves: tiles of the busiest cluster
   double tile_clocks;   // main loop of one tile
   double epilogue_clocks;
   double memory_clocks; // floor: every byte of the problem once through DRAM
   double total;
 };
 Cost cost(const Row& row, const Problem& problem, const DeviceLimits& device);
+Cost sm100_cost(const Row& row, const Problem& problem, const DeviceLimits& device);
 Cost sm90_cost(const Row& row, const Problem& problem, const DeviceLimits& device);
+
+// Clusters of `size` CTAs that are taken to be resident at once.
+int64_t resident_clusters(int size, const DeviceLimits& device);
+
+// Bytes that TMA reads from L2 for each operand over a whole problem, and that arrive in shared
+// memory: a multicast box is read once and arrives once in each CTA. Boxes count whole, parts
+// beyond the tensors included. Zero for rows of other families.
+struct Traffic {
+  int64_t a = 0, b = 0, sfa = 0, sfb = 0;
+  int64_t delivered = 0;
+  int64_t total() const { return a + b + sfa + sfb; }
+};
+Traffic traffic(const Row& row, const Problem& problem);
+// Every byte of A, B1, B2 and their scales once.
+int64_t least_traffic(const Problem& problem);
 
 // Whether the row's kernel runs on the device and makes the output type; `reason` says why not.
 bool can_run(const Row& row, wl_dtype d_type, const DeviceLimits& device, std::string* reason);
@@ -100,9 +134,10 @@ wl_status make_sm90_plan(wl_context* context, const wl_dual_gemm_args& args, con
                          wl_plan** plan);
 
 // Tensor maps that both families use. A map of scales: an atom of 512 bytes is the inner dimension,
-// then `box_atoms` atoms along K, blocks of 128 rows, batch entries.
+// then `box_atoms` atoms along K, `box_blocks` blocks of 128 rows, batch entries.
 wl_status scale_map(const wl_context& context, const char* name, const void* address, int64_t rows,
-                    const wl_dual_gemm_args& args, int box_atoms, cuapi::CUtensorMap* map);
+                    const wl_dual_gemm_args& args, int box_atoms, cuapi::CUtensorMap* map,
+                    int box_blocks = 1);
 
 // What every plan reports of its row, kernel and launch.
 void fill_info(const Row& row, const Kernel& kernel, const LaunchConfig& config,

@@ -23,6 +23,8 @@ DeviceLimits b200() {
   device.compute_minor = 0;
   device.sm_count = 148;
   device.shared_bytes_per_block = 232448;
+  device.max_cluster = 8;
+  device.max_cluster_nonportable = 16;
   return device;
 }
 
@@ -196,7 +198,7 @@ TEST_CASE("every rule of the dual GEMM refuses what it names and nothing else",
       {"d_overlaps_sfb2", [](auto& a) { a.sfb2 = at<void>(0x80000000 + 4096); }},
       {"d_overlaps_alpha1", [](auto& a) { a.alpha1 = at<float>(0x80000004); }},
       {"d_overlaps_alpha2", [](auto& a) { a.alpha2 = at<float>(0x80000008); }},
-      {"config_known", [](auto& a) { a.config = "dual_gemm_sm100_n96_f16"; }},
+      {"config_known", [](auto& a) { a.config = "dual_gemm_sm100_n80_f16"; }},
       {"config_runs", [](auto& a) { a.config = "dual_gemm_sm100_n128_bf16"; }},
   };
   std::set<std::string> tried;
@@ -265,23 +267,43 @@ TEST_CASE("rows of the dual GEMM agree with their PTX", "[host][dual_gemm]") {
     CHECK(text.find(".visible .entry " + std::string(row.name) + "(") != std::string::npos);
     CHECK(text.find(".maxntid " + std::to_string(row.threads) + ", 1, 1") != std::string::npos);
 
-    // What must fit: shared memory, and tensor memory for accumulators and a scale set per stage.
+    // What must fit: shared memory, and tensor memory for accumulators and scale sets.
     CHECK(row.stages >= 4);
     CHECK(row.shared_bytes <= 232448);
-    CHECK(row.acc_stages * 2 * row.tile_n <= 256);
-    CHECK(256 + 48 * row.stages <= static_cast<int>(ptx::tmem_columns));
+    CHECK(row.scale_sets >= 1);
+    CHECK(row.scale_sets <= row.stages);
+    CHECK(sm100_tmem_columns(row.tile_n, row.acc_stages, row.scale_sets) <=
+          static_cast<int>(ptx::tmem_columns));
+    // Slices of a cluster are whole: groups of 8 rows of A and B, scale atoms.
+    CHECK(row.cluster[0] == row.cluster_m * row.cluster_n);
+    CHECK(row.cluster_m % row.cta_group == 0);
+    CHECK(128 % (8 * row.cluster_n) == 0);
+    CHECK(row.tile_n % (8 * row.cluster_m) == 0);
+    CHECK(4 % row.cluster_m == 0);
+    CHECK(4 % row.cluster_n == 0);
+    if (row.cluster[0] > 1)
+      CHECK(text.find(".reqnctapercluster " + std::to_string(row.cluster[0]) + ", 1, 1") !=
+            std::string::npos);
 
     // The address of the tensor memory allocation is the last word of the memory map.
     const int tmem_slot = row.shared_bytes - 8;
     CHECK(text.find("[shared_base + " + std::to_string(tmem_slot) + "]") != std::string::npos);
-    // A stage's bytes are those that the two producers expect.
-    const int operands = 16384 + 2 * row.tile_n * 128;
-    CHECK(text.find("[full_barrier], " + std::to_string(operands) + ";") != std::string::npos);
-    CHECK(text.find("[full_barrier], 6144;") != std::string::npos);
-    CHECK(operands + 6144 == sm100_stage_bytes(row.tile_n));
+    // A stage's bytes are those that the two producers expect, for both CTAs of a pair.
+    const int operands = sm100_operand_bytes(row.cta_group, row.tile_n);
+    const int scales = sm100_scale_bytes(row.tile_n);
+    CHECK(text.find("[full_barrier], " + std::to_string(row.cta_group * operands) + ";") !=
+          std::string::npos);
+    CHECK(text.find("[full_barrier], " + std::to_string(row.cta_group * scales) + ";") !=
+          std::string::npos);
+    CHECK(operands + scales == sm100_stage_bytes(row.cta_group, row.tile_n));
+    // What the cost model says arrives is what the barriers expect.
+    const Traffic moved =
+        traffic(row, {128 * row.cluster_m, row.tile_n * row.cluster_n, 256, 1, row.d_type});
+    CHECK(moved.delivered == row.cluster[0] * (operands + scales));
     // The descriptors and the instruction descriptor are the builders'.
     const uint32_t idesc =
-        ptx::fp4_instruction_desc(ptx::ScaleType::ue4m3, 128, static_cast<uint32_t>(row.tile_n));
+        ptx::fp4_instruction_desc(ptx::ScaleType::ue4m3, static_cast<uint32_t>(row.tile_m),
+                                  static_cast<uint32_t>(row.tile_n));
     char word[16];
     std::snprintf(word, sizeof word, "0x%08X", idesc);
     CHECK(text.find("mov.u32 idesc, " + std::string(word) + ";") != std::string::npos);
@@ -300,7 +322,7 @@ TEST_CASE("the barrier ledger is the barriers that are initialised", "[host][dua
     REQUIRE(ledger[0].size() == 7);
     CHECK(ledger[0][0] == "barrier");
     // Offsets follow the ledger's order: each barrier array starts where the one before it ends.
-    int offset = row.stages * sm100_stage_bytes(row.tile_n) + 64;
+    int offset = row.stages * sm100_stage_bytes(row.cta_group, row.tile_n) + 64;
     int barriers = 0;
     for (size_t i = 2; i < ledger.size(); ++i) {
       REQUIRE(ledger[i].size() == 7);
@@ -308,9 +330,13 @@ TEST_CASE("the barrier ledger is the barriers that are initialised", "[host][dua
       const int length = n == "STAGES"       ? row.stages
                          : n == "ACC_STAGES" ? row.acc_stages
                                              : std::atoi(n.c_str());
-      INFO(ledger[i][0] << " at " << offset << ", count " << ledger[i][2]);
+      const std::string& formula = ledger[i][2];
+      const int count = formula == "RELEASES" ? row.cluster_m / row.cta_group + row.cluster_n - 1
+                        : formula == "8 * CTA_GROUP" ? 8 * row.cta_group
+                                                     : std::atoi(formula.c_str());
+      INFO(ledger[i][0] << " at " << offset << ", count " << count);
       CHECK(text.find("mbarrier.init.shared::cta.b64 [barrier + " + std::to_string(offset) + "], " +
-                      ledger[i][2] + ";") != std::string::npos);
+                      std::to_string(count) + ";") != std::string::npos);
       offset += 8 * length;
       barriers += length;
     }
@@ -321,37 +347,71 @@ TEST_CASE("the barrier ledger is the barriers that are initialised", "[host][dua
 
 TEST_CASE("the cost function chooses rows as its model says", "[host][dual_gemm]") {
   const DeviceLimits device = b200();
-  // The public benchmark shapes: 128-wide tiles as soon as 64-wide ones need a second wave.
+  // The public benchmark shapes: pairs; 128-wide tiles where 64-wide ones need a second wave.
   const struct {
     int64_t m, n, k;
-    const char* row;
-  } shapes[] = {{256, 4096, 7168, "dual_gemm_sm100_n64_f16"},
-                {512, 4096, 7168, "dual_gemm_sm100_n128_f16"},
-                {256, 3072, 4096, "dual_gemm_sm100_n64_f16"},
-                {512, 3072, 7168, "dual_gemm_sm100_n128_f16"}};
-  for (const auto& shape : shapes) {
-    const Row* row = choose_row({shape.m, shape.n, shape.k, 1, WL_F16}, device);
-    REQUIRE(row != nullptr);
-    CHECK(std::string(row->name) == shape.row);
-  }
-  const Row* bf16 = choose_row({256, 4096, 7168, 1, WL_BF16}, device);
-  REQUIRE(bf16 != nullptr);
-  CHECK(bf16->d_type == WL_BF16);
+    int tile_n;
+  } shapes[] = {
+      {256, 4096, 7168, 64}, {512, 4096, 7168, 128}, {256, 3072, 4096, 64}, {512, 3072, 7168, 128}};
+  for (const auto& shape : shapes)
+    for (wl_dtype type : {WL_F16, WL_BF16}) {
+      const Row* row = choose_row({shape.m, shape.n, shape.k, 1, type}, device);
+      REQUIRE(row != nullptr);
+      INFO(row->name);
+      CHECK(row->cta_group == 2);
+      CHECK(row->tile_n == shape.tile_n);
+      CHECK(row->d_type == type);
+    }
 
   const Row* row = find_row("dual_gemm_sm100_n128_f16");
   REQUIRE(row != nullptr);
   const Cost one = cost(*row, {512, 4096, 7168, 1, WL_F16}, device);
   CHECK(one.tiles == 128);
   CHECK(one.waves == 1);
-  CHECK(one.tile_clocks == 28 * 864);
+  CHECK(one.tile_clocks == 28 * 864); // (16384 + 32768 + 6144) / 64
   const Cost batch = cost(*row, {512, 4096, 7168, 3, WL_F16}, device);
   CHECK(batch.tiles == 384);
   CHECK(batch.waves == 3);
   CHECK(batch.total > one.total);
+
+  // 74 pairs are resident on 148 SMs, 32 clusters of 4, 16 of 8.
+  CHECK(resident_clusters(1, device) == 148);
+  CHECK(resident_clusters(2, device) == 74);
+  CHECK(resident_clusters(4, device) == 32);
+  CHECK(resident_clusters(8, device) == 16);
 
   DeviceLimits small = device;
   small.shared_bytes_per_block = 200000;
   std::string reason;
   CHECK_FALSE(can_run(*row, WL_F16, small, &reason));
   CHECK(reason.find("shared memory") != std::string::npos);
+  small = device;
+  small.max_cluster = 2;
+  const Row* wide = find_row("dual_gemm_sm100_pair_2x2_n64_f16");
+  REQUIRE(wide != nullptr);
+  CHECK_FALSE(can_run(*wide, WL_F16, small, &reason));
+  CHECK(reason.find("cluster of 4 CTAs is larger than the device's limit of 2") !=
+        std::string::npos);
+}
+
+TEST_CASE("pairs and multicast move less from L2", "[host][dual_gemm]") {
+  // 256 x 4096 x 7168: each step of the ladder, in MiB; the figures of README's table.
+  const Problem problem{256, 4096, 7168, 1, WL_F16};
+  const auto mib = [&](const char* name) {
+    const Row* row = find_row(name);
+    REQUIRE(row != nullptr);
+    return static_cast<double>(traffic(*row, problem).total()) / (1 << 20);
+  };
+  CHECK(mib("dual_gemm_sm100_n64_f16") == 133);
+  CHECK(mib("dual_gemm_sm100_pair_n64_f16") == 98);
+  CHECK(mib("dual_gemm_sm100_pair_2x2_n64_f16") == 66.5);
+  // One K tile of one tile, by hand: A 128 x 128 B, B1 and B2 64 x 128 B, three scale atoms x 4.
+  const Row* row = find_row("dual_gemm_sm100_n64_f16");
+  const Traffic one = traffic(*row, {128, 64, 256, 1, WL_F16});
+  CHECK(one.a == 16384);
+  CHECK(one.b == 16384);
+  CHECK(one.sfa == 2048);
+  CHECK(one.sfb == 4096);
+  CHECK(one.delivered == one.total());
+  CHECK(least_traffic({128, 64, 256, 1, WL_F16}) == (128 + 128) * 256 / 16 * 9);
 }

@@ -1,0 +1,117 @@
+// What an sm100 row would cost and move. The choice of a row rests on it; `warpline configs` prints
+// it. The figures are the device's published and measured rates; no row was timed on a B200.
+#include "kernels/dual_gemm/dual_gemm.hpp"
+
+#include <algorithm>
+
+namespace warpline::dual_gemm {
+
+namespace {
+
+int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
+
+// Bytes of one K tile of one cluster, read from L2 and arriving in one of its CTAs.
+struct KTile {
+  int64_t a, b, sfa, sfb;             // from L2, the whole cluster
+  int64_t a_in, b_in, sfa_in, sfb_in; // into one CTA
+  bool a_multicast, b_multicast, sfb_multicast;
+};
+
+KTile k_tile(const Row& row) {
+  const int64_t row_bytes = row.tile_k / 2, scale_block = 128 * row.tile_k / 16;
+  const int64_t blocks = sm100_sfb_blocks(row.tile_n);
+  KTile t{};
+  t.a = row.cluster_m * 128 * row_bytes;
+  t.sfa = row.cluster_m * scale_block;
+  t.b = 2 * row.cluster_n * row.tile_n * row_bytes;
+  t.sfb = 2 * row.cluster_n * blocks * scale_block;
+  t.a_in = 128 * row_bytes;
+  t.sfa_in = scale_block;
+  t.b_in = 2 * row.tile_n / row.cta_group * row_bytes;
+  t.sfb_in = 2 * blocks * scale_block;
+  t.a_multicast = row.cluster_n > 1;
+  t.b_multicast = row.cluster_m > row.cta_group;
+  t.sfb_multicast = row.cluster_m > 1;
+  return t;
+}
+
+int64_t cluster_tiles(const Row& row, const Problem& p) {
+  return divide_up(p.m, 128 * row.cluster_m) * divide_up(p.n, row.tile_n * row.cluster_n) * p.l;
+}
+
+} // namespace
+
+// A cluster lies inside a GPC. Where larger clusters fit is not published for a part; the model
+// takes 8 GPCs of equal size, and clusters of 2, the size of a TPC, everywhere.
+int64_t resident_clusters(int size, const DeviceLimits& device) {
+  const int64_t sms = std::max(device.sm_count, 1);
+  const int64_t gpcs = size > 2 ? 8 : 1;
+  return std::max<int64_t>(gpcs * (sms / gpcs / size), 1);
+}
+
+Traffic traffic(const Row& row, const Problem& problem) {
+  Traffic result;
+  if (row.decodes) return result;
+  const KTile t = k_tile(row);
+  const int64_t loads = cluster_tiles(row, problem) * divide_up(problem.k, row.tile_k);
+  result.a = loads * t.a;
+  result.b = loads * t.b;
+  result.sfa = loads * t.sfa;
+  result.sfb = loads * t.sfb;
+  result.delivered = loads * row.cluster[0] * (t.a_in + t.b_in + t.sfa_in + t.sfb_in);
+  return result;
+}
+
+int64_t least_traffic(const Problem& p) { return (p.m + 2 * p.n) * p.k / 16 * 9 * p.l; }
+
+// The model, in SM clocks (1.85 GHz):
+//   fill of one CTA's K tile: bytes for this CTA alone / 64 + multicast bytes / 45
+//     (64 bytes a clock is an SM's port; multicast to 2 CTAs was measured at 45 a clock and SM)
+//   L2: bytes that all resident clusters read for a K tile / 11000   (20 TB/s, the working value)
+//   MMA: 2 * 128 * TILE_N * 256 multiply-adds / 16384   (9 PFLOP/s dense over 148 SMs)
+//   a K tile takes the longest of the three, and 20 more where the MMA warp waits for scale columns
+//     (SCALE_SETS < STAGES)
+//   epilogue: 16 a column (128 rows x ex2 and rcp at 16 a clock); it hides under the next tile's
+//     main loop when there is a second accumulator set, and then shows once
+//   start of a CTA: 1500 (first bytes from DRAM, barriers, tensor memory), 400 more in a cluster of
+//     several CTAs; once when persistent, else for every wave
+//   DRAM: every byte of the problem once / 4160   (7.7 TB/s)
+//   waves = cluster tiles / resident clusters, rounded up
+//   total = max(DRAM, waves * (K tiles * K tile) + epilogues) + starts
+Cost sm100_cost(const Row& row, const Problem& problem, const DeviceLimits& device) {
+  Cost result{};
+  const KTile t = k_tile(row);
+  const int64_t resident = resident_clusters(row.cluster[0], device);
+  result.tiles = cluster_tiles(row, problem);
+  result.waves = divide_up(result.tiles, resident);
+
+  double fill = 0;
+  const auto add = [&](int64_t bytes, bool multicast) {
+    fill += static_cast<double>(bytes) / (multicast ? 45 : 64);
+  };
+  add(t.a_in + t.sfa_in, t.a_multicast);
+  add(t.b_in, t.b_multicast);
+  add(t.sfb_in, t.sfb_multicast);
+  const double l2 =
+      static_cast<double>((t.a + t.b + t.sfa + t.sfb) * std::min(result.tiles, resident)) / 11000;
+  const double mma = 2.0 * 128 * row.tile_n * row.tile_k / 16384;
+  const double lag = row.scale_sets < row.stages ? 20 : 0;
+  result.tile_clocks =
+      static_cast<double>(divide_up(problem.k, row.tile_k)) * (std::max({fill, l2, mma}) + lag);
+  result.epilogue_clocks = 16.0 * row.tile_n;
+
+  const double entry_bytes =
+      static_cast<double>(problem.m + 2 * problem.n) * static_cast<double>(problem.k) * 9 / 16 +
+      2.0 * static_cast<double>(problem.m) * static_cast<double>(problem.n);
+  result.memory_clocks = entry_bytes * static_cast<double>(problem.l) / 4160;
+
+  const double waves = static_cast<double>(result.waves);
+  const double shown_epilogues = row.acc_stages > 1 ? 1 : waves;
+  const double start = 1500 + (row.cluster[0] > 1 ? 400 : 0);
+  result.total = std::max(waves * result.tile_clocks + shown_epilogues * result.epilogue_clocks,
+                          result.memory_clocks) +
+                 (row.persistent ? start : waves * start);
+  return result;
+}
+
+} // namespace warpline::dual_gemm
