@@ -56,12 +56,13 @@ SUITES := host virtual hardware
 
 object = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
 
-.PHONY: all help lib vgpu demo test test-host test-virtual hardware-test check-ptx lint format clean \
+.PHONY: all help lib shared vgpu demo test test-host test-virtual hardware-test check-ptx lint format clean \
         deps suites
 all: lib $(BUILD)/warpline $(BUILD)/libvgpu.so $(BUILD)/vgpu-forms
 
 help:
 	@echo "make              library, virtual GPU and command-line program into $(BUILD)/"
+	@echo "make shared       $(BUILD)/libwarpline.so, for FFIs"
 	@echo "make demo         the flagship, 256 x 4096 x 7168 NVFP4 dual GEMM, on a virtual B200"
 	@echo "make test         all tests that need no GPU; installs Catch2 where it is missing"
 	@echo "make hardware-test  tests on the GPU of this machine; skipped and counted without one"
@@ -113,6 +114,14 @@ vgpu: $(BUILD)/libvgpu.so
 $(BUILD)/libwarpline.a: $(call object,$(LIB_SOURCES)) $(BUILD)/obj/kernels.o
 	@echo "  AR   $@"
 	$(Q)rm -f $@ && $(AR) rcsD $@ $^
+
+# For programs that load the library (Python's ctypes, other FFIs). The SONAME carries no version: the
+# ABI is checked by struct_size and wl_version().
+shared: $(BUILD)/libwarpline.so
+$(BUILD)/libwarpline.so: $(call object,$(LIB_SOURCES)) $(BUILD)/obj/kernels.o
+	@echo "  LD   $@"
+	$(Q)$(CXX) -shared $(if $(SANITIZE),,-Wl,-z,defs) -Wl,-soname,libwarpline.so \
+	  -Wl,--exclude-libs,ALL $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
 $(BUILD)/libvgpu.so: $(call object,$(VGPU_SOURCES))
 	@echo "  LD   $@"
