@@ -1,0 +1,108 @@
+// Every Blackwell row of the dual GEMM (one CTA, pairs, clusters with multicast) on the virtual
+// B200: the edges of its tiles and clusters under eager, lazy and eight random schedules.
+#include "kernels/dual_gemm/dual_gemm.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/dual_gemm_run.hpp"
+#include "tests/support/virtual_context.hpp"
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+using namespace wltest;
+using warpline::dual_gemm::Row;
+
+namespace {
+
+const std::vector<std::string> kSchedules = {"lazy",     "random:1", "random:2", "eager",
+                                             "random:3", "random:4", "random:5", "random:6",
+                                             "random:7", "random:8"};
+const std::vector<int64_t> kM = {1, 127, 128, 129, 255, 256, 257, 300, 520};
+const std::vector<int64_t> kN = {8, 120, 128, 136, 264, 384};
+const std::vector<int64_t> kK = {64, 192, 256, 1472, 7168};
+
+std::vector<const Row*> blackwell_rows() {
+  std::vector<const Row*> result;
+  for (const Row& row : warpline::dual_gemm::rows())
+    if (std::string(row.target) == "sm_100f") result.push_back(&row);
+  return result;
+}
+
+void expect_exact(const DualGemmCase& c, const std::string& schedule) {
+  INFO(describe(c) << ", schedule " << schedule);
+  wl_context* context = virtual_context("b200");
+  REQUIRE(set_schedule(schedule));
+  const DualGemmResult r = run_dual_gemm(context, c);
+  INFO(r.message);
+  REQUIRE(r.status == WL_SUCCESS);
+  CHECK(r.guards_intact);
+  CHECK(r.runs_agree);
+  INFO(describe(r.bound));
+  CHECK(r.bound.passed());
+  INFO(describe(r.exact));
+  CHECK(r.exact.unequal == 0);
+}
+
+DualGemmCase make_case(const Row& row, int64_t m, int64_t n, int64_t k, int64_t l, size_t i) {
+  DualGemmCase c;
+  c.m = m;
+  c.n = n;
+  c.k = k;
+  c.l = l;
+  c.out = row.d_type == WL_F16 ? OutputType::f16 : OutputType::bf16;
+  c.config = row.name;
+  c.seed = 4000 + i;
+  c.ldd = i % 3 == 0 ? n + 24 : 0;
+  c.entry_gap = i % 5 == 0 ? 40 : 0;
+  return c;
+}
+
+} // namespace
+
+// Steps that share no factor with the lists' lengths, so that cases mix all values of M, N, K and
+// the schedules over the rows.
+TEST_CASE("every Blackwell row at its edges", "[virtual]") {
+  size_t i = 0;
+  for (const Row* row : blackwell_rows())
+    for (size_t s = 0; s < kSchedules.size(); ++s, ++i) {
+      const int64_t m = kM[(5 * i + 2 * s) % kM.size()], n = kN[(5 * i + s) % kN.size()];
+      int64_t k = kK[(3 * i + s) % kK.size()];
+      const int64_t l = i % 7 == 3 ? 3 : 1;
+      if (k == 7168 && m * n * l > 40000) k = 1472;
+      expect_exact(make_case(*row, m, n, k, l, i), kSchedules[s]);
+    }
+}
+
+TEST_CASE("every Blackwell row runs twice over more tiles than clusters are resident",
+          "[virtual]") {
+  // Ring slots, stages and accumulator sets wrap at odd places.
+  size_t i = 0;
+  for (const Row* row : blackwell_rows()) {
+    if (row->d_type != WL_F16) continue;
+    DualGemmCase c = make_case(*row, 1100, 3104, 320, 1, i);
+    c.runs = i % 4 == 0 ? 2 : 1;
+    expect_exact(c, kSchedules[(i + 1) % kSchedules.size()]);
+    ++i;
+  }
+}
+
+// WARPLINE_SWEEP=from:count runs that many cases of the full cross product of rows, edges and
+// schedules, in a fixed pseudo-random order.
+TEST_CASE("sweep of the cross product", "[virtual][.sweep]") {
+  const char* range = std::getenv("WARPLINE_SWEEP");
+  const std::string text = range != nullptr ? range : "0:100";
+  const size_t from = std::stoul(text), count = std::stoul(text.substr(text.find(':') + 1));
+  const std::vector<const Row*> rows = blackwell_rows();
+  for (size_t i = from; i < from + count; ++i) {
+    uint64_t x = i * 0x9E3779B97F4A7C15ull + 12345;
+    const auto pick = [&x](size_t n) {
+      x = (x ^ x >> 31) * 0xD6E8FEB86659FD93ull;
+      return static_cast<size_t>(x >> 33) % n;
+    };
+    const Row& row = *rows[pick(rows.size())];
+    const int64_t m = kM[pick(kM.size())], n = kN[pick(kN.size())], l = pick(4) == 0 ? 3 : 1;
+    int64_t k = kK[pick(kK.size())];
+    if (k == 7168 && m * n * l > 80000) k = 1472;
+    expect_exact(make_case(row, m, n, k, l, i), kSchedules[pick(kSchedules.size())]);
+  }
+}
