@@ -100,6 +100,8 @@ public:
   std::vector<std::shared_ptr<bool>> cp_async_in_flight[32];
   // tcgen05.ld issued since the last wait::ld: their destination registers are pending until then.
   std::vector<const Inst*> unwaited_loads;
+  // wgmma of the warpgroup, shared by its four warps; made by the first (ops/wgmma.cpp).
+  std::shared_ptr<void> warpgroup_unit;
   // setmaxnreg executed so far, in order: target count, bit 31 set for .inc.
   std::vector<uint32_t> register_changes;
 
