@@ -153,7 +153,8 @@ struct Program {
   // Registers per thread the hardware would reserve at entry (from .maxnreg, .maxntid,
   // .minnctapersm: what ptxas may use at most); the setmaxnreg pool of a CTA is made of these.
   uint32_t entry_registers = 0;
-  uint32_t carry_flag = kNoSlot; // predicate slot of CC.CF (9.7.2); given to the first that needs it
+  // Predicate slot of CC.CF (9.7.2); given to the first instruction that needs it.
+  uint32_t carry_flag = kNoSlot;
   std::vector<RegClass> slot_class;          // by slot / 8; of the register that starts there
   std::map<uint32_t, std::string> slot_name; // of declared registers, for reports
   std::vector<std::shared_ptr<void>> arena;  // owns Inst::op and Inst::data
