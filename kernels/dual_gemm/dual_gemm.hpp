@@ -111,6 +111,9 @@ bool can_run(const Row& row, wl_dtype d_type, const DeviceLimits& device, std::s
 // The runnable row of the lowest cost, the first in the table among equals; null when none runs.
 const Row* choose_row(const Problem& problem, const DeviceLimits& device);
 
+// The rows of the problem's output type, best first, those that cannot run last.
+std::vector<wl_dual_gemm_config> candidates(const Problem& problem, const DeviceLimits& device);
+
 // ---- constraint table
 // -----------------------------------------------------------------------------
 

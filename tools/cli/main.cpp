@@ -17,6 +17,7 @@ struct Command {
 
 constexpr Command commands[] = {
     {"dual-gemm", run_dual_gemm, "run D = silu(alpha1 A.B1^T) * (alpha2 A.B2^T) and check it"},
+    {"configs", run_configs, "list the configuration rows for a problem and why one wins"},
     {"devices", run_devices, "list the real and virtual devices and the kernels for each"},
     {"make-example", run_make_example, "write a safetensors file for dual-gemm --input"},
 };

@@ -197,6 +197,38 @@ WL_API wl_status wl_dual_gemm_check(wl_context* context, const wl_dual_gemm_args
 WL_API wl_status wl_dual_gemm_plan(wl_context* context, const wl_dual_gemm_args* args,
                                    wl_plan** plan);
 
+/* One configuration row as a candidate for a problem. Times are the model's, in SM clocks; see
+ * kernels/dual_gemm/dual_gemm_cost.cpp. They rank rows and predict nothing. */
+typedef struct wl_dual_gemm_config {
+  char name[64];
+  char target[16];
+  int runs;   /* 1: can run the problem on this device */
+  int chosen; /* 1: the row that wl_dual_gemm_plan takes when none is forced */
+  /* Why it cannot run, why it was chosen, or what it lacks against the chosen one. */
+  char reason[192];
+  int tile_m, tile_n, tile_k; /* of one MMA; tile_n counts columns of one product */
+  int cta_group;              /* CTAs an MMA works on */
+  int cluster_m, cluster_n;   /* CTAs of a cluster along M and N */
+  int stages, acc_stages;
+  int persistent; /* 1: CTAs stay and walk over tiles; 0: a cluster for each tile */
+  int shared_bytes, tmem_columns;
+  int64_t tiles; /* of a whole cluster */
+  int64_t waves; /* tiles of the busiest cluster */
+  int64_t ctas;  /* that run at once */
+  /* Bytes read from L2 for each operand, both products together, a multicast counted once; those
+   * that arrive in shared memory; and the least possible. 0 where a row's family has no model. */
+  int64_t a_bytes, b_bytes, sfa_bytes, sfb_bytes;
+  int64_t delivered_bytes, least_bytes;
+  double tile_clocks, epilogue_clocks, memory_clocks, total_clocks;
+} wl_dual_gemm_config;
+
+/* Lists the rows that make args->d_type, best first, those that cannot run last. Reads m, n, k, l and
+ * d_type of `args`, no pointer. `count` in: entries that `configs` has room for; out: rows there are.
+ * `configs` may be null when *count is 0. config_size is sizeof(wl_dual_gemm_config). */
+WL_API wl_status wl_dual_gemm_list_configs(wl_context* context, const wl_dual_gemm_args* args,
+                                           wl_dual_gemm_config* configs, size_t config_size,
+                                           int* count);
+
 #ifdef __cplusplus
 }
 #endif
