@@ -1,4 +1,5 @@
 // cuInit, devices and their attributes, and the control interface (vgpu*).
+#include "tools/vgpu/check/options.hpp"
 #include "tools/vgpu/driver/context.hpp"
 #include "tools/vgpu/driver/state.hpp"
 
@@ -145,6 +146,9 @@ void set_option(Call& c, const std::string& key, const std::string& value) {
     o.instruction_limit = number(UINT64_MAX);
   } else if (key == "strict") {
     o.strict = number(1) != 0;
+  } else if (key == "check") {
+    std::string error;
+    c.require(check::parse_checks(value, o.checks, &error), error);
   } else if (key == "report") {
     c.require(!value.empty(), "option report must be stderr, none or the name of a file");
     o.report = value;
@@ -153,7 +157,7 @@ void set_option(Call& c, const std::string& key, const std::string& value) {
   } else {
     c.refuse(CUDA_ERROR_INVALID_VALUE,
              "there is no option \"" + key +
-                 "\"; known: schedule, threads, instruction_limit, strict, report, profile");
+                 "\"; known: schedule, threads, instruction_limit, strict, check, report, profile");
   }
 }
 
@@ -167,6 +171,10 @@ VGPU_API CUresult cuInit(unsigned flags) {
     std::string error;
     if (!exec::make_policy(c.s.options.schedule, 0, &error))
       c.refuse(CUDA_ERROR_INVALID_VALUE, "VGPU_SCHEDULE: " + error, true);
+    const char* threads = std::getenv("VGPU_THREADS");
+    if (threads && *threads && !parse_number(threads))
+      c.refuse(CUDA_ERROR_INVALID_VALUE,
+               std::string("VGPU_THREADS = \"") + threads + "\" must be a number", true);
     // A later cuInit follows VGPU_PROFILE only when the variable has changed since the last one.
     static std::string seen;
     const char* variable = std::getenv("VGPU_PROFILE");

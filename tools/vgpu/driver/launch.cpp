@@ -120,6 +120,8 @@ void run_kernel(const exec::LaunchSpec& spec) {
   exec::Stats stats = exec::run_grid(spec);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   std::lock_guard lock(s.mutex);
+  for (const std::string& advice : stats.advice)
+    if (s.stats.advice.insert(advice).second) s.report += advice + "\n";
   s.stats.add(stats);
   s.seconds += elapsed.count();
   ++s.launches;
@@ -178,6 +180,7 @@ void launch(Call& c, const void* handle, Configuration config, void** parameters
                                      spec.schedule = s.options.schedule;
                                      spec.host_threads = s.options.threads;
                                      spec.instruction_limit = s.options.instruction_limit;
+                                     spec.checks = s.options.checks;
                                      spec.strict_tensor_load_wait = s.options.strict;
                                    }
                                    run_kernel(spec);

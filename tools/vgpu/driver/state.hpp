@@ -157,6 +157,7 @@ struct Options {
   std::string schedule = "lazy"; // latest legal completion: a missing wait shows
   unsigned threads = 0;
   uint64_t instruction_limit = 0;
+  uint32_t checks = 0; // check/options.hpp
   bool strict = true;
   std::string report = "stderr"; // stderr, none, or a file to append to
 };
