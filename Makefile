@@ -57,7 +57,7 @@ SUITES := host virtual hardware
 object = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
 
 .PHONY: all help lib shared vgpu demo test test-host test-virtual hardware-test check-ptx lint format clean \
-        deps suites
+        deps suites install uninstall
 all: lib $(BUILD)/warpline $(BUILD)/libvgpu.so $(BUILD)/vgpu-forms
 
 help:
@@ -69,6 +69,8 @@ help:
 	@echo "make check-ptx    assembles every kernel with ptxas: spills, registers, warnings"
 	@echo "make lint         clang-format, cppcheck, shellcheck"
 	@echo "make format       rewrites the C++ files as clang-format wants them"
+	@echo "make install      headers, libraries, warpline, pkg-config and CMake files; PREFIX=, DESTDIR="
+	@echo "make uninstall    removes what make install wrote, with the same PREFIX= and DESTDIR="
 	@echo "make clean        removes $(BUILD)/"
 	@echo "options: DEBUG=1, SANITIZE=address,undefined, V=1, CXX=..., -jN"
 
@@ -88,9 +90,14 @@ $(foreach op,$(OPERATIONS),$(foreach pair,$(shell awk -v list=1 -f kernels/rows.
   kernels/$(op)/rows.def | awk '{print $$1 ":" $$2}'),$(eval $(call \
   ptx_rule,$(firstword $(subst :, ,$(pair))),$(op),$(lastword $(subst :, ,$(pair)))))))
 
-$(BUILD)/gen/kernels.S: $(PTX) runtime/embed.sh
+EMBED_SOURCES := $(wildcard runtime/embed/*.cpp) runtime/src/packed_text.cpp runtime/src/ptx_header.cpp
+$(BUILD)/embed: $(call object,$(EMBED_SOURCES))
+	@echo "  LD   $@"
+	$(Q)$(CXX) $(LDFLAGS) $^ -o $@
+
+$(BUILD)/gen/kernels.S: $(PTX) $(BUILD)/embed
 	@mkdir -p $(@D)
-	$(Q)sh runtime/embed.sh $(PTX) > $@.tmp && mv $@.tmp $@
+	$(Q)$(BUILD)/embed $(BUILD)/gen/kernels.bin $(PTX) > $@.tmp && mv $@.tmp $@
 
 $(BUILD)/obj/kernels.o: $(BUILD)/gen/kernels.S
 	@mkdir -p $(@D)
@@ -118,10 +125,10 @@ $(BUILD)/libwarpline.a: $(call object,$(LIB_SOURCES)) $(BUILD)/obj/kernels.o
 # For programs that load the library (Python's ctypes, other FFIs). The SONAME carries no version: the
 # ABI is checked by struct_size and wl_version().
 shared: $(BUILD)/libwarpline.so
-$(BUILD)/libwarpline.so: $(call object,$(LIB_SOURCES)) $(BUILD)/obj/kernels.o
+$(BUILD)/libwarpline.so: $(call object,$(LIB_SOURCES)) $(BUILD)/obj/kernels.o runtime/exports.map
 	@echo "  LD   $@"
 	$(Q)$(CXX) -shared $(if $(SANITIZE),,-Wl,-z,defs) -Wl,-soname,libwarpline.so \
-	  -Wl,--exclude-libs,ALL $(LDFLAGS) $^ -o $@ $(LDLIBS)
+	  -Wl,--version-script=runtime/exports.map $(LDFLAGS) $(filter %.o,$^) -o $@ $(LDLIBS)
 
 $(BUILD)/libvgpu.so: $(call object,$(VGPU_SOURCES))
 	@echo "  LD   $@"
@@ -137,6 +144,34 @@ $(BUILD)/vgpu-forms: $(call object,$(wildcard tools/vgpu/forms/*.cpp) $(VGPU_COR
 
 demo: $(BUILD)/warpline $(BUILD)/libvgpu.so
 	$(BUILD)/warpline dual-gemm -m 256 -n 4096 -k 7168 --device virtual:b200
+
+# ---- install -----------------------------------------------------------------------------------------
+
+# A tree that may be moved: nothing in it knows PREFIX. DESTDIR stages it for packages.
+PREFIX ?= /usr/local
+INSTALL_TREE := $(DESTDIR)$(PREFIX)
+VERSION := $(shell awk '/define WL_VERSION_(MAJOR|MINOR|PATCH)/ { v = v s $$3; s = "." } END { print v }' \
+  runtime/include/warpline/warpline.h)
+HEADERS := $(notdir $(wildcard runtime/include/warpline/*))
+INSTALLED := $(HEADERS:%=include/warpline/%) lib/libwarpline.a lib/libwarpline.so lib/libvgpu.so \
+  bin/warpline lib/pkgconfig/warpline.pc lib/cmake/warpline/warpline-config.cmake \
+  lib/cmake/warpline/warpline-config-version.cmake
+fill_in = sed -e 's/@VERSION@/$(VERSION)/' -e 's/@MAJOR@/$(word 1,$(subst ., ,$(VERSION)))/' \
+  -e 's/@MINOR@/$(word 2,$(subst ., ,$(VERSION)))/'
+
+install: $(BUILD)/libwarpline.a $(BUILD)/libwarpline.so $(BUILD)/libvgpu.so $(BUILD)/warpline
+	@mkdir -p $(addprefix $(INSTALL_TREE)/,include/warpline bin lib/pkgconfig lib/cmake/warpline)
+	install -m 644 $(HEADERS:%=runtime/include/warpline/%) $(INSTALL_TREE)/include/warpline
+	install -m 644 $(BUILD)/libwarpline.a $(INSTALL_TREE)/lib
+	install -m 755 $(BUILD)/libwarpline.so $(BUILD)/libvgpu.so $(INSTALL_TREE)/lib
+	install -m 755 $(BUILD)/warpline $(INSTALL_TREE)/bin
+	install -m 644 runtime/package/warpline-config.cmake $(INSTALL_TREE)/lib/cmake/warpline
+	$(Q)$(fill_in) runtime/package/warpline.pc.in > $(INSTALL_TREE)/lib/pkgconfig/warpline.pc
+	$(Q)$(fill_in) runtime/package/warpline-config-version.cmake.in \
+	  > $(INSTALL_TREE)/lib/cmake/warpline/warpline-config-version.cmake
+uninstall:
+	rm -f $(addprefix $(INSTALL_TREE)/,$(INSTALLED))
+	@rmdir $(INSTALL_TREE)/include/warpline $(INSTALL_TREE)/lib/cmake/warpline 2>/dev/null || true
 
 # ---- tests ------------------------------------------------------------------------------------------
 
@@ -156,7 +191,7 @@ $(BUILD)/tests/$(1): $$(call object,$$(wildcard tests/$(1)/*.cpp) $$(SUPPORT_SOU
 	$(Q)$$(CXX) $$(LDFLAGS) $$^ -o $$@ $$(CATCH_LIBS) $$(LDLIBS)
 endef
 CLI_PARTS := $(filter-out tools/cli/main.cpp,$(CLI_SOURCES))
-$(eval $(call suite_rule,host,$(CLI_PARTS) $(VGPU_CORE)))
+$(eval $(call suite_rule,host,$(CLI_PARTS) $(VGPU_CORE) runtime/embed/pack.cpp))
 $(eval $(call suite_rule,virtual,$(CLI_PARTS) $(VGPU_CORE)))
 $(eval $(call suite_rule,hardware,$(VGPU_CORE)))
 

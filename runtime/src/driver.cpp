@@ -52,6 +52,7 @@ std::vector<std::string> virtual_candidates() {
   };
   add(executable_directory());
   add(directory_of(executable_directory()));
+  add(directory_of(executable_directory()) + "/lib"); // PREFIX/bin and PREFIX/lib
   add(library_directory());
   add("./build");
   result.push_back("libvgpu.so");

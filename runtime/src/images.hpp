@@ -1,35 +1,54 @@
-// The kernels embedded in the library. runtime/embed.sh writes an assembler file with, for each
-// row,
-//   wl_ptx_<row> ... wl_ptx_<row>_end   the PTX text, followed by a zero byte
-// and the index wl_ptx_index, which lets the runtime list all rows without knowing an operation.
+// The kernels embedded in the library. runtime/embed packs each row's expanded PTX
+// (packed_text.hpp) and writes an assembler file with a record for each row, wl_ptx_<row>; the
+// records make up the array wl_ptx_index, which lets the runtime list all rows without knowing an
+// operation.
 #pragma once
 
+#include "runtime/src/ptx_header.hpp"
+
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+namespace warpline {
+
+// Written by runtime/embed/main.cpp, field for field.
+struct EmbeddedPtx {
+  const char* name; // null ends the index
+  const char* target;
+  const char* packed;
+  uint64_t packed_bytes, text_bytes;
+  const EmbeddedPtx* base; // the row whose text this one is packed against, or null
+  int32_t ptx_major, ptx_minor;
+};
+
+} // namespace warpline
+
 // kernels/<op>/<op>.cpp declares the rows it owns with this.
-#define WL_EMBEDDED_PTX(row)                                                                       \
-  extern "C" const char wl_ptx_##row[];                                                            \
-  extern "C" const char wl_ptx_##row##_end[]
+#define WL_EMBEDDED_PTX(row) extern "C" const ::warpline::EmbeddedPtx wl_ptx_##row
 
 namespace warpline {
 
 struct Image {
-  std::string name;  // row, e.g. "dual_gemm_sm100_n128_f16"; also names messages and dumps
-  std::string entry; // .entry in the PTX
-  const char* data = nullptr;
-  size_t size = 0;                  // without the zero byte
+  std::string name;                 // row, e.g. "dual_gemm_sm100_n128_f16"; names messages, dumps
+  std::string entry;                // .entry in the PTX
   std::string target;               // first name of the .target directive, e.g. "sm_100f"
   int ptx_major = 0, ptx_minor = 0; // .version
+
+  std::string_view plain;                // the text, of a caller's image
+  const EmbeddedPtx* embedded = nullptr; // or the row
+
+  // The PTX, unpacked at each call: it is needed once, when the kernel is loaded.
+  std::string text() const;
 };
 
-// Reads .version and .target from the text, so there is one source for both.
-Image make_image(std::string name, std::string entry, const char* begin, const char* end);
-// For an embedded row, whose entry has the row's name:
-// image_of(WL_IMAGE(dual_gemm_sm100_n128_f16)).
-#define WL_IMAGE(row) ::warpline::make_image(#row, #row, wl_ptx_##row, wl_ptx_##row##_end)
+// Reads .version and .target from the text, which must outlive the image.
+Image make_image(std::string name, std::string entry, std::string_view text);
+// For an embedded row, whose entry has the row's name: WL_IMAGE(dual_gemm_sm100_n128_f16).
+Image make_image(const EmbeddedPtx& row);
+#define WL_IMAGE(row) ::warpline::make_image(wl_ptx_##row)
 
 // All rows in the library (row name = entry name).
 std::vector<Image> embedded_images();

@@ -47,13 +47,13 @@ void dump_file(const std::filesystem::path& path, const char* data, size_t size)
 
 // The PTX exactly as the driver gets it, and what its compiler said. A failure to write is logged
 // and stops nothing.
-void dump(const Image& image, const std::string& jit_log) {
+void dump(const Image& image, const std::string& text, const std::string& jit_log) {
   const char* directory = std::getenv("WARPLINE_DUMP_DIR");
   if (!directory || !*directory) return;
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   const std::filesystem::path base = std::filesystem::path(directory) / image.name;
-  dump_file(base.string() + ".ptx", image.data, image.size);
+  dump_file(base.string() + ".ptx", text.data(), text.size());
   dump_file(base.string() + ".log", jit_log.data(), jit_log.size());
 }
 
@@ -92,7 +92,7 @@ wl_status compile(const wl_context& context, const Image& image, Kernel* kernel)
   void* values[] = {info.data(), number(info.size()), errors.data(), number(errors.size()),
                     number(1)};
   // cuModuleLoadDataEx reads PTX up to a zero byte, which an image of the caller need not have.
-  const std::string text(image.data, image.size);
+  const std::string text = image.text();
   const auto start = std::chrono::steady_clock::now();
   const cuapi::CUresult result = cu.ModuleLoadDataEx(
       &kernel->module, text.c_str(), static_cast<unsigned>(std::size(options)), options, values);
@@ -102,7 +102,7 @@ wl_status compile(const wl_context& context, const Image& image, Kernel* kernel)
   kernel->jit_log = printable_log(info);
   const std::string error_log = printable_log(errors);
   if (!error_log.empty()) kernel->jit_log += (kernel->jit_log.empty() ? "" : "\n") + error_log;
-  dump(image, kernel->jit_log);
+  dump(image, text, kernel->jit_log);
   if (result != cuapi::CUDA_SUCCESS) {
     kernel->module = nullptr;
     const std::string context_text =

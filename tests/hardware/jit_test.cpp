@@ -49,10 +49,10 @@ TEST_CASE("the driver's JIT accepts every kernel", "[hardware]") {
                         reinterpret_cast<void*>(uintptr_t(log.size()))};
       CUlinkState state = nullptr;
       REQUIRE(static_cast<int>(cu.LinkCreate(3, options, values, &state)) == 0);
-      auto text = const_cast<char*>(image.data);
-      int added =
-          static_cast<int>(cu.LinkAddData(state, static_cast<CUjitInputType>(1), text,
-                                          image.size + 1, image.name.c_str(), 0, nullptr, nullptr));
+      std::string text = image.text();
+      int added = static_cast<int>(cu.LinkAddData(state, static_cast<CUjitInputType>(1),
+                                                  text.data(), text.size() + 1, image.name.c_str(),
+                                                  0, nullptr, nullptr));
       void* cubin = nullptr;
       size_t bytes = 0;
       int completed = added == 0 ? static_cast<int>(cu.LinkComplete(state, &cubin, &bytes)) : -1;

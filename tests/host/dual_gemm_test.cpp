@@ -67,7 +67,7 @@ std::set<std::string> violated_ids(const wl_dual_gemm_args& args, const DeviceLi
 
 std::string text_of(const Row& row) {
   const Image image = row.image();
-  return std::string(image.data, image.size);
+  return image.text();
 }
 
 // The cells of a table row of a kernel's head: "//   | full[s] | STAGES | ...".

@@ -21,7 +21,7 @@ const char text[] = ".version 8.8\n.target sm_100f\n";
 const Kernel& example_kernel(FakeGpu& gpu) {
   gpu.fake->param_count = 1;
   gpu.fake->param_size[0] = 8;
-  const Image image = make_image("example", "example", text, text + std::strlen(text));
+  const Image image = make_image("example", "example", text);
   const Kernel* kernel = nullptr;
   REQUIRE(load_kernel(gpu.context(), image, {{{"count", 0, 8}}, 100000, false}, &kernel) ==
           WL_SUCCESS);

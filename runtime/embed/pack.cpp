@@ -1,0 +1,69 @@
+// pack_text of runtime/src/packed_text.hpp: greedy matching over chains of equal 4-byte hashes.
+#include "runtime/src/packed_text.hpp"
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+namespace warpline {
+
+namespace {
+
+constexpr size_t least_match = 6; // below it, length and distance cost about as much as literals
+constexpr int longest_chain = 96;
+constexpr uint32_t none = UINT32_MAX;
+
+size_t hash_at(const std::string& text, size_t position) {
+  uint32_t word;
+  std::memcpy(&word, text.data() + position, sizeof word);
+  return (word * 2654435761u) >> 16;
+}
+
+void put_number(std::string* out, size_t value) {
+  for (; value >= 128; value >>= 7) out->push_back(static_cast<char>(value | 128));
+  out->push_back(static_cast<char>(value));
+}
+
+} // namespace
+
+std::string pack_text(std::string_view base, std::string_view text) {
+  const std::string all = std::string(base) + std::string(text);
+  std::vector<uint32_t> latest(size_t{1} << 16, none), previous(all.size(), none);
+  const auto remember = [&](size_t position) {
+    if (position + 4 > all.size()) return;
+    uint32_t& head = latest[hash_at(all, position)];
+    previous[position] = head;
+    head = static_cast<uint32_t>(position);
+  };
+  for (size_t i = 0; i < base.size(); ++i) remember(i);
+
+  std::string out;
+  size_t literals_from = base.size();
+  for (size_t at = base.size(); at < all.size();) {
+    size_t best = 0, from = 0;
+    uint32_t candidate = at + least_match <= all.size() ? latest[hash_at(all, at)] : none;
+    for (int tries = 0; candidate != none && tries < longest_chain; ++tries) {
+      size_t length = 0;
+      while (at + length < all.size() && all[candidate + length] == all[at + length]) ++length;
+      if (length > best) best = length, from = candidate;
+      candidate = previous[candidate];
+    }
+    if (best < least_match) {
+      remember(at++);
+      continue;
+    }
+    put_number(&out, at - literals_from);
+    out.append(all, literals_from, at - literals_from);
+    put_number(&out, best);
+    put_number(&out, at - from);
+    for (const size_t end = at + best; at < end;) remember(at++);
+    literals_from = at;
+  }
+  if (literals_from < all.size()) {
+    put_number(&out, all.size() - literals_from);
+    out.append(all, literals_from);
+  }
+  return out;
+}
+
+} // namespace warpline

@@ -1,0 +1,43 @@
+#include "runtime/src/packed_text.hpp"
+
+namespace warpline {
+
+namespace {
+
+bool read_number(std::string_view* packed, size_t* value) {
+  *value = 0;
+  for (int shift = 0; shift < 63; shift += 7) {
+    if (packed->empty()) return false;
+    const auto byte = static_cast<unsigned char>(packed->front());
+    packed->remove_prefix(1);
+    *value |= static_cast<size_t>(byte & 127) << shift;
+    if (byte < 128) return true;
+  }
+  return false;
+}
+
+} // namespace
+
+bool unpack_text(std::string_view base, std::string_view packed, size_t size, std::string* text) {
+  text->clear();
+  text->reserve(size);
+  while (text->size() < size) {
+    size_t literals, length, distance;
+    if (!read_number(&packed, &literals) || literals > packed.size() ||
+        literals > size - text->size())
+      return false;
+    text->append(packed.substr(0, literals));
+    packed.remove_prefix(literals);
+    if (text->size() == size) break;
+    if (!read_number(&packed, &length) || !read_number(&packed, &distance)) return false;
+    if (length > size - text->size() || distance == 0 || distance > base.size() + text->size())
+      return false;
+    for (; length > 0; --length) {
+      const size_t from = base.size() + text->size() - distance;
+      text->push_back(from < base.size() ? base[from] : (*text)[from - base.size()]);
+    }
+  }
+  return packed.empty();
+}
+
+} // namespace warpline

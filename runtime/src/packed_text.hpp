@@ -1,0 +1,20 @@
+// The packed form of an embedded text. A row's expanded PTX differs little from other rows of its
+// kernel, so a text is stored as pieces of a base text, of itself, and literal bytes:
+//   repeat: literal count, that many bytes, match length, distance back (absent at the end)
+// Numbers are little-endian base 128, the high bit saying that more follows. Distances count back
+// from the current position in base + output, in bytes; a match may overlap its own output.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace warpline {
+
+// runtime/embed, at build time.
+std::string pack_text(std::string_view base, std::string_view text);
+
+// False when `packed` does not describe `size` bytes.
+bool unpack_text(std::string_view base, std::string_view packed, size_t size, std::string* text);
+
+} // namespace warpline
