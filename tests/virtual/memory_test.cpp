@@ -319,7 +319,8 @@ TEST_CASE("atomics", "[virtual]") {
     bool ordered =
         op.find("inc") != op.npos || op.find("dec") != op.npos || op.find("exch") != op.npos;
     Launch launch = l;
-    launch.block[0] = ordered ? 32 : 96;
+    uint32_t threads = ordered ? 32 : 96;
+    launch.block = {threads, 1, 1};
     Run r;
     run(r, body, in, 8, launch);
     INFO(op << " " << space);
@@ -327,7 +328,7 @@ TEST_CASE("atomics", "[virtual]") {
     REQUIRE(r.result.ok);
     uint64_t want = start, result = r.gpu.download<uint64_t>(r.out, 1)[0];
     if (!wide) want &= 0xFFFFFFFF;
-    for (uint64_t t = 0; t < launch.block[0]; ++t) want = f(want, t + 3);
+    for (uint64_t t = 0; t < threads; ++t) want = f(want, t + 3);
     uint64_t mask = wide ? ~0ull : 0xFFFFFFFF;
     REQUIRE((result & mask) == (want & mask));
   };
