@@ -89,6 +89,7 @@ RunResult Vgpu::run(const std::string& text, const Params& params, const Launch&
     spec.dynamic_shared = launch.dynamic_shared;
     spec.params = params.packed();
     spec.schedule = launch.schedule;
+    spec.checks = launch.checks;
     spec.host_threads = launch.host_threads;
     spec.instruction_limit = launch.instruction_limit;
     if (spec.params.size() != program->param_bytes) {

@@ -51,6 +51,7 @@ struct Launch {
   uint32_t dynamic_shared = 0;
   std::string schedule = "lazy"; // "eager", "lazy", "random:SEED"
   std::string entry{};           // "" = the module's only entry
+  uint32_t checks = 0;           // tools/vgpu/check/options.hpp
   uint64_t instruction_limit = 20'000'000;
   unsigned host_threads = 1;
 };

@@ -1,6 +1,8 @@
 // The scheduler: advances warps and operations of one cluster in the policy's order.
 #include "tools/vgpu/exec/cluster.hpp"
 
+#include "tools/vgpu/check/hub.hpp"
+
 #include <algorithm>
 
 namespace vgpu::exec {
@@ -49,6 +51,7 @@ Cluster::Cluster(const LaunchSpec& spec_, uint64_t index_) : spec(spec_), index(
     live_warps_ += cta->live_warps;
     for (auto& w : cta->warps) enqueue(*w);
   }
+  if (spec.checks) hub = std::make_unique<check::Hub>(*this);
 }
 
 Cluster::~Cluster() = default;
@@ -94,6 +97,7 @@ void Cluster::issue(std::unique_ptr<AsyncOp> op) {
   AsyncOp& o = *op;
   o.id = next_op_++;
   ++stats.operations;
+  if (hub) hub->issue(o);
   check_conflicts(o);
   poison(o);
   for (const Range& r : o.ranges) guards(r).push_back(Cta::Guard{r, &o});
@@ -111,7 +115,15 @@ void Cluster::issue(std::unique_ptr<AsyncOp> op) {
 }
 
 void Cluster::complete(AsyncOp& op) {
-  while (!op.perform(*this)) {
+  auto perform = [&] {
+    if (!hub) return op.perform(*this);
+    const AsyncOp* outer = hub->performing();
+    hub->performing(&op);
+    bool over = op.perform(*this);
+    hub->performing(outer);
+    return over;
+  };
+  while (!perform()) {
     progress();
     if (!policy->immediate()) {
       schedule(op);
@@ -121,6 +133,7 @@ void Cluster::complete(AsyncOp& op) {
   release_ranges(op, false);
   release_ranges(op, true);
   progress();
+  if (hub) hub->finished(op);
   Pipe* pipe = op.pipe;
   operations_.erase(op.id);
   if (!pipe) return;
@@ -134,7 +147,10 @@ void Cluster::complete(AsyncOp& op) {
 
 void Cluster::retire(Warp& warp) {
   --live_warps_;
-  if (--warp.cta.live_warps == 0) check_exit(warp.cta);
+  if (--warp.cta.live_warps == 0) {
+    check_exit(warp.cta);
+    if (hub) hub->cta_exit(warp.cta.rank);
+  }
   // Fewer threads are awaited by barriers that count all of the CTA.
   for (NamedBarrier& b : warp.cta.named)
     if (b.all && b.arrived != 0) warp.cta.settle_named(b);
@@ -207,6 +223,7 @@ bool Cluster::run(uint64_t slice) {
     ready_ops_.erase(ready_ops_.begin());
     complete(*k.op);
   }
+  if (hub) hub->end();
   return true;
 }
 
@@ -241,6 +258,8 @@ void Cta::settle_named(NamedBarrier& b) {
   b.arrived = b.expected = 0;
   b.all = false;
   ++b.generation;
+  if (cluster.hub)
+    cluster.hub->named_complete(rank, static_cast<uint32_t>(&b - named.data()));
   cluster.wake(b.waiters);
 }
 
@@ -267,6 +286,7 @@ void Cluster::check_cluster_barrier() {
   }
   if (!any) return;
   ++barrier.generation;
+  if (hub) hub->cluster_complete();
   wake(barrier.waiters);
 }
 

@@ -11,6 +11,11 @@
 #include <array>
 #include <queue>
 #include <set>
+#include <string>
+
+namespace vgpu::check {
+class Hub;
+}
 
 namespace vgpu::exec {
 
@@ -37,6 +42,7 @@ struct Stats {
   uint64_t tma_loads = 0, tma_load_bytes = 0, tma_stores = 0, tma_store_bytes = 0;
   uint64_t blocked_waits = 0, operations = 0;
   uint64_t global_load_bytes = 0, global_store_bytes = 0;
+  std::set<std::string> advice; // of the checkers: what is against the ISA's letter, unharmed
   void add(const Stats& o);
 };
 
@@ -50,6 +56,7 @@ struct LaunchSpec {
   std::string schedule = "eager";
   unsigned host_threads = 0;      // 0 = all
   uint64_t instruction_limit = 0; // per cluster, 0 = none; ends endless loops as a timeout fault
+  uint32_t checks = 0;                 // check/options.hpp
   bool strict_tensor_load_wait = true; // a use of tcgen05.ld results needs wait::ld (ISA)
 };
 
@@ -76,6 +83,7 @@ public:
   uint32_t cluster_id[3];
   std::vector<std::unique_ptr<Cta>> ctas; // by rank
   std::unique_ptr<Policy> policy;
+  std::unique_ptr<check::Hub> hub; // the checkers; null when none runs
   Stats stats;
 
   // Runs to completion; throws Fault. With `slice` != 0 it may return false early, not finished,
@@ -163,7 +171,7 @@ private:
   void enqueue(Warp& warp);
   void retire(Warp& warp);
   void release_pollers();
-  void settle(Mbarrier& b);
+  void settle(Mbarrier& b, uint32_t rank);
   Cta& owner(uint32_t cta, const Origin& origin);
   void check_guards(const std::vector<Cta::Guard>& guards, const Range& range, const AsyncOp* op,
                     const Origin& origin) const;

@@ -1,4 +1,5 @@
 // mbarrier objects. PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier".
+#include "tools/vgpu/check/hub.hpp"
 #include "tools/vgpu/exec/cluster.hpp"
 
 #include <cstring>
@@ -54,6 +55,7 @@ void Cluster::mbarrier_init(uint32_t rank, uint32_t offset, uint32_t count, cons
   b.init = origin.inst;
   write_token(cta, b);
   cta.mbarriers[offset] = std::move(b);
+  if (hub) hub->mbarrier_init(rank, offset, count, origin);
 }
 
 void Cluster::mbarrier_inval(uint32_t rank, uint32_t offset, const Origin& origin) {
@@ -61,11 +63,13 @@ void Cluster::mbarrier_inval(uint32_t rank, uint32_t offset, const Origin& origi
   if (!b.waiters.empty())
     fault(origin, FaultCode::launch_failed, "barriers",
           at(offset) + " is invalidated while warps wait on it");
+  if (hub) hub->mbarrier_inval(rank, offset, origin);
   ctas[rank]->mbarriers.erase(offset);
 }
 
-void Cluster::settle(Mbarrier& b) {
+void Cluster::settle(Mbarrier& b, uint32_t rank) {
   if (b.pending != 0 || b.tx != 0) return;
+  if (hub) hub->mbarrier_phase(rank, b.offset);
   ++b.phase;
   b.pending = b.expected;
   b.tx_expected_total = 0;
@@ -81,7 +85,8 @@ void Cluster::mbarrier_expect_tx(uint32_t rank, uint32_t offset, int64_t bytes,
     fault(origin, FaultCode::launch_failed, "barriers",
           at(offset) + ": the transaction count " + std::to_string(b.tx) +
               " leaves the legal range of +-" + std::to_string(kMaxCount) + " bytes");
-  settle(b);
+  if (hub) hub->mbarrier_expect(rank, offset, bytes, origin);
+  settle(b, rank);
   write_token(*ctas[rank], b);
 }
 
@@ -93,7 +98,8 @@ void Cluster::mbarrier_complete_tx(uint32_t rank, uint32_t offset, int64_t bytes
     fault(origin, FaultCode::launch_failed, "barriers",
           at(offset) + ": the transaction count " + std::to_string(b.tx) +
               " leaves the legal range of +-" + std::to_string(kMaxCount) + " bytes");
-  settle(b);
+  if (hub) hub->mbarrier_bytes(rank, offset, bytes, origin);
+  settle(b, rank);
   write_token(*ctas[rank], b);
 }
 
@@ -111,7 +117,8 @@ void Cluster::mbarrier_arrive(uint32_t rank, uint32_t offset, uint32_t count, bo
             at(offset) + ": arrive_drop takes the expected count below zero");
     b.expected -= count;
   }
-  settle(b);
+  if (hub) hub->mbarrier_arrive(rank, offset, count, origin);
+  settle(b, rank);
   write_token(*ctas[rank], b);
 }
 

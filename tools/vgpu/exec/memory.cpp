@@ -1,5 +1,6 @@
 // The choke point: every access of warps and operations passes here, is checked, and gets a
 // pointer.
+#include "tools/vgpu/check/hub.hpp"
 #include "tools/vgpu/exec/cluster.hpp"
 
 #include <algorithm>
@@ -117,6 +118,7 @@ uint8_t* Cluster::touch(const Access& a, const Origin& origin) {
       stats.global_store_bytes += a.bytes;
     else
       stats.global_load_bytes += a.bytes;
+    if (hub) hub->access(a, origin);
     return p;
   }
   case Space::Shared: {
@@ -142,6 +144,7 @@ uint8_t* Cluster::touch(const Access& a, const Origin& origin) {
       check_guards(cta.shared_guards,
                    Range{Space::Shared, a.write, a.cta, a.address, a.address + a.bytes}, a.op,
                    origin);
+    if (hub) hub->access(a, origin);
     return cta.shared.data() + a.address;
   }
   case Space::Local: {
@@ -192,6 +195,7 @@ void Cluster::touch_tensor(uint32_t rank, uint32_t lane, uint32_t lanes, uint32_
     check_guards(cta.tensor_guards,
                  Range{Space::Tensor, write, rank, column, column + columns, lane, lane + lanes},
                  op, origin);
+  if (hub) hub->access_tensor(rank, lane, lanes, column, columns, write, op, origin);
 }
 
 Space Cluster::resolve(uint64_t generic, uint32_t& cta, uint64_t& address) const {

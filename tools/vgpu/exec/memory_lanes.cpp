@@ -1,4 +1,5 @@
 // The choke point for whole warps: what touch() checks, once for the range that covers all lanes.
+#include "tools/vgpu/check/hub.hpp"
 #include "tools/vgpu/exec/cluster.hpp"
 
 #include <algorithm>
@@ -35,6 +36,7 @@ void Cluster::touch_lanes(const Access& a, const uint64_t* addresses, uint32_t m
       if (global_guards_.empty() || !contested(global_guards_, a, lo, hi))
         base = spec.memory->find(lo, hi - lo);
       if (base) {
+    if (hub) hub->access_lanes(a, addresses, mask, origin);
         uint64_t bytes = uint64_t(a.bytes) * static_cast<uint32_t>(std::popcount(mask));
         (a.write ? stats.global_store_bytes : stats.global_load_bytes) += bytes;
       }

@@ -52,6 +52,7 @@ void Stats::add(const Stats& o) {
   operations += o.operations;
   global_load_bytes += o.global_load_bytes;
   global_store_bytes += o.global_store_bytes;
+  advice.insert(o.advice.begin(), o.advice.end());
 }
 
 } // namespace vgpu::exec

@@ -1,5 +1,6 @@
 #include "tools/vgpu/exec/warp.hpp"
 
+#include "tools/vgpu/check/hub.hpp"
 #include "tools/vgpu/exec/cluster.hpp"
 
 #include <algorithm>
@@ -214,6 +215,7 @@ uint32_t Warp::run(uint32_t budget) {
   uint32_t n = 0;
   polling = false;
   const Inst* code = program_->code.data();
+  check::Hub* hub = cta.cluster.hub.get();
   while (n < budget) {
     Fragment* f = select();
     if (!f) break;
@@ -244,7 +246,9 @@ uint32_t Warp::run(uint32_t budget) {
                 "some lanes only");
       }
       if (pending_total_ != 0 && !inst.own_pending_check) check_pending(inst, mask);
+      if (hub) hub->before(*this, inst, mask, f->woken);
       Step step = inst.run(*this, inst, mask);
+      if (hub) hub->after(*this, inst, mask, step);
       ++n;
       switch (step) {
       case Step::Next:

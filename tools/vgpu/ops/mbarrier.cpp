@@ -1,5 +1,6 @@
 // mbarrier instructions, PTX ISA 9.7.13.15. Memory order needs nothing here: the executor is
 // sequential, so .sem and .scope are forms only.
+#include "tools/vgpu/check/hub.hpp"
 #include "tools/vgpu/ops/async_operand.hpp"
 
 #include <algorithm>
@@ -129,10 +130,26 @@ uint32_t done_lanes(Warp& w, const Inst& inst, uint32_t mask) {
   return done;
 }
 
+// Tells the checkers which phase each lane has seen complete: with a parity the one before the
+// current.
+template <bool parity>
+void note_waits(Warp& w, const Inst& inst, uint32_t done) {
+  check::Hub* hub = w.cluster().hub.get();
+  if (!hub) return;
+  const MbarrierData& d = data(inst);
+  each_lane(done, [&](uint32_t l) {
+    SharedPlace p = shared_place(w, inst, d.barrier, l);
+    const Mbarrier& b = w.cluster().mbarrier(p.cta, p.offset, w.origin(inst, lane_bit(l)));
+    uint64_t phase = parity ? b.phase - 1 : state_phase(w.lanes<uint64_t>(d.value)[l]);
+    hub->mbarrier_wait(w, inst, lane_bit(l), p.cta, p.offset, phase);
+  });
+}
+
 template <bool parity>
 Step run_test_wait(Warp& w, const Inst& inst, uint32_t mask) {
   uint32_t done = done_lanes<parity>(w, inst, mask);
   w.set_pred(data(inst).result, mask, done);
+  note_waits<parity>(w, inst, done);
   if (done == mask) return Step::Next;
   w.polling = true;
   return Step::Yield;
@@ -147,6 +164,7 @@ Step run_try_wait(Warp& w, const Inst& inst, uint32_t mask) {
   if (done != 0) {
     if (w.cluster().policy->spurious_false()) done = 0;
     w.set_pred(d.result, mask, done);
+    note_waits<parity>(w, inst, done);
     return Step::Next;
   }
   uint32_t first = static_cast<uint32_t>(std::countr_zero(mask));

@@ -2,6 +2,7 @@
 //
 // Where an allocation lies is the implementation's choice: here the lowest run of free columns, in
 // both CTAs of a pair the same. With cta_group::2 a warp of each CTA takes part; the first waits.
+#include "tools/vgpu/check/hub.hpp"
 #include "tools/vgpu/ops/tcgen05.hpp"
 
 #include <algorithm>
@@ -58,6 +59,7 @@ void take(Cta& cta, uint32_t column, uint32_t columns, const Inst& inst, uint32_
   std::fill_n(t.owner.begin() + column, columns, static_cast<uint16_t>(id));
   for (uint32_t l = 0; l < TensorMemory::kLanes; ++l)
     std::fill_n(t.row(l) + column, columns, kFreshWord);
+  if (cta.cluster.hub) cta.cluster.hub->tensor_alloc(cta.rank, column, columns, origin);
   uint8_t* p = cta.cluster.touch(
       Access{Space::Shared, Proxy::Generic, true, false, cta.rank, dst, 4, 4, nullptr}, origin);
   std::memcpy(p, &column, 4);

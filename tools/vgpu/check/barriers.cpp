@@ -1,0 +1,104 @@
+#include "tools/vgpu/check/barriers.hpp"
+
+#include <bit>
+#include <sstream>
+
+namespace vgpu::check {
+
+std::string Barriers::name(uint32_t cta, uint32_t offset) {
+  std::ostringstream s;
+  s << "mbarrier at shared offset 0x" << std::hex << offset << std::dec << " of CTA rank " << cta;
+  return s.str();
+}
+
+Barriers::Ledger* Barriers::find(uint32_t cta, uint32_t offset) {
+  auto it = ledgers_.find(key(cta, offset));
+  return it == ledgers_.end() ? nullptr : &it->second;
+}
+
+void Barriers::mbarrier_init(const Who& w, uint32_t cta, uint32_t offset, uint32_t count) {
+  Ledger& l = ledgers_[key(cta, offset)];
+  l = Ledger{};
+  l.init = w;
+  l.count = count;
+  l.now.last = w;
+}
+
+void Barriers::mbarrier_inval(const Who& w, uint32_t cta, uint32_t offset) {
+  Ledger* l = find(cta, offset);
+  if (!l) return;
+  if (l->now.expected != l->now.paid) {
+    Finding f{"barriers", "bytes", false, "", {{"mbarrier.inval", w}, {"last use", l->now.last}}};
+    f.text = name(cta, offset) + " is invalidated in phase " + std::to_string(l->phase) +
+             ", which " + std::to_string(l->now.expected) + " bytes were announced for and " +
+             std::to_string(l->now.paid) + " paid to";
+    sink_.found(f);
+  }
+  ledgers_.erase(key(cta, offset));
+}
+
+void Barriers::mbarrier_arrive(const Who& w, uint32_t cta, uint32_t offset, uint32_t count, bool) {
+  Ledger* l = find(cta, offset);
+  if (!l) return;
+  l->now.arrivals[w.pc] += count;
+  l->now.last = w;
+}
+
+void Barriers::mbarrier_expect(const Who& w, uint32_t cta, uint32_t offset, int64_t bytes) {
+  Ledger* l = find(cta, offset);
+  if (!l) return;
+  l->now.expected += bytes;
+  l->now.last = w;
+}
+
+void Barriers::mbarrier_bytes(const Who& w, uint32_t cta, uint32_t offset, int64_t bytes) {
+  Ledger* l = find(cta, offset);
+  if (!l) return;
+  l->now.paid += bytes;
+  l->now.last = w;
+}
+
+void Barriers::mbarrier_phase(uint32_t cta, uint32_t offset) {
+  Ledger* l = find(cta, offset);
+  if (!l) return;
+  ++l->phase;
+  Who last = l->now.last;
+  l->now = {};
+  l->now.last = last;
+}
+
+// A waiter meets the phases one after the other. Seeing one a second time means that it did not
+// wait for what came since; skipping one means that it was lapped: with parities both go unnoticed.
+void Barriers::mbarrier_wait(const Who& w, uint32_t cta, uint32_t offset, uint64_t phase, bool) {
+  Ledger* l = find(cta, offset);
+  if (!l) return;
+  auto p = static_cast<int64_t>(phase);
+  for (uint32_t left = w.lanes; left; left &= left - 1) {
+    uint32_t t =
+        (w.cta * shape_.warps + w.warp) * 32 + static_cast<uint32_t>(std::countr_zero(left));
+    auto [it, first] = l->seen.try_emplace(t, p);
+    int64_t before = it->second;
+    it->second = p;
+    if (first ? p <= 0 : p == before + 1) continue;
+    if (first) continue; // it joins late, for instance a role that starts later
+    Finding f{"barriers", p <= before ? "stale-phase" : "lapped", true, "", {{"this wait", w}}};
+    f.text = name(cta, offset) + ": the wait is for phase " + std::to_string(p) +
+             "; the last one this thread waited for was " + std::to_string(before);
+    f.sites.push_back({"mbarrier.init", l->init});
+    sink_.found(f);
+  }
+}
+
+void Barriers::cta_exit(uint32_t cta) {
+  for (auto& [k, l] : ledgers_) {
+    if (k >> 24 != cta || l.now.expected == l.now.paid) continue;
+    Finding f{"barriers", "bytes", false, "", {{"last use", l.now.last}}};
+    f.sites.push_back({"mbarrier.init", l.init});
+    f.text = name(cta, static_cast<uint32_t>(k & 0xFFFFFF)) + ": the CTA exits in phase " +
+             std::to_string(l.phase) + ", which " + std::to_string(l.now.expected) +
+             " bytes were announced for and " + std::to_string(l.now.paid) + " paid to";
+    sink_.found(f);
+  }
+}
+
+} // namespace vgpu::check

@@ -1,0 +1,189 @@
+#include "tools/vgpu/check/definedness.hpp"
+
+#include <algorithm>
+
+namespace vgpu::check {
+
+using exec::Inst;
+using exec::Warp;
+
+namespace {
+constexpr uint32_t kColumns = exec::TensorMemory::kColumns;
+constexpr uint32_t kLanes = exec::TensorMemory::kLanes;
+} // namespace
+
+Definedness::Rule Definedness::rule_of(const Inst& inst) {
+  Rule r;
+  if (!inst.text || inst.text->opcode.empty()) return r;
+  const auto& op = inst.text->opcode;
+  const std::string& first = op[0];
+  auto has = [&](std::string_view t) { return std::find(op.begin(), op.end(), t) != op.end(); };
+  if (first == "ld" || first == "ldu" || first == "ldmatrix") {
+    r.kind = Kind::Load;
+  } else if (first == "st" && !has("bulk")) {
+    r.kind = Kind::Store;
+    uint32_t others = 1 + (has("L2::cache_hint") ? 1 : 0); // address, policy
+    r.data = inst.n_src > others ? inst.n_src - others : 0;
+    r.global = has("global");
+  } else if (first == "selp" || first == "slct") {
+    r.kind = Kind::Select;
+  } else if (first == "wgmma" || first == "shfl" || first == "vote" || first == "match" ||
+             first == "redux" || first == "elect" || first == "activemask" || first == "call" ||
+             first == "ret" || first == "stmatrix") {
+    r.kind = Kind::Fresh;
+  } else if (first == "tcgen05") {
+    bool ld = op.size() > 1 && op[1] == "ld", st = op.size() > 1 && op[1] == "st";
+    r.kind = ld ? Kind::TensorLoad : st ? Kind::Fresh : Kind::Sink;
+  } else if (first == "atom" || first == "red" || first == "cp" || first == "mbarrier" ||
+             first == "bar" || first == "barrier" || first == "prefetch" || first == "setmaxnreg") {
+    r.kind = Kind::Sink;
+  } else if ((first == "xor" || first == "sub") && inst.n_src == 2 &&
+             inst.op[inst.n_dst] == inst.op[inst.n_dst + 1]) {
+    r.kind = Kind::Fresh; // x ^ x and x - x do not depend on x
+  }
+  return r;
+}
+
+Definedness::Definedness(exec::Cluster& cluster, Sink& sink) : cluster_(cluster), sink_(sink) {
+  const exec::Program& p = *cluster.spec.program;
+  const exec::LaunchSpec& s = cluster.spec;
+  for (const Inst& inst : p.code) rules_.push_back(rule_of(inst));
+  warps_ = (s.block[0] * s.block[1] * s.block[2] + 31) / 32;
+  std::vector<uint32_t> start(p.regfile_bytes / 8 + 1, 0);
+  for (const exec::Constant& c : p.constants) start[c.slot / 8] = ~0u;
+  for (const exec::SpecialSlot& x : p.specials) start[x.slot / 8] = ~0u;
+  if (p.carry_flag != exec::kNoSlot) start[p.carry_flag / 8] = ~0u;
+  uint32_t ctas = s.cluster[0] * s.cluster[1] * s.cluster[2];
+  registers_.assign(size_t(ctas) * warps_, start);
+  shared_.assign(ctas, std::vector<uint8_t>(p.dynamic_shared_offset + s.dynamic_shared, 0));
+  tensor_.assign(
+      ctas, std::vector<uint8_t>(s.profile->has_tensor_memory ? size_t(kLanes) * kColumns : 0, 0));
+}
+
+void Definedness::report(const Warp& w, const Inst& inst, uint32_t lanes, uint32_t slot,
+                         const char* rule, const std::string& what) {
+  const auto& names = w.program().slot_name;
+  auto name = names.find(slot);
+  Finding f;
+  f.checker = "definedness";
+  f.rule = rule;
+  f.text = (name == names.end() ? std::string("a register") : "register " + name->second) + " " +
+           what + ", and nothing has written it in lane " + std::to_string(std::countr_zero(lanes));
+  f.sites.push_back({"this use", Who{w.cta.rank, w.index, lanes, inst.pc, 0}});
+  sink_.found(f);
+}
+
+void Definedness::before(Warp& w, const Inst& inst, uint32_t mask) {
+  std::vector<uint32_t>& r = registers(w);
+  const Rule& rule = rules_[inst.pc];
+  if (inst.guard != exec::kNoSlot && (mask & ~r[inst.guard / 8]))
+    report(w, inst, mask & ~r[inst.guard / 8], inst.guard, "predicate", "guards an instruction");
+  loaded_ = mask;
+  stored_ = ~0u;
+  const uint32_t* src = inst.op + inst.n_dst;
+  bool sink = rule.kind == Kind::Sink || rule.kind == Kind::Load || rule.kind == Kind::Store ||
+              rule.kind == Kind::TensorLoad;
+  for (uint32_t i = 0; sink && i < inst.n_src; ++i) {
+    uint32_t undefined = mask & ~r[src[i] / 8];
+    if (!undefined) continue;
+    if (i < rule.data) {
+      stored_ &= ~undefined;
+      if (rule.global) report(w, inst, undefined, src[i], "output", "is stored to global memory");
+      continue;
+    }
+    report(w, inst, undefined, src[i], "operand",
+           "is an address or operand of a memory, barrier or tensor core instruction");
+  }
+}
+
+void Definedness::after(Warp& w, const Inst& inst, uint32_t mask, exec::Step step) {
+  if (step != exec::Step::Next && step != exec::Step::Yield) return;
+  const Rule& rule = rules_[inst.pc];
+  if (inst.n_dst == 0 || rule.kind == Kind::TensorLoad) return;
+  std::vector<uint32_t>& r = registers(w);
+  const uint32_t* src = inst.op + inst.n_dst;
+  uint32_t good = mask;
+  if (rule.kind == Kind::Compute) {
+    for (uint32_t i = 0; i < inst.n_src; ++i) good &= r[src[i] / 8];
+  } else if (rule.kind == Kind::Select && inst.n_src == 3) {
+    good &= (r[src[0] / 8] | r[src[1] / 8]) & r[src[2] / 8];
+  } else if (rule.kind == Kind::Load) {
+    good &= loaded_;
+  }
+  for (uint32_t i = 0; i < inst.n_dst; ++i) {
+    uint32_t& d = r[inst.op[i] / 8];
+    d = (d & ~mask) | good;
+  }
+}
+
+void Definedness::access(const exec::Access& a, const exec::Origin& origin,
+                         const exec::AsyncOp* op) {
+  if (a.space != exec::Space::Shared) return;
+  auto first = shared_[a.cta].begin() + static_cast<ptrdiff_t>(a.address);
+  auto last = first + a.bytes;
+  if (a.write) {
+    bool good = op || a.op || (stored_ >> origin.lane & 1);
+    std::fill(first, last, good ? 1 : 0);
+    return;
+  }
+  if (!op) {
+    if (std::find(first, last, 0) != last) loaded_ &= ~(1u << origin.lane);
+    return;
+  }
+  // An operand's span may be larger than the operand: only one that nobody wrote to is reported.
+  if (std::find(first, last, 1) != last) return;
+  Finding f;
+  f.checker = "definedness";
+  f.rule = "source";
+  f.text = std::to_string(a.bytes) + " bytes of shared memory at offset " +
+           std::to_string(a.address) + " of CTA rank " + std::to_string(a.cta) +
+           " are read by an asynchronous operation, and nothing has written any of them";
+  f.sites.push_back(
+      {"issued", Who{origin.cta, origin.warp, 1u << origin.lane, origin.inst->pc, 0}});
+  sink_.found(f);
+}
+
+void Definedness::access_tensor(uint32_t cta, uint32_t lane, uint32_t lanes, uint32_t column,
+                                uint32_t columns, bool write, bool by_warp,
+                                const exec::Origin& origin) {
+  uint8_t* words = tensor_[cta].data();
+  const Rule& rule = rules_[origin.inst->pc];
+  if (write) {
+    if (by_warp) return; // dealloc
+    for (uint32_t l = lane; l < lane + lanes; ++l)
+      std::fill_n(words + size_t(l) * kColumns + column, columns, uint8_t{1});
+    return;
+  }
+  uint32_t good = 0; // by lane mod 32: all words of the row
+  bool any = false;
+  for (uint32_t l = lane; l < lane + lanes; ++l) {
+    const uint8_t* row = words + size_t(l) * kColumns + column;
+    bool all = std::find(row, row + columns, 0) == row + columns;
+    any |= std::find(row, row + columns, 1) != row + columns;
+    if (all) good |= 1u << (l - lane) % 32;
+  }
+  if (rule.kind == Kind::TensorLoad) {
+    std::vector<uint32_t>& r = registers(*cluster_.ctas[origin.cta]->warps[origin.warp]);
+    // Shapes of 16 lanes spread a row over the warp: defined when all of it is.
+    uint32_t result = lanes == 32 ? good : (good == 0xFFFF ? ~0u : 0);
+    for (uint32_t i = 0; i < origin.inst->n_dst; ++i) r[origin.inst->op[i] / 8] = result;
+    return;
+  }
+  if (any) return;
+  Finding f;
+  f.checker = "definedness";
+  f.rule = "source";
+  f.text = "tensor memory columns " + std::to_string(column) + ".." +
+           std::to_string(column + columns - 1) + " of CTA rank " + std::to_string(cta) +
+           " are read by the tensor core, and nothing has written any of them";
+  f.sites.push_back(
+      {"issued", Who{origin.cta, origin.warp, 1u << origin.lane, origin.inst->pc, 0}});
+  sink_.found(f);
+}
+
+void Definedness::tensor_alloc(uint32_t cta, uint32_t column, uint32_t columns) {
+  for (uint32_t l = 0; l < kLanes; ++l)
+    std::fill_n(tensor_[cta].data() + size_t(l) * kColumns + column, columns, uint8_t{0});
+}
+
+} // namespace vgpu::check

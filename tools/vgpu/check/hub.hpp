@@ -1,0 +1,96 @@
+// Between the executor and the checkers: turns what the executor does into the checkers' events,
+// and their findings into faults and advice. The only file pair here that knows the executor.
+#pragma once
+
+#include "tools/vgpu/check/observer.hpp"
+#include "tools/vgpu/exec/cluster.hpp"
+
+#include <memory>
+#include <set>
+
+namespace vgpu::check {
+
+class Definedness;
+
+class Hub : public Sink {
+public:
+  explicit Hub(exec::Cluster& cluster);
+  ~Hub() override;
+
+  // ---- called by the executor
+  void before(exec::Warp& w, const exec::Inst& inst, uint32_t mask, bool resumed);
+  void after(exec::Warp& w, const exec::Inst& inst, uint32_t mask, exec::Step step);
+  void access(const exec::Access& a, const exec::Origin& origin);
+  void access_lanes(const exec::Access& a, const uint64_t* addresses, uint32_t mask,
+                    const exec::Origin& origin);
+  void access_tensor(uint32_t cta, uint32_t lane, uint32_t lanes, uint32_t column, uint32_t columns,
+                     bool write, const exec::AsyncOp* op, const exec::Origin& origin);
+  void issue(const exec::AsyncOp& op);
+  void performing(const exec::AsyncOp* op) { op_ = op; }
+  const exec::AsyncOp* performing() const { return op_; }
+  void finished(const exec::AsyncOp& op);
+  void mbarrier_init(uint32_t cta, uint32_t offset, uint32_t count, const exec::Origin& o);
+  void mbarrier_inval(uint32_t cta, uint32_t offset, const exec::Origin& o);
+  void mbarrier_arrive(uint32_t cta, uint32_t offset, uint32_t count, const exec::Origin& o);
+  void mbarrier_expect(uint32_t cta, uint32_t offset, int64_t bytes, const exec::Origin& o);
+  void mbarrier_bytes(uint32_t cta, uint32_t offset, int64_t bytes, const exec::Origin& o);
+  void mbarrier_phase(uint32_t cta, uint32_t offset);
+  void mbarrier_wait(exec::Warp& w, const exec::Inst& inst, uint32_t lanes, uint32_t cta,
+                     uint32_t offset, uint64_t phase);
+  void named_complete(uint32_t cta, uint32_t id);
+  void cluster_complete();
+  void tensor_alloc(uint32_t cta, uint32_t column, uint32_t columns, const exec::Origin& o);
+  void cta_exit(uint32_t cta);
+  void end();
+
+  void found(const Finding& finding) override;
+
+private:
+  // What the checkers see in an instruction, from its opcode.
+  enum class Event : uint8_t {
+    None,
+    Fence,
+    TensorWaitLoad,
+    TensorWaitStore,
+    BulkCommit,
+    BulkWait,
+    BulkWaitRead,
+    CpCommit,
+    CpWait,
+    CpWaitAll,
+    WgmmaOp,
+    WgmmaCommit,
+    WgmmaWait,
+    NamedSync,
+    NamedArrive,
+    WarpSync,
+    ClusterArrive,
+    ClusterWait
+  };
+  struct Traits {
+    Event event = Event::None;
+    Fence fence = Fence::AcqRel;
+    OpKind op = OpKind::Other;
+    Order order = Order::Weak;
+    bool relaxed = false; // an arrive that does not release, a wait that does not acquire
+    uint8_t id_operand = 0;
+  };
+  static Traits traits_of(const exec::Inst& inst);
+  const Traits& traits(const exec::Inst& inst) const { return traits_[inst.pc]; }
+  Who who(const exec::Origin& o) const;
+  Who who(const exec::Warp& w, const exec::Inst& inst, uint32_t mask) const;
+  template <class Fn>
+  void each(Fn&& fn) {
+    for (auto& o : observers_) fn(*o);
+  }
+  std::string sites_text(const Finding& f) const;
+
+  exec::Cluster& cluster_;
+  std::vector<Traits> traits_; // by pc
+  std::vector<std::unique_ptr<Observer>> observers_;
+  std::unique_ptr<Definedness> definedness_;
+  const exec::AsyncOp* op_ = nullptr;
+  uint32_t mask_ = 0; // lanes of the instruction that runs
+};
+
+} // namespace vgpu::check

@@ -1,0 +1,21 @@
+// Which checkers run: "all", "off", or names separated by commas.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace vgpu::check {
+
+enum : uint32_t {
+  kRaces = 1,
+  kDefinedness = 2,
+  kBarriers = 4,
+  kLimits = 8,
+  kAdvice = 16, // advice ends the launch like an error
+  kAll = kRaces | kDefinedness | kBarriers | kLimits
+};
+
+// False and a sentence in `error` for an unknown name.
+bool parse_checks(const std::string& text, uint32_t& checks, std::string* error);
+
+} // namespace vgpu::check

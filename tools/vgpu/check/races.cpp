@@ -1,0 +1,323 @@
+// Accesses: every one is judged against the earlier ones of its bytes, then remembered.
+#include "tools/vgpu/check/races.hpp"
+
+#include <bit>
+#include <sstream>
+
+namespace vgpu::check {
+
+namespace {
+
+bool tensor_unit(OpKind k) {
+  return k == OpKind::Mma || k == OpKind::TensorCopy || k == OpKind::TensorShift;
+}
+
+// PTX ISA 9.7.16.6.2: pairs of one cta_group that the tensor core runs in issue order, so that
+// nothing else has to order them. A copy after the MMA that reads its columns is not among them.
+bool pipelined(OpKind first, OpKind second) {
+  if (second == OpKind::Mma) return tensor_unit(first);
+  if (second == OpKind::TensorShift)
+    return first == OpKind::Mma || first == OpKind::TensorShift || first == OpKind::TensorCopy;
+  return first == OpKind::TensorCopy && second == OpKind::TensorCopy;
+}
+
+const char* op_name(OpKind k) {
+  switch (k) {
+  case OpKind::Load:
+    return "asynchronous load";
+  case OpKind::Store:
+    return "asynchronous store";
+  case OpKind::CpAsync:
+    return "cp.async";
+  case OpKind::Mma:
+    return "tcgen05.mma";
+  case OpKind::TensorCopy:
+    return "tcgen05.cp";
+  case OpKind::TensorShift:
+    return "tcgen05.shift";
+  case OpKind::TensorLoad:
+    return "tcgen05.ld";
+  case OpKind::TensorStore:
+    return "tcgen05.st";
+  case OpKind::Wgmma:
+    return "wgmma.mma_async";
+  default:
+    return "operation";
+  }
+}
+
+std::string bytes_text(const Bytes& b) {
+  std::ostringstream s;
+  if (b.space == Space::Tensor)
+    s << "tensor memory columns " << b.lo << ".." << b.hi - 1 << ", lanes " << b.lane_lo << ".."
+      << b.lane_hi - 1 << " of CTA rank " << b.cta;
+  else if (b.space == Space::Shared)
+    s << "shared memory 0x" << std::hex << b.lo << "..0x" << b.hi - 1 << std::dec << " of CTA rank "
+      << b.cta;
+  else
+    s << "global memory 0x" << std::hex << b.lo << "..0x" << b.hi - 1;
+  return s.str();
+}
+
+} // namespace
+
+Races::Operation* Races::operation(const Who& w) {
+  if (w.op == 0) return nullptr;
+  auto it = operations_.find(w.op);
+  return it == operations_.end() ? nullptr : &it->second;
+}
+
+bool Races::ordered(const Record& r, const View& v) const {
+  const Times& known = v.clock->known;
+  if (r.lanes != 0) {
+    if (v.bytes.space == Space::Tensor && r.base == v.base) return true;
+    for (uint32_t left = r.lanes; left; left &= left - 1) {
+      uint32_t c = r.base + static_cast<uint32_t>(std::countr_zero(left));
+      if (at(known, c) >= r.time) continue;
+      if (c == v.own && v.own_time >= r.time) continue;
+      return false;
+    }
+    return true;
+  }
+  if (v.op && r.op == v.op->who.op && v.who->op == r.op) return true; // its own parts
+  if (r.channel != kNone && at(known, r.channel) >= r.value) return true;
+  if (v.op && pipelined(r.kind, v.op->kind)) return r.base == v.own || at(known, r.base) >= r.time;
+  return false;
+}
+
+bool Races::fenced(const Record& r, const View&, const Times& frontier) const {
+  if (r.lanes == 0) return at(frontier, r.channel) >= r.value;
+  for (uint32_t left = r.lanes; left; left &= left - 1)
+    if (at(frontier, r.base + static_cast<uint32_t>(std::countr_zero(left))) < r.time) return false;
+  return true;
+}
+
+void Races::judge(const Record& r, bool r_writes, const View& v) {
+  if (!r_writes && !v.write) return;
+  if (r.strong && v.strong) return;
+  bool done = ordered(r, v);
+  if (!done && !r_writes && r.early != kNone) done = at(v.clock->known, r.early) >= r.value;
+  if (!done) {
+    // One instruction of a warp that writes the same bytes with several lanes: one of them stays.
+    if (r.lanes != 0 && !v.op && r_writes && v.write && r.pc == v.who->pc && r.base == v.base &&
+        r.time == v.own_time)
+      return;
+    report(r, r_writes, v, "order", false, missing_for(r, v));
+    return;
+  }
+  if (v.bytes.space == Space::Tensor) {
+    // ISA 9.7.16.6.4: between threads, fences on both sides; others rely on commit and wait alone.
+    if (r.lanes == 0 && v.op && r.base / 32 != v.own / 32) {
+      const Times& t = v.clock->tensor;
+      bool through = (r.channel != kNone && at(t, r.channel) >= r.value) ||
+                     (pipelined(r.kind, v.op->kind) && at(t, r.base) >= r.time);
+      if (!through)
+        report(r, r_writes, v, "tcgen05-fence", true,
+               "tcgen05.fence::before_thread_sync before the releasing arrive or barrier (a commit "
+               "implies it), or tcgen05.fence::after_thread_sync after the wait");
+    }
+    return;
+  }
+  if (r_writes && r.proxy == Proxy::Generic && v.proxy == Proxy::Async) {
+    const Times& frontier = v.bytes.space == Space::Shared ? v.clock->shared : v.clock->global;
+    if (!fenced(r, v, frontier))
+      report(r, r_writes, v, "proxy", v.write,
+             "fence.proxy.async after the generic write and before the synchronisation that the "
+             "asynchronous access follows");
+  }
+}
+
+void Races::visit_pieces(Intervals<Cell>& map, View& v, const Record& record) {
+  Bytes whole = v.bytes;
+  map.visit(whole.lo, whole.hi, [&](Cell& cell, uint64_t lo, uint64_t hi) {
+    v.bytes.lo = lo;
+    v.bytes.hi = hi;
+    if (cell.written) judge(cell.write, true, v);
+    if (v.write) {
+      for (const Record& r : cell.reads) judge(r, false, v);
+      return;
+    }
+    // A read that this one follows in its own channel, or in its own thread, needs no memory.
+    size_t keep = 0;
+    bool merged = false;
+    for (Record& r : cell.reads) {
+      if (record.lanes != 0 && r.lanes != 0 && r.base == record.base && r.strong == record.strong) {
+        if (r.time == record.time && r.pc == record.pc) {
+          r.lanes |= record.lanes;
+          merged = true;
+        } else {
+          r.lanes &= ~record.lanes;
+          if (r.lanes == 0) continue;
+        }
+      } else if (record.lanes == 0 && r.lanes == 0 && r.channel == record.channel &&
+                 r.channel != kNone && r.kind == record.kind) {
+        continue;
+      }
+      if (&cell.reads[keep] != &r) cell.reads[keep] = r;
+      ++keep;
+    }
+    cell.reads.resize(keep);
+    if (!merged) cell.reads.push_back(record);
+  });
+  v.bytes = whole;
+  if (v.write) {
+    Cell cell;
+    cell.write = record;
+    cell.written = true;
+    map.replace(whole.lo, whole.hi, std::move(cell));
+  }
+}
+
+void Races::visit(const Bytes& b, View& v, const Record& record) {
+  v.bytes = b;
+  switch (b.space) {
+  case Space::Global:
+    return visit_pieces(global_, v, record);
+  case Space::Shared:
+    return visit_pieces(shared_[b.cta], v, record);
+  case Space::Tensor:
+    for (uint32_t part = b.lane_lo / 16; part * 16 < b.lane_hi; ++part) {
+      v.bytes.lane_lo = part * 16;
+      v.bytes.lane_hi = part * 16 + 16;
+      visit_pieces(tensor_[b.cta][part], v, record);
+    }
+  }
+}
+
+void Races::access(const Who& w, const Bytes& b, bool write, Order order, Proxy proxy) {
+  if (b.lo >= b.hi) return;
+  Record record;
+  record.pc = w.pc;
+  record.proxy = proxy;
+  record.strong = order != Order::Weak;
+  if (record.strong) synchronise(w, b, write, order);
+  uint32_t base = thread(w, 0);
+  if (Operation* op = operation(w)) {
+    if (op->kind == OpKind::Load && op->channel == kNone) {
+      op->held.push_back({b, write, proxy});
+      return;
+    }
+    record.base = op->issuer;
+    record.time = op->time;
+    record.channel = op->channel;
+    record.value = op->value;
+    record.early = op->early;
+    record.op = w.op;
+    record.kind = op->kind;
+    Who who = op->who;
+    View v{op->clock.get(), op->issuer, op->time,      base, 0, op,
+           proxy,           write,      record.strong, &who, b};
+    if (op->kind == OpKind::CpAsync && w.lanes != 0) {
+      uint32_t lane = static_cast<uint32_t>(std::countr_zero(w.lanes));
+      record.base = v.own = base + lane;
+      record.channel = channel(4, record.base);
+      record.value = op->lane_values[lane];
+    }
+    who.op = w.op;
+    return visit(b, v, record);
+  }
+  record.base = base;
+  record.time = times_[w.cta * limits_.warps + w.warp];
+  if (b.space == Space::Tensor) {
+    // A collective instruction knows what any of its lanes knows.
+    Clock all;
+    for (uint32_t left = w.lanes; left; left &= left - 1) {
+      const ClockRef& c = lanes_[base + static_cast<uint32_t>(std::countr_zero(left))];
+      if (c) join(all.known, c->known), join(all.tensor, c->tensor);
+    }
+    record.lanes = w.lanes;
+    View v{&all, kNone, record.time, base, w.lanes, nullptr, proxy, write, false, &w, b};
+    return visit(b, v, record);
+  }
+  // Lanes with one clock are judged together; a lane alone also knows its own past.
+  for (uint32_t left = w.lanes; left;) {
+    uint32_t first = static_cast<uint32_t>(std::countr_zero(left)), group = 0;
+    for (uint32_t m = left; m; m &= m - 1) {
+      uint32_t l = static_cast<uint32_t>(std::countr_zero(m));
+      if (lanes_[base + l] == lanes_[base + first]) group |= 1u << l;
+    }
+    bool alone = (group & (group - 1)) == 0;
+    record.lanes = group;
+    View v{lanes_[base + first].get(),
+           alone ? base + first : kNone,
+           record.time,
+           base,
+           group,
+           nullptr,
+           proxy,
+           write,
+           record.strong,
+           &w,
+           b};
+    visit(b, v, record);
+    left &= ~group;
+  }
+}
+
+void Races::settle_load(const Who& w, Operation& op) {
+  auto held = std::move(op.held);
+  op.held.clear();
+  for (const Operation::Held& h : held) access(w, h.bytes, h.write, Order::Weak, h.proxy);
+}
+
+void Races::tensor_alloc(const Who& w, uint32_t cta, uint32_t column, uint32_t columns) {
+  for (auto& part : tensor_[cta]) part.clear(column, column + columns);
+  access(w, Bytes{Space::Tensor, cta, column, column + columns, 0, 128}, true, Order::Weak,
+         Proxy::Tensor);
+}
+
+Who Races::who_of(const Record& r) const {
+  uint32_t warp = r.base / 32;
+  Who w{warp / limits_.warps, warp % limits_.warps, r.lanes, r.pc, r.op};
+  if (r.lanes == 0) w.lanes = 1u << r.base % 32;
+  return w;
+}
+
+std::string Races::missing_for(const Record& r, const View& v) const {
+  if (r.lanes == 0) {
+    switch (r.kind) {
+    case OpKind::Load:
+      return "a wait on the mbarrier that the load completes on, by this thread or by one that "
+             "synchronises with it afterwards";
+    case OpKind::Store:
+      return "cp.async.bulk.wait_group (with .read for its source) by the thread that issued it";
+    case OpKind::CpAsync:
+      return "cp.async.wait_group or an mbarrier with cp.async.mbarrier.arrive, then a barrier";
+    case OpKind::TensorLoad:
+      return "tcgen05.wait::ld by its warp, then a barrier or an mbarrier arrive and wait";
+    case OpKind::TensorStore:
+      return "tcgen05.wait::st by its warp, then a barrier or an mbarrier arrive and wait";
+    case OpKind::Wgmma:
+      return "wgmma.wait_group by its warpgroup, then a barrier or an mbarrier arrive and wait";
+    default:
+      return "tcgen05.commit after it and a wait on the mbarrier of the commit";
+    }
+  }
+  if (v.bytes.space == Space::Global && r.base != v.base)
+    return "a barrier, or a release and an acquire of a flag at a scope that holds both";
+  if (r.base == v.base) return "bar.warp.sync of the lanes";
+  if (r.base / 32 / limits_.warps != v.base / 32 / limits_.warps)
+    return "a cluster barrier, or an mbarrier arrive with release.cluster and its wait";
+  return "a barrier, or an mbarrier arrive and its wait";
+}
+
+void Races::report(const Record& r, bool r_writes, const View& v, const char* rule, bool advice,
+                   const std::string& missing) {
+  if (advice && !advised_.insert({r.pc, v.who->pc}).second) return;
+  Finding f;
+  f.checker = "races";
+  f.rule = rule;
+  f.advice = advice;
+  std::string by = v.op ? std::string(op_name(v.op->kind)) : "threads";
+  std::string earlier = r.lanes ? std::string("threads") : op_name(r.kind);
+  f.text = std::string(v.write ? "write" : "read") + " of " + bytes_text(v.bytes) + " by " + by +
+           " and " + (r_writes ? "write" : "read") + " of the same bytes by " + earlier +
+           (std::string(rule) == "order" ? " are not ordered" : " are ordered only in part") +
+           "; missing: " + missing;
+  f.sites.push_back({std::string("this ") + (v.write ? "write" : "read"), *v.who});
+  f.sites.push_back(
+      {std::string("the ") + (r_writes ? "write" : "read") + " before it", who_of(r)});
+  sink_.found(f);
+}
+
+} // namespace vgpu::check
