@@ -57,7 +57,7 @@ SUITES := host virtual hardware
 object = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
 
 .PHONY: all help lib shared vgpu demo test test-host test-virtual hardware-test check-ptx lint format clean \
-        deps suites install uninstall
+        deps suites install uninstall sass-check
 all: lib $(BUILD)/warpline $(BUILD)/libvgpu.so $(BUILD)/vgpu-forms
 
 help:
@@ -67,6 +67,7 @@ help:
 	@echo "make test         all tests that need no GPU; installs Catch2 where it is missing"
 	@echo "make hardware-test  tests on the GPU of this machine; skipped and counted without one"
 	@echo "make check-ptx    assembles every kernel with ptxas: spills, registers, warnings"
+	@echo "make sass-check   compares each kernel's machine code with tests/golden"
 	@echo "make lint         clang-format, cppcheck, shellcheck"
 	@echo "make format       rewrites the C++ files as clang-format wants them"
 	@echo "make install      headers, libraries, warpline, pkg-config and CMake files; PREFIX=, DESTDIR="
@@ -216,6 +217,10 @@ hardware-test: suites
 
 check-ptx: $(PTX)
 	@tools/check_ptx.sh $(PTX)
+
+# SASS_FLAGS=--allow-missing passes where ptxas or nvdisasm is missing.
+sass-check: $(PTX)
+	@tools/sass/sass-summary --check $(SASS_FLAGS)
 
 CXX_FILES := $(shell git ls-files '*.cpp' '*.hpp' '*.h' 2>/dev/null)
 SH_FILES := $(shell git ls-files '*.sh' .ci/run 2>/dev/null)

@@ -1,0 +1,167 @@
+// tools/sass with stand-ins for ptxas and nvdisasm: finding them, reading a listing, roles, the
+// main loop, golden summaries. What the real tools make of the kernels is `make sass-check`.
+#include "tests/support/catch.hpp"
+#include "tests/support/child.hpp"
+#include "tests/support/source_tree.hpp"
+#include "tests/support/temporary.hpp"
+
+#include <filesystem>
+
+using wltest::ChildResult;
+using wltest::ContainsSubstring;
+using wltest::TemporaryDirectory;
+using wltest::write_text;
+
+namespace {
+
+const char ptx[] = R"(// ROLES
+//   | warp | name      | registers | work |
+//   |------|-----------|-----------|------|
+//   | 0    | loader    | 40        | TMA  |
+//   | 1-4  | consumer0 | 232       | MMA  |
+//   Launched with 64 registers a thread.
+// MEMORY MAP
+.version 8.8
+.target sm_100f
+.visible .entry small() {
+  mov.u32 warp, %tid.x;
+loader:
+  cp.async.bulk.tensor;
+consumer:
+  loop:
+    wgmma.mma_async;
+    @more bra loop;
+  st.global.b32 [d], r;
+  ret;
+}
+)";
+
+const char listing[] = R"(
+        .text.small:
+	//## File ".nv_debug_ptx_txt", line 11
+        /*0000*/                   S2R R0, SR_TID.X ;
+	//## File ".nv_debug_ptx_txt", line 13
+        /*0010*/                   UTMALDG.3D [UR8], [UR4] ;
+.L_x_1:
+	//## File ".nv_debug_ptx_txt", line 16
+        /*0020*/                   HGMMA.64x64x16.F32 R24, gdesc[UR4], R24 ;
+	//## File ".nv_debug_ptx_txt", line 17
+        /*0030*/               @P0 BRA `(.L_x_1) ;
+	//## File ".nv_debug_ptx_txt", line 18
+        /*0040*/                   STG.E desc[UR4][R2.64], R0 ;
+	//## File ".nv_debug_ptx_txt", line 19
+        /*0050*/                   EXIT ;
+.L_x_2:
+        /*0060*/                   BRA `(.L_x_2);
+        /*0070*/                   NOP ;
+)";
+
+// A toolkit whose ptxas writes nothing and whose nvdisasm prints the listing.
+struct Toolkit {
+  TemporaryDirectory directory;
+
+  Toolkit() {
+    std::filesystem::create_directories(directory / "bin");
+    write_text(directory / "small.ptx", ptx);
+    script("ptxas", "case $1 in --version) echo 'release 13.0, V13.0.88';; *) "
+                    "echo 'ptxas info : 8 bytes stack frame, 4 bytes spill stores, 4 bytes spill "
+                    "loads'; echo 'ptxas info : Used 64 registers';; esac");
+    list(listing);
+  }
+  void list(const std::string& text) {
+    write_text(directory / "listing", text);
+    script("nvdisasm", "cat " + directory / "listing");
+  }
+  void script(const std::string& name, const std::string& body) {
+    const std::string path = directory / ("bin/" + name);
+    write_text(path, "#!/bin/sh\n" + body + "\n");
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  }
+  ChildResult run(const std::string& tool, std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), wltest::source_file("tools/sass/" + tool));
+    return wltest::run_child(arguments, {{"CUDA_HOME", directory.path()}});
+  }
+};
+
+bool has_python() { return wltest::run_child({"python3", "--version"}).status == 0; }
+
+} // namespace
+
+TEST_CASE("sass shows PTX lines, roles and the main loop", "[host][sass]") {
+  if (!has_python()) WL_SKIP("no python3");
+  const Toolkit toolkit;
+  const ChildResult result = toolkit.run("sass", {toolkit.directory / "small.ptx"});
+  INFO(result.out << result.err);
+  REQUIRE(result.status == 0);
+  CHECK_THAT(result.out, ContainsSubstring("ptxas 13.0.88: 64 registers, 8 spill bytes, 6 "
+                                           "instructions"));
+  CHECK_THAT(result.out, ContainsSubstring("// ==== role loader\n//    13 cp.async.bulk.tensor;\n"
+                                           "  00010  UTMALDG.3D [UR8], [UR4]"));
+  CHECK_THAT(result.out, ContainsSubstring("// ---- main loop begins\n.L_x_1:\n  00020  HGMMA"));
+  CHECK_THAT(result.out, ContainsSubstring("@P0 BRA `(.L_x_1)\n// ---- main loop ends"));
+
+  const ChildResult role =
+      toolkit.run("sass", {toolkit.directory / "small.ptx", "--role", "consumer"});
+  CHECK(role.out.find("UTMALDG") == std::string::npos);
+  CHECK(toolkit.run("sass", {toolkit.directory / "small.ptx", "--role", "nobody"}).status == 2);
+  CHECK(toolkit.run("sass", {toolkit.directory / "small.ptx", "--arch", "sm_90a"}).status == 2);
+  CHECK(toolkit.run("sass", {"no_such_row"}).status == 2);
+}
+
+TEST_CASE("sass-summary counts per role and compares with golden files", "[host][sass]") {
+  if (!has_python()) WL_SKIP("no python3");
+  Toolkit toolkit;
+  const std::string file = toolkit.directory / "small.ptx";
+  const ChildResult result = toolkit.run("sass-summary", {file});
+  INFO(result.out << result.err);
+  REQUIRE(result.status == 0);
+  CHECK(result.out == "# sass-summary, ptxas 13.0.88\n"
+                      "small  sm_100a  registers 64  spill bytes 8  instructions 6  main loop 2\n"
+                      "small  prologue  move 1\n"
+                      "small  loader  tma 1\n"
+                      "small  consumer  tensor 1  memory 1  branch 2\n");
+
+  const std::vector<std::string> golden = {"--golden", toolkit.directory / "golden"};
+  const auto run = [&](const std::string& option) {
+    return toolkit.run("sass-summary", {option, golden[0], golden[1]});
+  };
+  CHECK(run("--check").status == 3);
+  REQUIRE(run("--update").status == 0);
+  CHECK(run("--check").status == 0);
+  std::string changed = listing;
+  changed.replace(changed.find("STG.E"), 5, "STL.E");
+  toolkit.list(changed);
+  const ChildResult different = run("--check");
+  CHECK(different.status == 1);
+  CHECK_THAT(different.out, ContainsSubstring("spill 1"));
+}
+
+TEST_CASE("sass-diff compares two assemblers", "[host][sass]") {
+  if (!has_python()) WL_SKIP("no python3");
+  const Toolkit toolkit;
+  const std::string ptxas = toolkit.directory / "bin/ptxas";
+  const ChildResult same = toolkit.run(
+      "sass-diff", {toolkit.directory / "small.ptx", "--ptxas", ptxas, "--ptxas", ptxas});
+  INFO(same.out << same.err);
+  CHECK(same.status == 0);
+  CHECK_THAT(same.out, ContainsSubstring("the code is the same (6 instructions)"));
+  CHECK(toolkit.run("sass-diff", {toolkit.directory / "small.ptx"}).status == 2);
+}
+
+TEST_CASE("without a disassembler there is one sentence and a failure", "[host][sass]") {
+  if (!has_python()) WL_SKIP("no python3");
+  if (std::filesystem::exists("/usr/local/cuda/bin/nvdisasm")) WL_SKIP("a toolkit is installed");
+  TemporaryDirectory empty;
+  const std::string python =
+      wltest::run_child({"python3", "-c", "import sys; print(sys.executable)"}).out;
+  for (const char* tool : {"sass", "sass-summary"}) {
+    const ChildResult result = wltest::run_child(
+        {python.substr(0, python.find('\n')), "-S",
+         wltest::source_file(std::string("tools/sass/") + tool), "dual_gemm_sm100_n64_f16"},
+        {{"PATH", empty.path()}, {"CUDA_HOME", ""}, {"CUDA_PATH", ""}, {"PYTHONPATH", ""}});
+    INFO(result.out << result.err);
+    CHECK(result.status == 3);
+    CHECK_THAT(result.err,
+               ContainsSubstring("nvdisasm was not found in CUDA_HOME, CUDA_PATH, PATH"));
+  }
+}
