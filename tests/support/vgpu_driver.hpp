@@ -6,6 +6,7 @@
 #include "tests/support/child.hpp"
 #include "tests/support/temporary.hpp"
 
+#include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
 #include <stdexcept>
@@ -32,6 +33,8 @@ public:
     load(reset_stats, "vgpuResetStats");
     set_option("report", "none");
     set_option("profile", profile.c_str());
+    // cuInit follows the variable, which another test's driver may have set.
+    setenv("VGPU_PROFILE", profile.c_str(), 1);
   }
   VgpuDriver(const VgpuDriver&) = delete;
   VgpuDriver& operator=(const VgpuDriver&) = delete;
