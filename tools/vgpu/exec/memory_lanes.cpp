@@ -17,28 +17,52 @@ bool contested(const std::vector<Cta::Guard>& guards, const Access& a, uint64_t 
   return false;
 }
 
+struct Extent {
+  uint64_t lo = ~0ull, last = 0; // lowest and highest address
+  uint64_t low_bits = 0;         // all of them or-ed
+};
+
+Extent extent_of(const uint64_t* addresses, uint32_t mask, uint32_t bytes) {
+  Extent e;
+  if (mask == 0xFFFFFFFFu) {
+    uint64_t same = 0, dense = 0;
+    for (uint32_t l = 0; l < 32; ++l) {
+      same |= addresses[l] ^ addresses[0];
+      dense |= addresses[l] ^ (addresses[0] + uint64_t(l) * bytes);
+      e.low_bits |= addresses[l];
+    }
+    if (same == 0 || dense == 0) {
+      e.lo = addresses[0];
+      e.last = addresses[31];
+      if (e.last >= e.lo) return e;
+      e = Extent{};
+    }
+  }
+  for (uint32_t m = mask; m; m &= m - 1) {
+    uint64_t at = addresses[std::countr_zero(m)];
+    e.lo = std::min(e.lo, at);
+    e.last = std::max(e.last, at);
+    e.low_bits |= at;
+  }
+  return e;
+}
+
 } // namespace
 
 void Cluster::touch_lanes(const Access& a, const uint64_t* addresses, uint32_t mask,
                           const Origin& origin, uint8_t** pointers) {
-  uint64_t lo = ~0ull, last = 0, low_bits = 0;
-  for (uint32_t m = mask; m; m &= m - 1) {
-    uint64_t at = addresses[std::countr_zero(m)];
-    lo = std::min(lo, at);
-    last = std::max(last, at);
-    low_bits |= at;
-  }
-  uint64_t hi = last + a.bytes;
+  Extent e = extent_of(addresses, mask, a.bytes);
+  uint64_t lo = e.lo, hi = e.last + a.bytes;
   uint8_t* base = nullptr; // host address of `lo`
-  if ((low_bits & (a.alignment - 1)) == 0 && hi > last) {
+  if ((e.low_bits & (a.alignment - 1)) == 0 && hi > e.last) {
     switch (a.space) {
     case Space::Global:
       if (global_guards_.empty() || !contested(global_guards_, a, lo, hi))
         base = spec.memory->find(lo, hi - lo);
       if (base) {
-    if (hub) hub->access_lanes(a, addresses, mask, origin);
-        uint64_t bytes = uint64_t(a.bytes) * static_cast<uint32_t>(std::popcount(mask));
-        (a.write ? stats.global_store_bytes : stats.global_load_bytes) += bytes;
+        uint64_t lanes = 0;
+        for (uint32_t m = mask; m; m &= m - 1) ++lanes;
+        (a.write ? stats.global_store_bytes : stats.global_load_bytes) += a.bytes * lanes;
       }
       break;
     case Space::Shared:
@@ -64,10 +88,9 @@ void Cluster::touch_lanes(const Access& a, const uint64_t* addresses, uint32_t m
     }
   }
   if (base) {
-    for (uint32_t m = mask; m; m &= m - 1) {
-      uint32_t l = static_cast<uint32_t>(std::countr_zero(m));
-      pointers[l] = base + (addresses[l] - lo);
-    }
+    if (hub) hub->access_lanes(a, addresses, mask, origin);
+    // Lanes outside the mask get pointers too, which nobody reads.
+    for (uint32_t l = 0; l < 32; ++l) pointers[l] = base + (addresses[l] - lo);
     return;
   }
   Access one = a;

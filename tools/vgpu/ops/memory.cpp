@@ -28,6 +28,13 @@ void uniform(Warp& w, const Inst& i, uint32_t mask, Access& a, const uint64_t* a
 void shared_lanes(Warp& w, const Inst& i, uint32_t mask, Where where, Access& a,
                   uint64_t* addresses, LanePointers& out) {
   a.space = Space::Shared;
+  uint64_t first_address = addresses[std::countr_zero(mask)], differs = 0;
+  for (uint32_t l = 0; l < 32; ++l) differs |= addresses[l] ^ first_address;
+  if (differs >> 24 == 0 && first_address >> 24 == w.cta.rank) {
+    a.cta = w.cta.rank;
+    for (uint32_t l = 0; l < 32; ++l) addresses[l] &= 0xFFFFFF;
+    return uniform(w, i, mask, a, addresses, out);
+  }
   for (uint32_t rest = mask; rest;) {
     uint32_t first = uint32_t(std::countr_zero(rest)), group = 0;
     uint64_t rank = addresses[first] >> 24;

@@ -13,6 +13,15 @@ enum class Where : uint8_t { Generic, Global, SharedCta, SharedCluster, Local, P
 struct LanePointers {
   uint8_t* at[32];
   uint32_t global = 0; // lanes
+
+  // Lane l's bytes lie at at[0] + l * bytes, for all 32 lanes.
+  bool dense(uint32_t mask, uint32_t bytes) const {
+    if (mask != 0xFFFFFFFFu) return false;
+    uint64_t differs = 0;
+    for (uint32_t l = 0; l < 32; ++l)
+      differs |= uint64_t(at[l] - at[0]) ^ (uint64_t(l) * bytes);
+    return differs == 0;
+  }
 };
 
 // The address operand's lanes: base slot, constant, width.

@@ -23,6 +23,23 @@ Step load(Warp& w, const Inst& i, uint32_t mask) {
   LanePointers p;
   uint32_t bytes = uint32_t(sizeof(E)) * x.elements;
   lane_pointers(w, i, mask, x.where, x.address, bytes, bytes, false, false, p);
+  if (p.dense(mask, bytes)) {
+    const uint8_t* from = p.at[0];
+    for (uint32_t k = 0; k < x.elements; ++k, from += sizeof(E)) {
+      W* d = w.lanes<W>(i.op[k]);
+      W keep = W(x.keep);
+      if (sizeof(E) == sizeof(W) && x.elements == 1) {
+        std::memcpy(d, from, 32 * sizeof(W));
+        break;
+      }
+      for (uint32_t l = 0; l < 32; ++l) {
+        E v;
+        std::memcpy(&v, from + l * bytes, sizeof(E));
+        d[l] = W(v) & keep;
+      }
+    }
+    return Step::Next;
+  }
   for (uint32_t k = 0; k < x.elements; ++k) {
     W* d = w.lanes<W>(i.op[k]);
     W keep = W(x.keep);
@@ -52,6 +69,21 @@ Step store(Warp& w, const Inst& i, uint32_t mask) {
   LanePointers p;
   uint32_t bytes = uint32_t(sizeof(E)) * x.elements;
   lane_pointers(w, i, mask, x.where, x.address, bytes, bytes, true, false, p);
+  if (p.dense(mask, bytes)) {
+    uint8_t* to = p.at[0];
+    for (uint32_t k = 0; k < x.elements; ++k, to += sizeof(E)) {
+      const W* a = w.lanes<W>(i.op[k]);
+      if (sizeof(E) == sizeof(W) && x.elements == 1) {
+        std::memcpy(to, a, 32 * sizeof(W));
+        break;
+      }
+      for (uint32_t l = 0; l < 32; ++l) {
+        E v = E(a[l]);
+        std::memcpy(to + l * bytes, &v, sizeof(E));
+      }
+    }
+    return Step::Next;
+  }
   for (uint32_t k = 0; k < x.elements; ++k) {
     const W* a = w.lanes<W>(i.op[k]);
     for_lanes(mask, [&](uint32_t l) {
