@@ -14,6 +14,8 @@ using Arguments = std::vector<std::string>;
 ExitStatus run_dual_gemm(const Arguments& arguments);
 ExitStatus run_configs(const Arguments& arguments);
 ExitStatus run_devices(const Arguments& arguments);
+ExitStatus run_doctor(const Arguments& arguments);
+ExitStatus run_rules(const Arguments& arguments);
 ExitStatus run_make_example(const Arguments& arguments);
 
 } // namespace warpline::cli

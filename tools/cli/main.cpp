@@ -19,6 +19,8 @@ constexpr Command commands[] = {
     {"dual-gemm", run_dual_gemm, "run D = silu(alpha1 A.B1^T) * (alpha2 A.B2^T) and check it"},
     {"configs", run_configs, "list the configuration rows for a problem and why one wins"},
     {"devices", run_devices, "list the real and virtual devices and the kernels for each"},
+    {"doctor", run_doctor, "collect versions, devices and what is wrong, for a bug report"},
+    {"rules", run_rules, "print the rules for arguments as a Markdown table"},
     {"make-example", run_make_example, "write a safetensors file for dual-gemm --input"},
 };
 

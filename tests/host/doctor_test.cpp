@@ -1,0 +1,79 @@
+// warpline doctor and warpline rules, as their users run them.
+#include "tests/support/catch.hpp"
+#include "tests/support/child.hpp"
+#include "tests/support/source_tree.hpp"
+#include "tests/support/temporary.hpp"
+#include "tools/cli/json.hpp"
+
+using warpline::cli::Json;
+using warpline::cli::parse_json;
+using wltest::ChildResult;
+using wltest::ContainsSubstring;
+
+namespace {
+
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+ChildResult doctor(std::vector<std::string> arguments, Environment environment = {}) {
+  arguments.insert(arguments.begin(), {wltest::build_file("warpline"), "doctor"});
+  environment.insert(environment.begin(), {"WARPLINE_DRIVER", ""});
+  return wltest::run_child(arguments, environment);
+}
+
+bool contains(const Json& list, const std::string& text) {
+  for (const Json& item : list.items)
+    if (item.text.find(text) != std::string::npos) return true;
+  return false;
+}
+
+} // namespace
+
+TEST_CASE("doctor runs a kernel on every device and finds nothing wrong", "[host][doctor]") {
+  wltest::TemporaryDirectory directory;
+  const ChildResult child = doctor({"--json", directory / "doctor.json"});
+  INFO(child.out << child.err);
+  REQUIRE(child.status == 0);
+  CHECK_THAT(child.out, ContainsSubstring("probe virtual:b200"));
+  CHECK_THAT(child.out, ContainsSubstring("no problem found"));
+  const Json json = parse_json(wltest::read_text(directory / "doctor.json"));
+  CHECK_FALSE(json.find("version")->text.empty());
+  CHECK_THAT(json.find("kernels")->text, ContainsSubstring("sm_100f (PTX"));
+  CHECK(json.find("devices")->items.size() >= 4);
+  CHECK(json.find("problems")->items.empty());
+  REQUIRE_FALSE(json.find("probes")->items.empty());
+  for (const Json& probe : json.find("probes")->items) CHECK(probe.find("pass")->boolean);
+}
+
+TEST_CASE("doctor names what is wrong", "[host][doctor]") {
+  const ChildResult child =
+      doctor({"--no-probe", "--json", "-"}, {{"WARPLINE_LOG_LEVEL", "loud"},
+                                             {"WARPLINE_DUMP_DIR", "/dev/null/dump"},
+                                             {"CUDA_DISABLE_PTX_JIT", "1"},
+                                             {"CUDA_VISIBLE_DEVICES", "-1"}});
+  INFO(child.out << child.err);
+  CHECK(child.status == 3);
+  const Json json = parse_json(child.out);
+  const Json& problems = *json.find("problems");
+  CHECK(contains(problems, "WARPLINE_LOG_LEVEL = \"loud\" must be"));
+  CHECK(contains(problems, "WARPLINE_DUMP_DIR = \"/dev/null/dump\" cannot be written"));
+  CHECK(contains(problems, "CUDA_DISABLE_PTX_JIT"));
+  CHECK(contains(*json.find("notes"), "hides every GPU"));
+  CHECK(json.find("CUDA_DISABLE_PTX_JIT")->text == "1");
+  CHECK(json.find("probes")->items.empty());
+}
+
+TEST_CASE("doctor reports a driver that cannot be opened", "[host][doctor]") {
+  const ChildResult child = doctor({"--no-probe"}, {{"WARPLINE_DRIVER", "/no/such/driver.so"}});
+  INFO(child.out << child.err);
+  CHECK(child.status == 3);
+  CHECK_THAT(child.out, ContainsSubstring("WARPLINE_DRIVER=/no/such/driver.so"));
+  CHECK_THAT(child.out, ContainsSubstring("problem  gpu: "));
+}
+
+TEST_CASE("the README's table of rules is the constraint table", "[host][readme]") {
+  const ChildResult child = wltest::run_child({wltest::build_file("warpline"), "rules"});
+  REQUIRE(child.status == 0);
+  const std::string readme = wltest::read_text(wltest::source_file("README.md"));
+  INFO("replace the table in README.md by the output of: build/warpline rules");
+  CHECK(readme.find(child.out) != std::string::npos);
+}
