@@ -163,15 +163,18 @@ TEST_CASE("driver: clusters, dynamic shared memory, attributes and occupancy", "
   CHECK(room == 233472 / 2 - 1024);
 
   Launch cooperative;
-  cooperative.grid = 148 * 2;
-  cooperative.block = 1024;
-  cooperative.shared = 16;
+  REQUIRE(s.d.cu.OccupancyMaxActiveBlocksPerMultiprocessor(&blocks, f, 128, 0) == CUDA_SUCCESS);
+  REQUIRE(blocks >= 1);
+  cooperative.grid = 148 * unsigned(blocks);
+  cooperative.block = 128;
   cooperative.attributes.assign(1, CUlaunchAttribute{});
   cooperative.attributes[0].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
   cooperative.attributes[0].value.cooperative = 1;
-  CHECK(launch(s.d, g, cooperative, {&s.q}) == CUDA_SUCCESS);
+  CUdeviceptr ranks = s.d.upload(std::vector<uint32_t>(cooperative.grid + 1));
+  CHECK(launch(s.d, f, cooperative, {&ranks}) == CUDA_SUCCESS);
+  CHECK(s.d.cu.CtxSynchronize() == CUDA_SUCCESS);
   cooperative.grid += 1;
-  CHECK(launch(s.d, g, cooperative, {&s.q}) == CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+  CHECK(launch(s.d, f, cooperative, {&ranks}) == CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
 }
 
 TEST_CASE("driver: a fault spoils its context and no other", "[virtual]") {

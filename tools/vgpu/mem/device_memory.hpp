@@ -32,7 +32,10 @@ public:
   // The allocation that contains or is nearest to the address; for messages and attributes.
   bool describe(uint64_t address, uint64_t* base, uint64_t* bytes, bool* live) const;
   std::string explain(uint64_t address, uint64_t bytes) const; // "16 bytes past the end of ..."
-  uint64_t used() const { return used_; }
+  uint64_t used() const {
+    std::shared_lock lock(mutex_);
+    return used_;
+  }
   uint64_t capacity() const { return capacity_; }
 
   static constexpr uint8_t kPoison = 0xC7;
