@@ -35,8 +35,8 @@ ifneq ($(SANITIZE),)
 CXXFLAGS += -g -fsanitize=$(SANITIZE) -fno-omit-frame-pointer
 LDFLAGS += -fsanitize=$(SANITIZE)
 endif
-# The emulator's handlers are vector loops.
-VGPU_FLAGS := -O3
+# The emulator's handlers are vector loops; without errno and traps their selects are blends.
+VGPU_FLAGS := -O3 -fno-math-errno -fno-trapping-math
 ifeq ($(DEBUG),1)
 VGPU_FLAGS := -O0
 endif
@@ -57,7 +57,7 @@ SUITES := host virtual hardware
 object = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
 
 .PHONY: all help lib shared vgpu demo test test-host test-virtual hardware-test check-ptx lint format clean \
-        deps suites install uninstall sass-check
+        mutation deps suites install uninstall sass-check
 all: lib $(BUILD)/warpline $(BUILD)/libvgpu.so $(BUILD)/vgpu-forms
 
 help:
@@ -66,6 +66,7 @@ help:
 	@echo "make demo         the flagship, 256 x 4096 x 7168 NVFP4 dual GEMM, on a virtual B200"
 	@echo "make test         all tests that need no GPU; installs Catch2 where it is missing"
 	@echo "make hardware-test  tests on the GPU of this machine; skipped and counted without one"
+	@echo "make mutation     breaks every synchronising instruction, one at a time: who notices?"
 	@echo "make check-ptx    assembles every kernel with ptxas: spills, registers, warnings"
 	@echo "make sass-check   compares each kernel's machine code with tests/golden"
 	@echo "make lint         clang-format, cppcheck, shellcheck"
@@ -196,6 +197,12 @@ $(eval $(call suite_rule,host,$(CLI_PARTS) $(VGPU_CORE) runtime/embed/pack.cpp))
 $(eval $(call suite_rule,virtual,$(CLI_PARTS) $(VGPU_CORE)))
 $(eval $(call suite_rule,hardware,$(VGPU_CORE)))
 
+$(BUILD)/tests/mutation: $(call object,$(wildcard tests/virtual/mutation/*.cpp) \
+                          tests/support/dual_gemm_run.cpp $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
+	@mkdir -p $(@D)
+	@echo "  LD   $@"
+	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
+
 $(BUILD)/tests/libfakecuda.so: $(call object,tests/support/fake_driver.cpp)
 	@mkdir -p $(@D)
 	@echo "  LD   $@"
@@ -210,6 +217,8 @@ test: suites
 	@tests/run_suites.sh $(SUITES:%=$(BUILD)/tests/%)
 test-host test-virtual: test-%: suites
 	@tests/run_suites.sh $(BUILD)/tests/$*
+mutation: $(BUILD)/tests/mutation $(BUILD)/libvgpu.so
+	$(BUILD)/tests/mutation --out tests/virtual/mutation.md
 hardware-test: suites
 	@tests/run_suites.sh $(BUILD)/tests/hardware
 

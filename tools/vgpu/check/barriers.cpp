@@ -92,7 +92,7 @@ void Barriers::mbarrier_wait(const Who& w, uint32_t cta, uint32_t offset, uint64
 void Barriers::cta_exit(uint32_t cta) {
   for (auto& [k, l] : ledgers_) {
     if (k >> 24 != cta || l.now.expected == l.now.paid) continue;
-    Finding f{"barriers", "bytes", false, "", {{"last use", l.now.last}}};
+    Finding f{"barriers", "exit-bytes", true, "", {{"last use", l.now.last}}};
     f.sites.push_back({"mbarrier.init", l.init});
     f.text = name(cta, static_cast<uint32_t>(k & 0xFFFFFF)) + ": the CTA exits in phase " +
              std::to_string(l.phase) + ", which " + std::to_string(l.now.expected) +

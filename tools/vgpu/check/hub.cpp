@@ -38,6 +38,8 @@ Hub::Traits Hub::traits_of(const Inst& inst) {
               : has("release")                                          ? Order::Release
               : rmw || has("relaxed") || has("volatile") || has("mmio") ? Order::Relaxed
                                                                         : Order::Weak;
+    // st.async, red.async: the target is written later, and pays an mbarrier.
+    if (has("async") && has("mbarrier::complete_tx::bytes")) t.op = OpKind::Load;
   } else if (first == "fence" || first == "membar") {
     t.event = Event::Fence;
     if (has("mbarrier_init"))

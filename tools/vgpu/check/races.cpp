@@ -24,7 +24,7 @@ bool pipelined(OpKind first, OpKind second) {
 const char* op_name(OpKind k) {
   switch (k) {
   case OpKind::Load:
-    return "asynchronous load";
+    return "asynchronous copy";
   case OpKind::Store:
     return "asynchronous store";
   case OpKind::CpAsync:

@@ -95,6 +95,7 @@ private:
     uint32_t channel = kNone;
     uint32_t init_thread = 0, init_time = 0;
     bool init_fenced = false;
+    uint32_t init_fence = 0; // the initialising thread's next fence.mbarrier_init, by number
     Who init;
   };
   struct Meeting { // named, warp and cluster barriers
@@ -122,6 +123,8 @@ private:
   Operation* operation(const Who& w);
   void settle_load(const Who& w, Operation& op);
   void release(const Who& w, ClockRef& to);
+  void release_relaxed(const Who& w, ClockRef& to);
+  bool init_known(const Barrier& b, const Times& known, uint32_t self);
   void release_op(const Operation& op, ClockRef& to);
   void acquire(const Who& w, const ClockRef& from);
   void raise_known(const Who& w, uint32_t channel, uint32_t value);
@@ -160,6 +163,7 @@ private:
   Intervals<Cell> global_;
   std::map<uint64_t, ClockRef> sync_locations_; // strong accesses, by space and address
   std::map<uint32_t, ClockRef> fence_released_, fence_pending_; // by thread
+  std::map<uint32_t, uint32_t> init_fences_; // by thread: fence.mbarrier_init executed
   std::set<std::pair<uint32_t, uint32_t>> advised_;
 };
 

@@ -15,7 +15,8 @@ enum : uint32_t {
   kCpAsync,       // thread
   kBulk,          // thread
   kBulkRead,      // thread
-  kWgmma          // warpgroup
+  kWgmma,         // warpgroup
+  kInitFences     // thread: its fence.mbarrier_init that relaxed arrivals passed on
 };
 
 uint64_t barrier_key(uint32_t cta, uint32_t offset) { return uint64_t(cta) << 24 | offset; }
@@ -67,6 +68,17 @@ void Races::release(const Who& w, ClockRef& to) {
     raise(c.known, t, time);
   }
   ++time;
+}
+
+// A relaxed arrival passes on what a fence before it holds.
+void Races::release_relaxed(const Who& w, ClockRef& to) {
+  for (uint32_t left = w.lanes; left; left &= left - 1) {
+    uint32_t t = thread(w, static_cast<uint32_t>(std::countr_zero(left)));
+    auto r = fence_released_.find(t);
+    if (r != fence_released_.end()) join_released(own(to), *r->second);
+    auto f = init_fences_.find(t);
+    if (f != init_fences_.end()) raise(own(to).known, channel(kInitFences, t), f->second);
+  }
 }
 
 // The end of an operation passes on what its issue knew, and itself.
@@ -271,7 +283,10 @@ void Races::fence(const Who& w, Fence kind) {
     if (kind == Fence::MbarrierInit || kind == Fence::ProxyAll || kind == Fence::ProxyShared)
       for (auto& [key, b] : barriers_)
         if (b.init_thread == t) b.init_fenced = true;
-    if (kind == Fence::MbarrierInit) continue;
+    if (kind == Fence::MbarrierInit) {
+      ++init_fences_[t];
+      continue;
+    }
     if (old && mine == old) {
       mine = made;
     } else {
@@ -325,16 +340,21 @@ void Races::synchronise(const Who& w, const Bytes& b, bool write, Order order) {
 
 // ---- mbarriers
 
+bool Races::init_known(const Barrier& b, const Times& known, uint32_t self) {
+  return self == b.init_thread || at(known, b.init_thread) >= b.init_time ||
+         at(known, channel(kInitFences, b.init_thread)) >= b.init_fence;
+}
+
 void Races::check_barrier_use(const Who& w, Barrier& b, const char* what) {
   const Operation* op = operation(w);
   uint32_t self = op ? op->issuer : kNone;
   bool known = true;
   if (op) {
-    known = self == b.init_thread || at(op->clock->known, b.init_thread) >= b.init_time;
+    known = init_known(b, op->clock->known, self);
   } else {
     for (uint32_t left = w.lanes; left && known; left &= left - 1) {
       uint32_t t = thread(w, static_cast<uint32_t>(std::countr_zero(left)));
-      known = t == b.init_thread || at(lanes_[t]->known, b.init_thread) >= b.init_time;
+      known = init_known(b, lanes_[t]->known, t);
     }
   }
   bool fence_missing = op && !b.init_fenced;
@@ -356,6 +376,7 @@ void Races::mbarrier_init(const Who& w, uint32_t cta, uint32_t offset, uint32_t)
   b.init_thread = first_thread(w);
   b.init_time = time_of(w);
   b.init_fenced = false;
+  b.init_fence = init_fences_[b.init_thread] + 1;
   b.init = w;
   ++time_of(w);
 }
@@ -372,6 +393,8 @@ void Races::mbarrier_arrive(const Who& w, uint32_t cta, uint32_t offset, uint32_
     release_op(*op, b->current);
   else if (rel)
     release(w, b->current);
+  else
+    release_relaxed(w, b->current);
 }
 
 void Races::mbarrier_expect(const Who& w, uint32_t cta, uint32_t offset, int64_t) {
@@ -433,7 +456,10 @@ void Races::warp_wait(const Who& w) {
 }
 
 void Races::cluster_arrive(const Who& w, bool rel) {
-  if (rel) release(w, cluster_.current);
+  if (rel)
+    release(w, cluster_.current);
+  else
+    release_relaxed(w, cluster_.current);
 }
 void Races::cluster_complete() {
   cluster_.completed = std::move(cluster_.current);

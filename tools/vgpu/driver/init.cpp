@@ -149,6 +149,10 @@ void set_option(Call& c, const std::string& key, const std::string& value) {
   } else if (key == "check") {
     std::string error;
     c.require(check::parse_checks(value, o.checks, &error), error);
+  } else if (key == "source") {
+    o.source = value;
+  } else if (key == "sms") {
+    select_sm_count(c.s, int(number(4096)));
   } else if (key == "report") {
     c.require(!value.empty(), "option report must be stderr, none or the name of a file");
     o.report = value;
@@ -157,7 +161,7 @@ void set_option(Call& c, const std::string& key, const std::string& value) {
   } else {
     c.refuse(CUDA_ERROR_INVALID_VALUE,
              "there is no option \"" + key +
-                 "\"; known: schedule, threads, instruction_limit, strict, check, report, profile");
+                 "\"; known: schedule, threads, instruction_limit, strict, check, source, sms, report, profile");
   }
 }
 

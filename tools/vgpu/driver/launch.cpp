@@ -119,9 +119,15 @@ void run_kernel(const exec::LaunchSpec& spec) {
   const auto start = std::chrono::steady_clock::now();
   exec::Stats stats = exec::run_grid(spec);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  std::string fresh; // advice that no launch before gave
+  {
+    std::lock_guard lock(s.mutex);
+    for (const std::string& advice : stats.advice)
+      if (!s.stats.advice.contains(advice)) fresh += advice + "\n";
+  }
+  if (!fresh.empty()) print_report(fresh);
   std::lock_guard lock(s.mutex);
-  for (const std::string& advice : stats.advice)
-    if (s.stats.advice.insert(advice).second) s.report += advice + "\n";
+  s.report += fresh;
   s.stats.add(stats);
   s.seconds += elapsed.count();
   ++s.launches;

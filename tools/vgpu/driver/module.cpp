@@ -114,6 +114,25 @@ std::shared_ptr<LoadedModule> add_module(Call& c, std::shared_ptr<Module> module
   return loaded;
 }
 
+// The file that option `source` names, when it has the entry that the image has.
+std::string replacement(Call& c, std::string_view image) {
+  std::string path;
+  {
+    std::lock_guard lock(c.s.mutex);
+    path = c.s.options.source;
+  }
+  if (path.empty()) return "";
+  std::string text = read_image_file(c, path.c_str());
+  size_t at = text.find(".entry ");
+  if (at == std::string::npos) return "";
+  size_t end = text.find_first_of("( \n", at + 7);
+  std::string entry = text.substr(at, end - at);
+  size_t found = image.find(entry);
+  bool whole = found != std::string_view::npos && found + entry.size() < image.size() &&
+               std::string_view("( \n").find(image[found + entry.size()]) != std::string_view::npos;
+  return whole ? text : "";
+}
+
 std::shared_ptr<LoadedModule> load_image(Call& c, const void* image, unsigned count,
                                          const CUjit_option* options, void** values) {
   forbid_in_capture(c);
@@ -126,6 +145,8 @@ std::shared_ptr<LoadedModule> load_image(Call& c, const void* image, unsigned co
   std::shared_ptr<Module> module;
   c.unlocked([&] {
     std::string_view text = image_text(c, jit, image, device);
+    std::string other = replacement(c, text);
+    if (!other.empty()) text = other;
     module = build_module(c, jit, text, device);
   });
   c.require(c.context->live, "the context was destroyed meanwhile",

@@ -1,8 +1,10 @@
 #include "tools/vgpu/driver/state.hpp"
+#include "tools/vgpu/check/options.hpp"
 
 #include "tools/vgpu/driver/context.hpp"
 #include "tools/vgpu/driver/module.hpp"
 
+#include <deque>
 #include <cstdio>
 #include <cstdlib>
 
@@ -22,6 +24,9 @@ State* make_state() {
   if (auto v = environment("VGPU_SCHEDULE"); !v.empty()) s->options.schedule = v;
   if (auto v = environment("VGPU_THREADS"); !v.empty())
     s->options.threads = unsigned(std::strtoul(v.c_str(), nullptr, 10));
+  if (auto v = environment("VGPU_CHECK");
+      !v.empty() && !check::parse_checks(v, s->options.checks, nullptr))
+    s->options.checks = check::kAll; // an unknown word asks for too much rather than for nothing
   if (auto v = environment("VGPU_REPORT"); !v.empty()) s->options.report = v;
   return s;
 }
@@ -60,6 +65,20 @@ CUresult select_profile(State& s, const std::string& name) {
   s.profile = profile;
   s.memory = std::make_shared<mem::DeviceMemory>(profile->memory_bytes);
   return CUDA_SUCCESS;
+}
+
+void select_sm_count(State& s, int count) {
+  static std::deque<exec::Profile> made; // profiles are referred to for good
+  bool live = false;
+  s.contexts.for_each([&](Context& c) { live = live || c.live; });
+  if (live || count < 1 || !s.profile)
+    throw Refusal{CUDA_ERROR_NOT_PERMITTED,
+                  "the number of SMs must be at least 1 and is set after cuInit and before any "
+                  "context is made",
+                  true};
+  made.push_back(*s.profile);
+  made.back().sm_count = count;
+  s.profile = &made.back();
 }
 
 void print_report(const std::string& text) {

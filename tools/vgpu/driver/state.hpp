@@ -158,6 +158,7 @@ struct Options {
   unsigned threads = 0;
   uint64_t instruction_limit = 0;
   uint32_t checks = 0; // check/options.hpp
+  std::string source;  // PTX file whose entry takes the place of the same entry of any image
   bool strict = true;
   std::string report = "stderr"; // stderr, none, or a file to append to
 };
@@ -201,6 +202,8 @@ struct State {
 State& state();
 // The device that VGPU_PROFILE or vgpuSetOption("profile") names. Refused while contexts live.
 CUresult select_profile(State& s, const std::string& name);
+// The same device with another number of SMs. Refused while contexts live.
+void select_sm_count(State& s, int count);
 int compute_capability(const exec::Profile& profile); // 100, 103, 90
 
 // Writes to where the `report` option points. Takes the state lock.

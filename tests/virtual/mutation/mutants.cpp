@@ -1,0 +1,247 @@
+#include "tests/virtual/mutation/mutants.hpp"
+
+#include <cctype>
+#include <cstdint>
+#include <cstdio>
+#include <sstream>
+
+namespace wltest {
+
+namespace {
+
+struct Statement {
+  std::string indent, guard, opcode, rest; // rest: operands without the semicolon
+};
+
+std::string trim(const std::string& s) {
+  size_t b = s.find_first_not_of(" \t"), e = s.find_last_not_of(" \t");
+  return b == std::string::npos ? "" : s.substr(b, e - b + 1);
+}
+
+// False for comments, labels, directives and braces.
+bool parse(const std::string& line, Statement& s) {
+  size_t b = line.find_first_not_of(" \t");
+  if (b == std::string::npos || line.compare(b, 2, "//") == 0) return false;
+  size_t end = line.rfind(';');
+  if (end == std::string::npos || line[b] == '.' || line[b] == '{') return false;
+  s.indent = line.substr(0, b);
+  std::string body = line.substr(b, end - b);
+  if (body[0] == '@') {
+    size_t g = body.find(' ');
+    if (g == std::string::npos) return false;
+    s.guard = body.substr(0, g + 1);
+    body = trim(body.substr(g));
+  }
+  size_t o = body.find_first_of(" \t");
+  s.opcode = body.substr(0, o);
+  s.rest = o == std::string::npos ? "" : trim(body.substr(o));
+  return true;
+}
+
+// Top-level operands: commas inside brackets and braces do not part.
+std::vector<std::string> operands(const std::string& rest) {
+  std::vector<std::string> out;
+  std::string one;
+  int depth = 0;
+  for (char c : rest) {
+    depth += c == '[' || c == '{' || c == '(';
+    depth -= c == ']' || c == '}' || c == ')';
+    if (c == ',' && depth == 0) {
+      out.push_back(trim(one));
+      one.clear();
+    } else {
+      one += c;
+    }
+  }
+  if (!trim(one).empty()) out.push_back(trim(one));
+  return out;
+}
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string s;
+  for (size_t i = 0; i < parts.size(); ++i) s += (i ? ", " : "") + parts[i];
+  return s;
+}
+
+bool starts(const std::string& s, const char* prefix) { return s.rfind(prefix, 0) == 0; }
+bool has(const std::string& s, const char* part) { return s.find(part) != std::string::npos; }
+
+bool is_number(const std::string& s) { return !s.empty() && std::isdigit(s[0]) != 0; }
+uint64_t number(const std::string& s) { return std::strtoull(s.c_str(), nullptr, 0); }
+
+std::string hex(uint64_t v) {
+  char text[32];
+  std::snprintf(text, sizeof text, "0x%08llx", static_cast<unsigned long long>(v));
+  return text;
+}
+
+std::string without(std::string s, const std::string& part, const std::string& by = "") {
+  size_t at = s.find(part);
+  return at == std::string::npos ? s : s.replace(at, part.size(), by);
+}
+
+struct Change {
+  std::string what, line;
+};
+
+// All changes of one statement.
+std::vector<Change> changes(const Statement& s) {
+  std::vector<Change> out;
+  std::vector<std::string> ops = operands(s.rest);
+  auto with = [&](const std::string& opcode, const std::vector<std::string>& o) {
+    return s.indent + s.guard + opcode + (o.empty() ? "" : " " + joined(o)) + ";";
+  };
+  auto bend = [&](size_t i, const std::string& value, const std::string& what) {
+    auto o = ops;
+    o[i] = value;
+    out.push_back({what, with(s.opcode, o)});
+  };
+  auto remove = [&] { out.push_back({"delete", s.indent + "// deleted"}); };
+  const std::string& op = s.opcode;
+  if (starts(op, "mbarrier.try_wait") || starts(op, "mbarrier.test_wait")) {
+    out.push_back({"delete (passes at once)", s.indent + "setp.eq.u32 " + ops[0] + ", 0, 0;"});
+    if (has(op, "parity") && !is_number(ops[2])) {
+      auto o = ops;
+      o[2] = "bent_operand";
+      out.push_back({"other parity", s.indent + "{ .reg .b32 bent_operand; xor.b32 bent_operand, " +
+                                         ops[2] + ", 1; " + op + " " + joined(o) + "; }"});
+    }
+    if (has(op, ".acquire"))
+      out.push_back({"relaxed", with(without(op, ".acquire", ".relaxed"), ops)});
+  } else if (starts(op, "mbarrier.init")) {
+    remove();
+    if (is_number(ops[1])) {
+      bend(1, std::to_string(number(ops[1]) + 1), "count + 1");
+      if (number(ops[1]) > 1) bend(1, std::to_string(number(ops[1]) - 1), "count - 1");
+    }
+  } else if (starts(op, "mbarrier.arrive") || starts(op, "mbarrier.expect_tx")) {
+    remove();
+    if (has(op, "expect_tx")) {
+      if (is_number(ops.back())) {
+        uint64_t bytes = number(ops.back());
+        bend(ops.size() - 1, std::to_string(bytes + 16), "expected bytes + 16");
+        if (bytes >= 16) bend(ops.size() - 1, std::to_string(bytes - 16), "expected bytes - 16");
+      } else {
+        for (const char* by : {"16", "-16"}) {
+          auto o = ops;
+          o.back() = "bent_operand";
+          out.push_back({std::string("expected bytes ") + (by[0] == '-' ? "- 16" : "+ 16"),
+                         s.indent + "{ .reg .b32 bent_operand; add.s32 bent_operand, " +
+                             ops.back() + ", " + by + "; " + s.guard + op + " " + joined(o) +
+                             "; }"});
+        }
+      }
+    }
+    if (has(op, "arrive")) out.push_back({"twice", with(op, ops) + " " + trim(with(op, ops))});
+    if (has(op, ".release."))
+      out.push_back({"relaxed", with(without(op, ".release", ".relaxed"), ops)});
+  } else if (starts(op, "fence.") || starts(op, "tcgen05.fence") || starts(op, "membar")) {
+    remove();
+  } else if (starts(op, "tcgen05.commit")) {
+    remove();
+    if (has(op, "multicast")) {
+      auto o = ops;
+      o.pop_back();
+      std::string plain = without(op, ".multicast::cluster");
+      out.push_back({"own CTA only", with(plain, o)});
+    }
+  } else if (starts(op, "tcgen05.wait") || starts(op, "tcgen05.relinquish") ||
+             starts(op, "wgmma.fence") || starts(op, "wgmma.commit_group") ||
+             starts(op, "cp.async.bulk.commit_group") || starts(op, "cp.async.commit_group") ||
+             starts(op, "griddepcontrol")) {
+    remove();
+  } else if (starts(op, "wgmma.wait_group") || starts(op, "cp.async.bulk.wait_group") ||
+             starts(op, "cp.async.wait_group")) {
+    remove();
+    bend(0, std::to_string(number(ops[0]) + 1), "one group more may be pending");
+  } else if (starts(op, "bar.") || starts(op, "barrier.")) {
+    remove();
+    if (op == "barrier.cluster.arrive.aligned")
+      out.push_back({"relaxed", with("barrier.cluster.arrive.relaxed.aligned", ops)});
+    if (ops.size() == 2 && is_number(ops[1])) {
+      bend(1, std::to_string(number(ops[1]) + 32), "32 threads more");
+      if (number(ops[1]) > 32) bend(1, std::to_string(number(ops[1]) - 32), "32 threads less");
+    }
+  } else if (starts(op, "tcgen05.alloc") || starts(op, "tcgen05.dealloc")) {
+    remove();
+    if (is_number(ops[1]) && number(ops[1]) > 32)
+      bend(1, std::to_string(number(ops[1]) / 2), "half of the columns");
+  } else if (starts(op, "setmaxnreg")) {
+    remove();
+    uint64_t n = number(ops[0]);
+    if (has(op, ".inc") && n < 256) bend(0, std::to_string(n + 8), "8 registers more");
+    if (has(op, ".dec") && n < 248) bend(0, std::to_string(n + 8), "8 registers more");
+  } else if (starts(op, "cp.async.bulk") && has(op, "multicast::cluster")) {
+    // The mask comes after the mbarrier.
+    for (size_t i = 2; i < ops.size(); ++i) {
+      if (ops[i][0] == '[' || is_number(ops[i])) continue;
+      auto o = ops;
+      o[i] = "bent_mask";
+      for (const char* how : {"shl.b16 bent_mask, ", "xor.b16 bent_mask, "}) {
+        out.push_back({std::string("multicast mask ") + (how[0] == 's' ? "<< 1" : "^ 1"),
+                       s.indent + "{ .reg .b16 bent_mask; " + how + ops[i] + ", 1; " + s.guard +
+                           op + " " + joined(o) + "; }"});
+      }
+      break;
+    }
+  } else if (starts(op, "mov.u32") && ops.size() == 2 && is_number(ops[1])) {
+    uint64_t v = number(ops[1]);
+    if (has(ops[0], "operand_high")) {
+      bend(1, hex(v + 1), "descriptor: stride + 16 bytes");
+      bend(1, hex(v ^ 0x80000000u), "descriptor: other swizzle");
+    } else if (has(ops[0], "scale_high")) {
+      bend(1, hex(v + 1), "descriptor: stride + 16 bytes");
+      bend(1, hex(v ^ 0x40000000u), "descriptor: other swizzle");
+    } else if (has(ops[0], "idesc")) {
+      bend(1, hex(v + (1u << 17)), "instruction descriptor: N + 8");
+      bend(1, hex(v ^ (1u << 23)), "instruction descriptor: scale type");
+      bend(1, hex(v ^ (1u << 13)), "instruction descriptor: A negated");
+    }
+  }
+  return out;
+}
+
+} // namespace
+
+std::vector<Mutant> make_mutants(const std::string& ptx) {
+  std::vector<std::string> lines;
+  std::istringstream in(ptx);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  std::vector<Mutant> out;
+  std::string label;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    std::string t = trim(lines[i]);
+    if (t.size() > 1 && t.back() == ':' && t.find(' ') == std::string::npos && t != "wait:")
+      label = t.substr(0, t.size() - 1);
+    Statement s;
+    if (!parse(lines[i], s)) continue;
+    for (const Change& c : changes(s)) {
+      Mutant m;
+      m.line = static_cast<int>(i) + 1;
+      m.change = c.what;
+      m.instruction = t;
+      m.label = label;
+      for (size_t k = 0; k < lines.size(); ++k) m.text += (k == i ? c.line : lines[k]) + "\n";
+      out.push_back(std::move(m));
+    }
+  }
+  return out;
+}
+
+std::string equivalent_reason(const Mutant& m) {
+  const std::string& op = m.instruction;
+  if (has(op, "tcgen05.relinquish_alloc_permit"))
+    return "gives other CTAs of the SM the right to allocate; this kernel runs one CTA an SM and "
+           "allocates once";
+  if (has(op, "setmaxnreg.inc") && m.change == "delete")
+    return "the virtual registers have no physical count: ptxas, not a run, tells that the warps "
+           "need more than they hold";
+  if (has(op, "setmaxnreg.dec") && m.change == "8 registers more")
+    return "the pool has room for 8 registers more; nothing waits for them";
+  if (has(op, "griddepcontrol"))
+    return "only overlaps launches; a launch that runs alone, or after the one before it, is "
+           "ordered by the stream";
+  return "";
+}
+
+} // namespace wltest
