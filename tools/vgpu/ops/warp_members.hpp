@@ -27,6 +27,13 @@ void for_groups(Warp& w, uint32_t mask, uint32_t slot, F&& f) {
 // Runs f(group) for the complete groups; the other lanes wait for their partners.
 template <class F>
 Step run_groups(Warp& w, const Inst& i, uint32_t mask, uint32_t slot, F&& f) {
+  const uint32_t* members = w.lanes<uint32_t>(slot);
+  uint32_t wanted = members[std::countr_zero(mask)], differs = 0;
+  for (uint32_t l = 0; l < 32; ++l) differs |= members[l] ^ wanted;
+  if (differs == 0 && (wanted & w.live_mask) == mask) {
+    f(mask);
+    return Step::Next;
+  }
   uint32_t ready = complete_members(w, i, mask, slot);
   if (ready) for_groups(w, ready, slot, f);
   if (ready == mask) return Step::Next;

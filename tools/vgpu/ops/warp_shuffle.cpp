@@ -35,26 +35,25 @@ Step shfl(Warp& w, const Inst& i, uint32_t mask) {
     const uint32_t *b = w.lanes<uint32_t>(i.op[3]), *c = w.lanes<uint32_t>(i.op[4]);
     uint32_t a[32];
     std::memcpy(a, w.lanes<uint32_t>(i.op[2]), sizeof a);
-    uint32_t valid = 0;
-    for (uint32_t m = group; m; m &= m - 1) {
-      uint32_t l = uint32_t(std::countr_zero(m));
+    uint32_t from[32], in_range[32];
+    for (uint32_t l = 0; l < 32; ++l) {
       uint32_t delta = b[l] & 31, clamp = c[l] & 31, segment = c[l] >> 8 & 31;
       uint32_t low = l & segment, high = low | (clamp & ~segment);
-      int32_t from = 0;
-      bool in_range = true;
-      if constexpr (S == Shuffle::up) {
-        from = int32_t(l) - int32_t(delta);
-        in_range = from >= int32_t(high);
-      } else {
-        from = S == Shuffle::down   ? int32_t(l + delta)
-               : S == Shuffle::bfly ? int32_t(l ^ delta)
-                                    : int32_t(low | (delta & ~segment));
-        in_range = from <= int32_t(high);
-      }
-      if (!in_range) from = int32_t(l);
-      valid |= (in_range ? 1u : 0u) << l;
+      int32_t j = S == Shuffle::up     ? int32_t(l) - int32_t(delta)
+                  : S == Shuffle::down ? int32_t(l + delta)
+                  : S == Shuffle::bfly ? int32_t(l ^ delta)
+                                       : int32_t(low | (delta & ~segment));
+      bool inside = S == Shuffle::up ? j >= int32_t(high) : j <= int32_t(high);
+      from[l] = inside ? uint32_t(j) : l;
+      in_range[l] = inside ? 1u : 0u;
+    }
+    uint32_t valid = 0;
+    for (uint32_t l = 0; l < 32; ++l) valid |= in_range[l] << l;
+    if (group == 0xFFFFFFFFu) {
+      for (uint32_t l = 0; l < 32; ++l) d[l] = a[from[l] & 31];
+    } else {
       // 9.7.9.6: data of a lane that does not take part is undefined; chosen: a pattern that shows.
-      d[l] = group >> from & 1 ? a[from] : 0xA5A5A5A5u;
+      for_lanes(group, [&](uint32_t l) { d[l] = group >> from[l] & 1 ? a[from[l]] : 0xA5A5A5A5u; });
     }
     w.set_pred(i.op[1], group, valid);
   });
