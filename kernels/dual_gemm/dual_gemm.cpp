@@ -154,7 +154,8 @@ wl_status make_plan(wl_context* context, const wl_dual_gemm_args& args, wl_plan*
   const auto cluster_size = static_cast<unsigned>(row->cluster[0]);
   const auto resident =
       static_cast<unsigned>(std::max(context->limits.sm_count / row->cluster[0], 1));
-  config.grid[0] = (row->persistent ? std::min(made->params.tiles, resident) : made->params.tiles) *
+  config.grid[0] = (row->grid == Grid::persistent ? std::min(made->params.tiles, resident)
+                                                  : made->params.tiles) *
                    cluster_size;
   config.block[0] = static_cast<unsigned>(row->threads);
   std::copy(row->cluster, row->cluster + 3, config.cluster);

@@ -17,6 +17,9 @@ namespace warpline::dual_gemm {
 // ---- configuration rows (rows.def)
 // ----------------------------------------------------------------
 
+// How tiles come to clusters: the GRID column.
+enum class Grid { one_tile, persistent, launch_control };
+
 struct Row {
   const char* name;   // also the PTX file and its entry
   const char* target; // of the PTX
@@ -33,8 +36,8 @@ struct Row {
   // sm100: a cluster is cluster_m x cluster_n CTAs, each of 128 rows and tile_n columns; tile_m is
   // the rows of an MMA, 128 for each CTA of its group.
   int cta_group = 1, cluster_m = 1, cluster_n = 1;
-  int scale_sets = 0;     // sets of scale columns in tensor memory
-  bool persistent = true; // else one cluster for each tile
+  int scale_sets = 0; // sets of scale columns in tensor memory
+  Grid grid = Grid::persistent;
 };
 
 const std::vector<Row>& rows();
@@ -52,10 +55,12 @@ constexpr int sm100_scale_bytes(int tile_n) { return 2048 * (1 + 2 * sm100_sfb_b
 constexpr int sm100_stage_bytes(int cta_group, int tile_n) {
   return sm100_operand_bytes(cta_group, tile_n) + sm100_scale_bytes(tile_n);
 }
-constexpr int sm100_shared_bytes(int cta_group, int tile_n, int stages, int acc_stages) {
-  const int tile_ring = 4;
-  const int barriers = 2 * stages + 2 * acc_stages + 2 * tile_ring;
-  return stages * sm100_stage_bytes(cta_group, tile_n) + 16 * tile_ring + 8 * barriers + 8;
+constexpr int sm100_tile_ring(Grid grid) { return grid == Grid::launch_control ? 2 : 4; }
+constexpr int sm100_queries(Grid grid) { return grid == Grid::launch_control ? 1 : 0; }
+constexpr int sm100_shared_bytes(int cta_group, int tile_n, int stages, int acc_stages, Grid grid) {
+  const int ring = sm100_tile_ring(grid), queries = sm100_queries(grid);
+  const int barriers = 2 * (stages + acc_stages + ring + queries);
+  return stages * sm100_stage_bytes(cta_group, tile_n) + 16 * (ring + queries) + 8 * barriers + 8;
 }
 // Columns of tensor memory that an sm100 row uses.
 constexpr int sm100_scale_columns(int tile_n) { return 16 + 32 * sm100_sfb_blocks(tile_n); }

@@ -61,7 +61,9 @@ wl_dual_gemm_config describe(const Candidate& c, const Problem& problem,
   out.cluster_n = row.decodes ? row.cluster[0] : row.cluster_n;
   out.stages = row.stages;
   out.acc_stages = row.acc_stages;
-  out.persistent = row.persistent;
+  out.scheduler = row.grid == Grid::one_tile     ? WL_SCHEDULER_ONE_TILE
+                  : row.grid == Grid::persistent ? WL_SCHEDULER_STATIC
+                                                 : WL_SCHEDULER_LAUNCH_CONTROL;
   out.shared_bytes = row.shared_bytes;
   if (!row.decodes)
     out.tmem_columns = sm100_tmem_columns(row.tile_n, row.acc_stages, row.scale_sets);

@@ -74,7 +74,8 @@ int64_t least_traffic(const Problem& p) { return (p.m + 2 * p.n) * p.k / 16 * 9 
 //   epilogue: 16 a column (128 rows x ex2 and rcp at 16 a clock); it hides under the next tile's
 //     main loop when there is a second accumulator set, and then shows once
 //   start of a CTA: 1500 (first bytes from DRAM, barriers, tensor memory), 400 more in a cluster of
-//     several CTAs; once when persistent, else for every wave
+//     several CTAs; for every wave with a cluster for each tile, else once
+//   a query of launch control: 50 a wave (the scheduler warp asks while the tile before runs)
 //   DRAM: every byte of the problem once / 4160   (7.7 TB/s)
 //   waves = cluster tiles / resident clusters, rounded up
 //   total = max(DRAM, waves * (K tiles * K tile) + epilogues) + starts
@@ -110,7 +111,8 @@ Cost sm100_cost(const Row& row, const Problem& problem, const DeviceLimits& devi
   const double start = 1500 + (row.cluster[0] > 1 ? 400 : 0);
   result.total = std::max(waves * result.tile_clocks + shown_epilogues * result.epilogue_clocks,
                           result.memory_clocks) +
-                 (row.persistent ? start : waves * start);
+                 (row.grid == Grid::one_tile ? waves * start : start) +
+                 (row.grid == Grid::launch_control ? waves * 50 : 0);
   return result;
 }
 

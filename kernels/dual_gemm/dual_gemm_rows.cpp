@@ -15,8 +15,9 @@ namespace {
 
 constexpr wl_dtype F16 = WL_F16;
 constexpr wl_dtype BF16 = WL_BF16;
-constexpr bool PERSISTENT = true;
-constexpr bool ONE_TILE = false;
+constexpr Grid PERSISTENT = Grid::persistent;
+constexpr Grid ONE_TILE = Grid::one_tile;
+constexpr Grid LAUNCH_CONTROL = Grid::launch_control;
 
 } // namespace
 
@@ -35,7 +36,7 @@ const std::vector<Row>& rows() {
    group_m,                                                                                        \
    {cluster_m * cluster_n, 1, 1},                                                                  \
    384,                                                                                            \
-   sm100_shared_bytes(group, tile_n, stages, acc),                                                 \
+   sm100_shared_bytes(group, tile_n, stages, acc, grid),                                           \
    [] { return WL_IMAGE(name); },                                                                  \
    1,                                                                                              \
    false,                                                                                          \

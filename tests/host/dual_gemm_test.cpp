@@ -318,21 +318,27 @@ TEST_CASE("the barrier ledger is the barriers that are initialised", "[host][dua
     INFO(row.name);
     const std::string text = text_of(row);
     const auto ledger = table_after(text, "// BARRIER LEDGER");
-    REQUIRE(ledger.size() == 8); // names, rule, six barriers
+    REQUIRE(ledger.size() == 10); // names, rule, eight barriers
     REQUIRE(ledger[0].size() == 7);
     CHECK(ledger[0][0] == "barrier");
     // Offsets follow the ledger's order: each barrier array starts where the one before it ends.
-    int offset = row.stages * sm100_stage_bytes(row.cta_group, row.tile_n) + 64;
+    const int ring = sm100_tile_ring(row.grid), queries = sm100_queries(row.grid);
+    int offset = row.stages * sm100_stage_bytes(row.cta_group, row.tile_n) + 16 * (ring + queries);
     int barriers = 0;
     for (size_t i = 2; i < ledger.size(); ++i) {
       REQUIRE(ledger[i].size() == 7);
       const std::string& n = ledger[i][1];
       const int length = n == "STAGES"       ? row.stages
                          : n == "ACC_STAGES" ? row.acc_stages
-                                             : std::atoi(n.c_str());
+                         : n == "TILE_RING"  ? ring
+                         : n == "QUERIES"    ? queries
+                                             : -1;
+      REQUIRE(length >= 0);
+      if (length == 0) continue;
       const std::string& formula = ledger[i][2];
       const int count = formula == "RELEASES" ? row.cluster_m / row.cta_group + row.cluster_n - 1
                         : formula == "8 * CTA_GROUP" ? 8 * row.cta_group
+                        : formula == "CLUSTER_CTAS"  ? row.cluster[0]
                                                      : std::atoi(formula.c_str());
       INFO(ledger[i][0] << " at " << offset << ", count " << count);
       CHECK(text.find("mbarrier.init.shared::cta.b64 [barrier + " + std::to_string(offset) + "], " +
@@ -341,7 +347,7 @@ TEST_CASE("the barrier ledger is the barriers that are initialised", "[host][dua
       barriers += length;
     }
     CHECK(offset + 8 == row.shared_bytes);
-    CHECK(barriers == 2 * row.stages + 2 * row.acc_stages + 8);
+    CHECK(barriers == 2 * (row.stages + row.acc_stages + ring + queries));
   }
 }
 

@@ -16,6 +16,18 @@ std::string mib(int64_t bytes) {
   return bytes == 0 ? "-" : format("%.1f", static_cast<double>(bytes) / (1 << 20));
 }
 
+const char* scheduler_name(wl_scheduler scheduler) {
+  switch (scheduler) {
+  case WL_SCHEDULER_ONE_TILE:
+    return "one tile";
+  case WL_SCHEDULER_STATIC:
+    return "static";
+  case WL_SCHEDULER_LAUNCH_CONTROL:
+    return "launch control";
+  }
+  return "";
+}
+
 std::string table_of(const std::vector<wl_dual_gemm_config>& configs) {
   std::string table = format("%-37s %-11s %-7s %2s %3s %6s %5s %5s %7s %6s %6s %6s %7s %8s\n",
                              "row", "tile", "cluster", "st", "acc", "tiles", "waves", "CTAs",
@@ -64,7 +76,7 @@ std::string json_of(const std::vector<wl_dual_gemm_config>& configs) {
             number("cta_group", c.cta_group) + number("cluster_m", c.cluster_m) +
             number("cluster_n", c.cluster_n) + number("stages", c.stages) +
             number("acc_stages", c.acc_stages) +
-            ", \"persistent\": " + (c.persistent ? "true" : "false") +
+            ", \"scheduler\": " + json_string(scheduler_name(c.scheduler)) +
             number("shared_bytes", c.shared_bytes) + number("tmem_columns", c.tmem_columns) +
             number("tiles", c.tiles) + number("waves", c.waves) + number("ctas", c.ctas) +
             number("a_bytes", c.a_bytes) + number("b_bytes", c.b_bytes) +

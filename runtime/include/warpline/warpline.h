@@ -197,6 +197,13 @@ WL_API wl_status wl_dual_gemm_check(wl_context* context, const wl_dual_gemm_args
 WL_API wl_status wl_dual_gemm_plan(wl_context* context, const wl_dual_gemm_args* args,
                                    wl_plan** plan);
 
+/* How tiles come to the clusters of a launch. */
+typedef enum wl_scheduler {
+  WL_SCHEDULER_ONE_TILE = 0,      /* a cluster for each tile */
+  WL_SCHEDULER_STATIC = 1,        /* resident clusters walk over the tiles in a fixed order */
+  WL_SCHEDULER_LAUNCH_CONTROL = 2 /* running clusters cancel others and take over their tiles */
+} wl_scheduler;
+
 /* One configuration row as a candidate for a problem. Times are the model's, in SM clocks; see
  * kernels/dual_gemm/dual_gemm_cost.cpp. They rank rows and predict nothing. */
 typedef struct wl_dual_gemm_config {
@@ -210,7 +217,7 @@ typedef struct wl_dual_gemm_config {
   int cta_group;              /* CTAs an MMA works on */
   int cluster_m, cluster_n;   /* CTAs of a cluster along M and N */
   int stages, acc_stages;
-  int persistent; /* 1: CTAs stay and walk over tiles; 0: a cluster for each tile */
+  wl_scheduler scheduler;
   int shared_bytes, tmem_columns;
   int64_t tiles; /* of a whole cluster */
   int64_t waves; /* tiles of the busiest cluster */
@@ -222,9 +229,9 @@ typedef struct wl_dual_gemm_config {
   double tile_clocks, epilogue_clocks, memory_clocks, total_clocks;
 } wl_dual_gemm_config;
 
-/* Lists the rows that make args->d_type, best first, those that cannot run last. Reads m, n, k, l and
- * d_type of `args`, no pointer. `count` in: entries that `configs` has room for; out: rows there are.
- * `configs` may be null when *count is 0. config_size is sizeof(wl_dual_gemm_config). */
+/* Lists the rows that make args->d_type, best first, those that cannot run last. Reads m, n, k, l
+ * and d_type of `args`, no pointer. `count` in: entries that `configs` has room for; out: rows there
+ * are. `configs` may be null when *count is 0. config_size is sizeof(wl_dual_gemm_config). */
 WL_API wl_status wl_dual_gemm_list_configs(wl_context* context, const wl_dual_gemm_args* args,
                                            wl_dual_gemm_config* configs, size_t config_size,
                                            int* count);

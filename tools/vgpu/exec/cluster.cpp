@@ -33,7 +33,8 @@ Cta::Cta(Cluster& cluster_, uint32_t rank_) : cluster(cluster_), rank(rank_) {
 
 Cta::~Cta() = default;
 
-Cluster::Cluster(const LaunchSpec& spec_, uint64_t index_) : spec(spec_), index(index_) {
+Cluster::Cluster(const LaunchSpec& spec_, uint64_t index_, LaunchQueue* queue_)
+    : spec(spec_), index(index_), queue(queue_) {
   uint64_t nx = spec.grid[0] / spec.cluster[0], ny = spec.grid[1] / spec.cluster[1];
   cluster_id[0] = static_cast<uint32_t>(index % nx);
   cluster_id[1] = static_cast<uint32_t>(index / nx % ny);

@@ -9,6 +9,7 @@
 #include "tools/vgpu/mem/device_memory.hpp"
 
 #include <array>
+#include <atomic>
 #include <queue>
 #include <set>
 #include <string>
@@ -56,7 +57,7 @@ struct LaunchSpec {
   std::string schedule = "eager";
   unsigned host_threads = 0;      // 0 = all
   uint64_t instruction_limit = 0; // per cluster, 0 = none; ends endless loops as a timeout fault
-  uint32_t checks = 0;                 // check/options.hpp
+  uint32_t checks = 0;            // check/options.hpp
   bool strict_tensor_load_wait = true; // a use of tcgen05.ld results needs wait::ld (ISA)
 };
 
@@ -73,13 +74,33 @@ struct Access {
   const AsyncOp* op = nullptr; // the operation that performs it; its own guards do not count
 };
 
+// The clusters of a grid that have not started, taken in order: by host threads to run them, and
+// by running clusters that cancel them to do their work (clusterlaunchcontrol).
+class LaunchQueue {
+public:
+  explicit LaunchQueue(uint64_t count) : count_(count) {}
+  // Index of a cluster that nobody else gets; false when none is left.
+  bool take(uint64_t& index) {
+    if (next_ >= count_) return false;
+    index = next_.fetch_add(1);
+    return index < count_;
+  }
+  uint64_t count() const { return count_; }
+
+private:
+  const uint64_t count_;
+  std::atomic<uint64_t> next_{0};
+};
+
 class Cluster {
 public:
-  Cluster(const LaunchSpec& spec, uint64_t index);
+  Cluster(const LaunchSpec& spec, uint64_t index, LaunchQueue* queue = nullptr);
   ~Cluster();
 
   const LaunchSpec& spec;
   uint64_t index; // linear cluster index in the grid
+  LaunchQueue* queue;
+  uint32_t saw_refusal = 0; // CTAs that read a response saying that nothing was cancelled
   uint32_t cluster_id[3];
   std::vector<std::unique_ptr<Cta>> ctas; // by rank
   std::unique_ptr<Policy> policy;

@@ -67,7 +67,7 @@ Stats run_grid(const LaunchSpec& spec) {
   unsigned threads = spec.host_threads ? spec.host_threads : std::thread::hardware_concurrency();
   threads = static_cast<unsigned>(std::min<uint64_t>(std::max(1u, threads), count));
 
-  std::atomic<uint64_t> next{0}, finished{0};
+  LaunchQueue queue(count);
   std::atomic<bool> stop{false};
   std::mutex mutex;
   Stats total;
@@ -81,10 +81,10 @@ Stats run_grid(const LaunchSpec& spec) {
     try {
       while (!stop) {
         std::unique_ptr<Cluster> c;
-        uint64_t i = next < count ? next.fetch_add(1) : count;
-        if (i < count) {
+        uint64_t i = 0;
+        if (queue.take(i)) {
           current = i;
-          c = std::make_unique<Cluster>(spec, i);
+          c = std::make_unique<Cluster>(spec, i, &queue);
         } else if (!waiting.empty()) {
           c = std::move(waiting.front());
           waiting.pop_front();
@@ -94,7 +94,6 @@ Stats run_grid(const LaunchSpec& spec) {
         }
         if (c->run(kSlice)) {
           mine.add(c->stats);
-          ++finished;
         } else {
           waiting.push_back(std::move(c));
         }
