@@ -69,9 +69,13 @@ constexpr int sm100_tmem_columns(int tile_n, int acc_stages, int scale_sets) {
 }
 
 // Bytes of dynamic shared memory of an sm90 row: the memory map of sm90.ptx.
-constexpr int sm90_stage_bytes(int tokens) { return tokens * 256 + 10240; }
-constexpr int sm90_shared_bytes(int tokens, int stages) {
-  return stages * sm90_stage_bytes(tokens) + 8 * 512 + 16 * stages;
+constexpr int sm90_columns(int consumers) { return consumers == 3 ? 96 : 64; }
+constexpr int sm90_scale_blocks(int columns) { return 128 % columns == 0 ? 1 : 2; }
+constexpr int sm90_stage_bytes(int tokens, int columns) {
+  return tokens * 256 + columns * 128 + sm90_scale_blocks(columns) * 2048;
+}
+constexpr int sm90_shared_bytes(int tokens, int stages, int columns) {
+  return stages * sm90_stage_bytes(tokens, columns) + columns / 32 * 2048 + 16 * stages + 8;
 }
 Image sm90_decode_image();
 

@@ -45,19 +45,19 @@ const std::vector<Row>& rows() {
    cluster_n,                                                                                      \
    sets,                                                                                           \
    grid},
-#define SM90_ROW(name, out, tokens, stages, cluster_rows, split, group_m)                          \
+#define SM90_ROW(name, out, tokens, stages, cluster_rows, split, consumers, group_m)               \
   {#name,                                                                                          \
    "sm_90a",                                                                                       \
    out,                                                                                            \
    tokens,                                                                                         \
-   64,                                                                                             \
+   sm90_columns(consumers),                                                                        \
    128,                                                                                            \
    stages,                                                                                         \
    1,                                                                                              \
    group_m,                                                                                        \
    {cluster_rows * split, 1, 1},                                                                   \
-   384,                                                                                            \
-   sm90_shared_bytes(tokens, stages),                                                              \
+   128 + 128 * consumers,                                                                          \
+   sm90_shared_bytes(tokens, stages, sm90_columns(consumers)),                                     \
    [] { return WL_IMAGE(name); },                                                                  \
    split,                                                                                          \
    true},

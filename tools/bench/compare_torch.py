@@ -1,0 +1,324 @@
+#!/usr/bin/env python3
+"""warpline's NVFP4 dual GEMM against what its users run today, in one process on the same data.
+
+    make shared && python3 tools/bench/compare_torch.py [--json FILE] [--svg FILE] [--m 1,16,64,...]
+
+Peers:
+  (a) one FP16 (or BF16) GEMM on pre-decoded, concatenated weights, then one fused silu*mul kernel
+  (b) two eager GEMMs, silu, product
+  (c) a Triton kernel that decodes the NVFP4 weights in place
+Ours, (a) and (c) run in CUDA graphs. A graph holds one call for each set of operands; the sets
+together exceed three times the L2, so every call finds its weights in DRAM. Time is a graph's time
+over its calls, the median of the replays; launches are inside it. The flush is shown by the same
+measurement on one set alone (column "warm").
+"""
+import argparse
+import json
+import statistics
+import sys
+import time
+
+import torch
+import triton
+import triton.language as tl
+
+sys.path.insert(0, __file__.rsplit("/", 1)[0])
+import warpline  # noqa: E402
+
+
+@triton.jit
+def silu_mul_kernel(h, out, n, BLOCK: tl.constexpr):
+    row, column = tl.program_id(0), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = column < n
+    gate = tl.load(h + row * 2 * n + column, mask=inside).to(tl.float32)
+    up = tl.load(h + row * 2 * n + n + column, mask=inside).to(tl.float32)
+    tl.store(out + row * n + column, gate * tl.sigmoid(gate) * up, mask=inside)
+
+
+def silu_mul(h, out):
+    m, n = out.shape
+    silu_mul_kernel[(m, triton.cdiv(n, 1024))](h, out, n, BLOCK=1024, num_warps=4)
+
+
+@triton.jit
+def e2m1(codes):
+    """Values * 2^-14 of 4-bit codes: the magnitude bits as the top of an FP16."""
+    bits = ((codes & 8).to(tl.uint16) << 12) | ((codes & 7).to(tl.uint16) << 9)
+    return bits.to(tl.float16, bitcast=True)
+
+
+@triton.jit
+def decoding_kernel(a, b1, b2, s1, s2, out, m, n, k, alpha1, alpha2, BM: tl.constexpr,
+                    BN: tl.constexpr, BK: tl.constexpr):
+    rows = tl.program_id(1) * BM + tl.arange(0, BM)
+    columns = tl.program_id(0) * BN + tl.arange(0, BN)
+    packed = tl.arange(0, BK // 2)
+    gate = tl.zeros((BM, BN), tl.float32)
+    up = tl.zeros((BM, BN), tl.float32)
+    row_in = (rows < m)[:, None]
+    for start in range(0, k, BK):
+        even = tl.load(a + rows[:, None] * k + start + 2 * packed[None, :], mask=row_in, other=0.0)
+        odd = tl.load(a + rows[:, None] * k + start + 2 * packed[None, :] + 1, mask=row_in,
+                      other=0.0)
+        at = columns[None, :] * (k // 2) + start // 2 + packed[:, None]
+        scale_at = columns[None, :] * (k // 16) + start // 16 + packed[:, None] // 8
+        c1 = tl.load(b1 + at)
+        c2 = tl.load(b2 + at)
+        f1 = (tl.load(s1 + scale_at).to(tl.float8e4nv, bitcast=True).to(tl.float16) * 128.0)
+        f2 = (tl.load(s2 + scale_at).to(tl.float8e4nv, bitcast=True).to(tl.float16) * 128.0)
+        f1 = f1.to(tl.float16)
+        f2 = f2.to(tl.float16)
+        gate = tl.dot(even, e2m1(c1) * f1, gate)
+        gate = tl.dot(odd, e2m1(c1 >> 4) * f1, gate)
+        up = tl.dot(even, e2m1(c2) * f2, up)
+        up = tl.dot(odd, e2m1(c2 >> 4) * f2, up)
+    gate = gate * (alpha1 * 128.0)
+    up = up * (alpha2 * 128.0)
+    d = gate * tl.sigmoid(gate) * up
+    tl.store(out + rows[:, None] * n + columns[None, :], d.to(tl.float16), mask=row_in)
+
+
+class Harness:
+    def __init__(self, replays):
+        self.replays = replays
+        self.stream = torch.cuda.Stream()
+
+    def graph(self, calls):
+        """Median microseconds of one call; `calls` are captured in order."""
+        with torch.cuda.stream(self.stream):
+            for call in calls[:2]:
+                call()
+            torch.cuda.synchronize()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, stream=self.stream):
+                for call in calls:
+                    call()
+            return self.timed(graph.replay, len(calls))
+
+    def eager(self, calls):
+        with torch.cuda.stream(self.stream):
+            def run():
+                for call in calls:
+                    call()
+            return self.timed(run, len(calls))
+
+    def timed(self, run, calls):
+        for _ in range(3):
+            run()
+        torch.cuda.synchronize()
+        times = []
+        for _ in range(self.replays):
+            start = torch.cuda.Event(enable_timing=True)
+            end = torch.cuda.Event(enable_timing=True)
+            start.record(self.stream)
+            run()
+            end.record(self.stream)
+            end.synchronize()
+            times.append(start.elapsed_time(end) * 1e3 / calls)
+        return statistics.median(times)
+
+
+def floors():
+    """Copy bandwidth in TB/s (read + written) and FP16 matrix peak in TFLOP/s, both measured."""
+    source = torch.randint(0, 256, (2_000_000_000,), dtype=torch.uint8, device="cuda")
+    target = torch.empty_like(source)
+    a = torch.randn(8192, 8192, dtype=torch.float16, device="cuda")
+    b = torch.randn(8192, 8192, dtype=torch.float16, device="cuda")
+
+    def best(run):
+        times = []
+        for _ in range(8):
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            run()
+            end.record()
+            end.synchronize()
+            times.append(start.elapsed_time(end) * 1e-3)
+        return min(times)
+    copy = 2 * source.numel() / best(lambda: target.copy_(source)) * 1e-12
+    peak = 2 * 8192 ** 3 / best(lambda: torch.mm(a, b)) * 1e-12
+    return copy, peak
+
+
+def compare(library, harness, m, n, k, options):
+    weights = 2 * n * k
+    l2 = torch.cuda.get_device_properties(0).L2_cache_size
+    alpha = (0.02, 0.03)
+    row = {"m": m, "n": n, "k": k}
+
+    sets = max(4, -(-3 * l2 // (weights * 9 // 16)) + 1)
+    problems = [warpline.Problem(m, n, k, seed=i, alpha=alpha) for i in range(sets)]
+    outputs = [torch.empty(1, m, n, dtype=torch.float16, device="cuda") for _ in problems]
+    plans = [library.plan(p, d, options.config) for p, d in zip(problems, outputs)]
+    row["config"] = plans[0].info.config.decode()
+    repeats = 3 if m <= 512 else 1
+    row["ours"] = harness.graph([plan.run for plan in plans] * repeats)
+    row["ours_warm"] = harness.graph([plans[0].run] * (sets * repeats))
+    reference = problems[0].reference()
+    error = (outputs[0].double() - reference).abs()
+    row["worst"] = ((error - 1e-3) / reference.abs().clamp_min(1e-30)).max().item()
+    row["right"] = bool((error <= 1e-3 + 1e-3 * reference.abs()).all())
+    if options.double_buffered:
+        try:
+            name = row["config"].replace("sm90_", "sm90_double_buffered_")
+            plans = [library.plan(p, d, name) for p, d in zip(problems, outputs)]
+            row["double_buffered"] = harness.graph([plan.run for plan in plans] * repeats)
+        except RuntimeError as error:
+            print(error, file=sys.stderr)
+    del plans
+
+    peer_sets = max(2, -(-3 * l2 // (weights * 2)) + 1)
+    for name, dtype in (("a_fp16", torch.float16), ("a_bf16", torch.bfloat16)):
+        operands = []
+        for p in problems[:peer_sets]:
+            a, b1, b2 = p.operands(dtype)
+            b1, b2 = b1[0] * p.alpha1.to(dtype), b2[0] * p.alpha2.to(dtype)
+            operands.append((a[0].contiguous(), torch.cat((b1, b2)).contiguous(),
+                             torch.empty(m, 2 * n, dtype=dtype, device="cuda"),
+                             torch.empty(m, n, dtype=dtype, device="cuda")))
+
+        def peer_a(a, w, h, out):
+            torch.mm(a, w.t(), out=h)
+            silu_mul(h, out)
+
+        def peer_b(a, w, h, out):
+            return torch.nn.functional.silu(a @ w[:n].t()) * (a @ w[n:].t())
+        row[name] = harness.graph([lambda o=o: peer_a(*o) for o in operands] * 3)
+        if dtype == torch.float16:
+            row["b_eager"] = harness.eager([lambda o=o: peer_b(*o) for o in operands] * 3)
+            # (c) takes the activations decoded, and plain scales.
+            if options.triton:
+                bm = max(16, min(128, triton.next_power_of_2(m)))
+                bn = 64 if m > 64 else 32
+                grid = (n // bn, triton.cdiv(m, bm))
+                data = [(o[0], p.b1[0], p.b2[0], p.sfb1_plain[0], p.sfb2_plain[0], o[3])
+                        for o, p in zip(operands, problems[:peer_sets] or problems)]
+                extra = [(operands[0][0], p.b1[0], p.b2[0], p.sfb1_plain[0], p.sfb2_plain[0],
+                          operands[0][3]) for p in problems[peer_sets:]]
+
+                def peer_c(a, b1, b2, s1, s2, out):
+                    decoding_kernel[grid](a, b1, b2, s1, s2, out, m, n, k, alpha[0], alpha[1],
+                                          BM=bm, BN=bn, BK=128, num_warps=8 if m > 64 else 4,
+                                          num_stages=3)
+                try:
+                    row["c_triton"] = harness.graph([lambda o=o: peer_c(*o) for o in data + extra])
+                except Exception as error:  # a shape that Triton cannot compile is not measured
+                    print("triton:", str(error)[:200], file=sys.stderr)
+        del operands
+        torch.cuda.empty_cache()
+    row["ratio"] = row["a_fp16"] / row["ours"]
+    return row
+
+
+COLUMNS = (("m", "M", "%5d"), ("ours", "ours us", "%8.2f"), ("ours_warm", "warm us", "%8.2f"),
+           ("double_buffered", "dbl.buf", "%8.2f"), ("a_fp16", "a FP16", "%8.2f"),
+           ("a_bf16", "a BF16", "%8.2f"), ("b_eager", "b eager", "%8.2f"),
+           ("c_triton", "c triton", "%8.2f"), ("ratio", "a/ours", "%6.2f"),
+           ("bytes_floor", "bytes", "%7.2f"), ("flops_floor", "FLOPs", "%7.2f"))
+
+
+def table(rows):
+    lines = []
+    for row in rows:
+        if not lines or (row["n"], row["k"]) != shape:
+            shape = (row["n"], row["k"])
+            lines.append("N %d, K %d; microseconds, cold L2" % shape)
+            lines.append("  ".join(title.rjust(len(form % 0)) for _, title, form in COLUMNS) +
+                         "  row")
+        lines.append("  ".join(form % row[key] if key in row else "-".rjust(len(form % 0))
+                               for key, _, form in COLUMNS) +
+                     "  " + row["config"] + ("" if row["right"] else "  WRONG"))
+    return "\n".join(lines)
+
+
+def plot(rows, title):
+    """Time against M, both axes logarithmic, with the two floors."""
+    import math
+    width, height, left, bottom, top = 720, 440, 60, 50, 40
+    series = (("ours", "warpline", "#c0392b"), ("a_fp16", "(a) FP16 GEMM + silu*mul", "#2c3e50"),
+              ("b_eager", "(b) eager", "#95a5a6"), ("c_triton", "(c) Triton decode", "#2980b9"),
+              ("bytes_floor", "floor: bytes", "#27ae60"), ("flops_floor", "floor: FLOPs", "#e67e22"))
+    values = [row[key] for row in rows for key, _, _ in series if key in row]
+    low, high = math.log10(max(min(values), 1)) - 0.1, math.log10(max(values)) + 0.1
+    first, last = math.log2(rows[0]["m"]), math.log2(rows[-1]["m"])
+
+    def x(m):
+        return left + (math.log2(m) - first) / max(last - first, 1) * (width - left - 200)
+
+    def y(t):
+        return height - bottom - (math.log10(max(t, 1)) - low) / (high - low) * (
+            height - bottom - top)
+    out = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" '
+           'font-size="12">' % (width, height), '<rect width="100%" height="100%" fill="white"/>',
+           '<text x="%d" y="20" font-size="14">%s</text>' % (left, title)]
+    for exponent in range(math.floor(low), math.ceil(high) + 1):
+        for factor in (1, 2, 5):
+            value = factor * 10 ** exponent
+            if low <= math.log10(value) <= high:
+                out.append('<line x1="%d" x2="%d" y1="%.1f" y2="%.1f" stroke="#eee"/><text x="%d" '
+                           'y="%.1f" text-anchor="end">%g</text>' % (
+                               left, width - 200, y(value), y(value), left - 6, y(value) + 4,
+                               value))
+    for row in rows:
+        out.append('<text x="%.1f" y="%d" text-anchor="middle">%d</text>' % (
+            x(row["m"]), height - bottom + 18, row["m"]))
+    out.append('<text x="%d" y="%d">M (tokens); microseconds, cold L2</text>' % (left, height - 10))
+    for i, (key, name, colour) in enumerate(series):
+        points = [(x(row["m"]), y(row[key])) for row in rows if key in row]
+        if not points:
+            continue
+        dash = ' stroke-dasharray="5 4"' if "floor" in key else ""
+        out.append('<polyline fill="none" stroke="%s" stroke-width="2"%s points="%s"/>' % (
+            colour, dash, " ".join("%.1f,%.1f" % point for point in points)))
+        out.append('<text x="%d" y="%d" fill="%s">%s</text>' % (width - 190, top + 20 * i + 10,
+                                                               colour, name))
+    return "\n".join(out + ["</svg>\n"])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--m", default="1,16,64,256,512,4096")
+    parser.add_argument("--shapes", default="256x3072x4096,512x3072x7168", help="more MxNxK")
+    parser.add_argument("--n", type=int, default=4096)
+    parser.add_argument("--k", type=int, default=7168)
+    parser.add_argument("--replays", type=int, default=30)
+    parser.add_argument("--config", help="force a row")
+    parser.add_argument("--no-triton", dest="triton", action="store_false")
+    parser.add_argument("--double-buffered", action="store_true")
+    parser.add_argument("--json")
+    parser.add_argument("--svg")
+    options = parser.parse_args()
+
+    library = warpline.Library()
+    harness = Harness(options.replays)
+    copy, peak = floors()
+    one = torch.zeros(1, device="cuda")
+    launch = harness.graph([lambda: one.add_(1)] * 100)
+    device = torch.cuda.get_device_properties(0)
+    head = {"device": device.name, "date": time.strftime("%Y-%m-%d"), "torch": torch.__version__,
+            "copy_tb_s": copy, "fp16_tflops": peak, "launch_us": launch, "l2": device.L2_cache_size}
+    print("%(device)s, %(date)s, torch %(torch)s: copy %(copy_tb_s).2f TB/s, FP16 8192^3 "
+          "%(fp16_tflops).0f TFLOP/s, a dependent launch in a graph %(launch_us).2f us" % head)
+    shapes = [(int(m), options.n, options.k) for m in options.m.split(",") if m]
+    shapes += [tuple(map(int, s.split("x"))) for s in options.shapes.split(",") if s]
+    rows = []
+    for m, n, k in shapes:
+        row = compare(library, harness, m, n, k, options)
+        row["bytes_floor"] = (2 * n * k * 9 / 16 + m * k * 9 / 16 + 2 * m * n) / copy * 1e-6
+        row["flops_floor"] = 4 * m * n * k / peak * 1e-6
+        rows.append(row)
+        print(table([row]), flush=True)
+    print(table(rows))
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump({"head": head, "rows": rows}, file, indent=1)
+    if options.svg:
+        main_rows = [row for row in rows if (row["n"], row["k"]) == (options.n, options.k)]
+        with open(options.svg, "w") as file:
+            file.write(plot(main_rows, "NVFP4 dual GEMM, N %d, K %d, %s" % (
+                options.n, options.k, device.name)))
+    return 0 if all(row["right"] for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
