@@ -247,6 +247,37 @@ issued:
     }
 }
 
+TEST_CASE("tcgen05.cp: 4- and 6-bit values spread to bytes", "[virtual][tcgen05]") {
+  for (bool six : {false, true})
+    for (const std::string& schedule : schedules()) {
+      std::vector<uint8_t> image = random_bytes(128 * 16, 12);
+      layout::MatrixDesc d;
+      d.stride_bytes = 128;
+      std::string body = allocate(32) + fetch(uint32_t(image.size())) +
+                         "  @!%p0 bra issued;\n  add.s64 %rd3, %rd2, " +
+                         desc_text(layout::matrix_desc_tcgen05(d)) +
+                         ";\n  tcgen05.cp.cta_group::1.128x128b.b8x16." +
+                         (six ? "b6x16_p32" : "b4x16_p64") + R"( [%r10], %rd3;
+  tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [bar+8];
+issued:
+)" + kCommitWait + kOwnLanes +
+                         store_rows(8) + release(32);
+      std::vector<uint32_t> out = run(body, image, 8, schedule);
+      for (uint32_t l = 0; l < 128; ++l)
+        for (uint32_t i = 0; i < 16; ++i) {
+          // Value i of the row: bits packed from the lowest on.
+          uint32_t bits = six ? 6 : 4, code = 0;
+          for (uint32_t b = 0; b < bits; ++b) {
+            uint32_t at = i * bits + b;
+            code |= uint32_t(image[l * 16 + at / 8] >> at % 8 & 1) << b;
+          }
+          uint32_t got = out[l * 8 + i / 4] >> 8 * (i % 4) & 0xFF;
+          INFO("lane " << l << " value " << i);
+          REQUIRE(got == (six ? code << 1 : code << 2));
+        }
+    }
+}
+
 // ---- faults
 
 namespace {
