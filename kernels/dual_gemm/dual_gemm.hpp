@@ -59,7 +59,7 @@ constexpr int sm100_tile_ring(Grid grid) { return grid == Grid::launch_control ?
 constexpr int sm100_queries(Grid grid) { return grid == Grid::launch_control ? 1 : 0; }
 constexpr int sm100_shared_bytes(int cta_group, int tile_n, int stages, int acc_stages, Grid grid) {
   const int ring = sm100_tile_ring(grid), queries = sm100_queries(grid);
-  const int barriers = 2 * (stages + acc_stages + ring + queries);
+  const int barriers = 2 * stages + 3 * acc_stages + 2 * (ring + queries);
   return stages * sm100_stage_bytes(cta_group, tile_n) + 16 * (ring + queries) + 8 * barriers + 8;
 }
 // Columns of tensor memory that an sm100 row uses.
