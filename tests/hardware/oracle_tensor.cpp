@@ -1,0 +1,400 @@
+// Tensor copies: tile mode from 1-D to 5-D with every swizzle, element type, fill and element
+// stride, stores and reductions, multicast, and im2col.
+#include "tests/hardware/oracle_tile.hpp"
+#include "tools/vgpu/tensor/tma.hpp"
+
+#include <random>
+#include <stdexcept>
+
+namespace wltest::oracle {
+
+namespace {
+
+using vgpu::tensor::TensorMap;
+
+constexpr uint32_t kTensorBytes = 131072;
+const char* const kTypes[] = {"u8",  "u16", "u32",  "s32",     "u64",  "s64",     "f16",
+                              "f32", "f64", "bf16", "f32.ftz", "tf32", "tf32.ftz"};
+const uint32_t kSizes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
+const char* const kSwizzles[] = {"none", "32B", "64B", "128B"};
+
+std::string text(int64_t v) { return std::to_string(v); }
+
+// The map as the virtual GPU reads it, for the size of its boxes; an error is a case that is no
+// case.
+bool decode(const Map& m, TensorMap* out) {
+  alignas(64) uint8_t bytes[128];
+  std::string error;
+  const auto place = reinterpret_cast<const void*>(uintptr_t(0x100000));
+  if (m.channels) {
+    vgpu::tensor::Im2colArguments a;
+    a.type = m.type, a.rank = uint32_t(m.dim.size()), a.address = place;
+    a.dim = m.dim.data(), a.stride = m.stride.data();
+    a.lower = m.lower.data(), a.upper = m.upper.data();
+    a.channels_per_pixel = m.channels, a.pixels_per_column = m.pixels;
+    a.element_stride = m.element_stride.data();
+    a.interleave = m.interleave, a.swizzle = m.swizzle, a.fill = m.fill;
+    error = vgpu::tensor::encode_im2col(a, 90, bytes);
+  } else {
+    vgpu::tensor::TiledArguments a;
+    a.type = m.type, a.rank = uint32_t(m.dim.size()), a.address = place;
+    a.dim = m.dim.data(), a.stride = m.stride.data();
+    a.box = m.box.data(), a.element_stride = m.element_stride.data();
+    a.interleave = m.interleave, a.swizzle = m.swizzle, a.fill = m.fill;
+    error = vgpu::tensor::encode_tiled(a, 90, bytes);
+  }
+  return error.empty() && vgpu::tensor::load(bytes, *out).empty();
+}
+
+std::string coordinates(const std::vector<int>& c) {
+  std::string s = "{";
+  for (size_t i = 0; i < c.size(); ++i) s += (i ? ", " : "") + text(c[i]);
+  return s + "}";
+}
+
+std::string describe(const Map& m, const std::vector<int>& at) {
+  std::string s = text(int64_t(m.dim.size())) + "-D " + kTypes[m.type] + " box";
+  if (m.channels) s += " c" + text(m.channels) + " p" + text(m.pixels);
+  for (uint32_t b : m.box) s += " " + text(b);
+  s += " of";
+  for (uint64_t d : m.dim) s += " " + text(int64_t(d));
+  s += std::string(" swizzle ") + kSwizzles[m.swizzle];
+  bool strided = false;
+  for (uint32_t e : m.element_stride) strided = strided || e > 1;
+  if (strided) {
+    s += " step";
+    for (uint32_t e : m.element_stride) s += " " + text(e);
+  }
+  if (m.interleave) s += " interleave " + text(16 * m.interleave) + "B";
+  if (m.fill) s += " NaN fill";
+  return s + " at " + coordinates(at);
+}
+
+uint32_t box_bytes(const Map& m, const std::vector<int>& at, bool* legal) {
+  TensorMap map;
+  *legal = decode(m, &map);
+  if (!*legal) return 0;
+  if (m.channels) return m.channels * m.pixels * kSizes[m.type];
+  vgpu::tensor::TmaAccess access;
+  access.map = &map;
+  access.shared = 0x1000000;
+  for (size_t i = 0; i < at.size(); ++i) access.coordinate[i] = at[i];
+  *legal = vgpu::tensor::check(access).empty();
+  return *legal ? uint32_t(vgpu::tensor::transaction_bytes(access)) : 0;
+}
+
+std::string map_address() { return "  mov.b64 %rd4, m0;\n  cvta.param.u64 %rd4, %rd4;\n"; }
+
+void load(std::vector<Case>& cases, const std::string& family, Map m, const std::vector<int>& at,
+          const std::string& offsets = "", bool must = true) {
+  bool legal = false;
+  uint32_t bytes = box_bytes(m, at, &legal), tile = (bytes + 1023) / 1024 * 1024;
+  if (!legal || bytes == 0 || tile > 40960) {
+    if (must) throw std::logic_error("an oracle case's map is not legal: " + describe(m, at));
+    return;
+  }
+  Case c;
+  c.family = family;
+  c.name = "load " + describe(m, at) + offsets;
+  c.block = {128, 1, 1};
+  c.body = tile_head(tile, false) + map_address() + R"(
+  mov.u16 %h1, 0; mov.u16 %h2, 1; mov.u16 %h3, 2;
+  @!%p0 bra issued;
+  mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], )" +
+           text(bytes) + R"(;
+  cp.async.bulk.tensor.)" +
+           text(int64_t(m.dim.size())) + "d.shared::cluster.global." +
+           (m.channels ? "im2col" : "tile") + ".mbarrier::complete_tx::bytes [%r20], [%rd4, " +
+           coordinates(at) + "], [bar]" + offsets + ";\nissued:\n" + bounded_wait("[bar]", "0", 0) +
+           tile_out(tile) + "  ret;";
+  m.buffer = 0;
+  c.maps.push_back(m);
+  c.in("in", random_bytes(kTensorBytes, 1000 + uint32_t(cases.size()))).out("out", tile);
+  cases.push_back(std::move(c));
+}
+
+void store(std::vector<Case>& cases, const std::string& family, Map m, const std::vector<int>& at,
+           const std::string& op = "", bool must = true) {
+  bool legal = false;
+  uint32_t bytes = box_bytes(m, at, &legal), tile = (bytes + 1023) / 1024 * 1024;
+  if (!legal || bytes == 0 || tile > 40960) {
+    if (must) throw std::logic_error("an oracle case's map is not legal: " + describe(m, at));
+    return;
+  }
+  Case c;
+  c.family = family;
+  c.name = (op.empty() ? "store " : "reduce " + op + " ") + describe(m, at);
+  c.block = {128, 1, 1};
+  std::string rank = text(int64_t(m.dim.size())), mode = m.channels ? ".im2col_no_offs" : ".tile";
+  c.body = tile_head(tile, true) + map_address() + "  @!%p0 bra done;\n  cp." +
+           (op.empty() ? "async.bulk.tensor." : "reduce.async.bulk.tensor.") + rank +
+           "d.global.shared::cta." + (op.empty() ? "" : op + ".") + mode.substr(1) +
+           ".bulk_group [%rd4, " + coordinates(at) + R"(], [%r20];
+  cp.async.bulk.commit_group;
+  cp.async.bulk.wait_group 0;
+done:
+  ret;)";
+  m.buffer = 1;
+  c.maps.push_back(m);
+  std::vector<uint8_t> in = random_bytes(tile, 77), out = random_bytes(kTensorBytes, 78);
+  bool floating = m.type >= 6;
+  if (floating && !op.empty()) { // finite values of like size
+    uint32_t size = kSizes[m.type];
+    for (uint32_t i = size - 1; i < tile; i += size) in[i] &= 0xBB;
+    for (uint32_t i = size - 1; i < kTensorBytes; i += size) out[i] &= 0xBB;
+  }
+  c.in("in", std::move(in)).out("out", std::move(out));
+  cases.push_back(std::move(c));
+}
+
+// A tensor of `rank` dimensions, inner one `inner` elements, the others `outer`, rows padded.
+Map tile_map(int type, uint32_t rank, uint64_t inner, uint64_t outer, uint32_t box0, uint32_t box,
+             int swizzle) {
+  Map m;
+  m.type = type;
+  m.swizzle = swizzle;
+  uint64_t pitch = (inner * kSizes[type] + 31) / 16 * 16;
+  for (uint32_t i = 0; i < rank; ++i) {
+    m.dim.push_back(i ? outer : inner);
+    m.box.push_back(i ? box : box0);
+    m.element_stride.push_back(1);
+    if (i + 1 < rank) m.stride.push_back(pitch), pitch *= outer;
+  }
+  return m;
+}
+
+void tiles(std::vector<Case>& cases) {
+  const std::string family = "tensor copies, tile";
+  // Every type and swizzle, a box that leaves the tensor below and above.
+  for (int type = 0; type < 13; ++type)
+    for (int swizzle = 0; swizzle < 4; ++swizzle) {
+      uint32_t span = swizzle == 0 ? 64 : 16u << swizzle, box0 = span / kSizes[type];
+      Map m = tile_map(type, 2, 300 / kSizes[type], 40, box0, 16, swizzle);
+      int right = int(m.dim[0]) - int(box0) / 2;
+      load(cases, family, m, {right, 30});
+      load(cases, family, m, {-3, -5});
+      if (type >= 6) {
+        m.fill = 1;
+        load(cases, family, m, {right, 30});
+      }
+    }
+  // Inside, touching edges, wholly outside.
+  Map rows = tile_map(0, 2, 200, 40, 128, 16, 3);
+  for (std::vector<int> at : {std::vector<int>{0, 0},
+                              {1, 1},
+                              {72, 24},
+                              {300, 5},
+                              {5, 300},
+                              {-128, 0},
+                              {-127, -15},
+                              {-2000000000, 3},
+                              {2000000000, -3}})
+    load(cases, family, rows, at);
+  for (uint32_t rank = 1; rank <= 5; ++rank)
+    for (int swizzle = 0; swizzle < 4; ++swizzle) {
+      Map m =
+          tile_map(2, rank, 24, 5, 4u << (swizzle ? swizzle - 1 : 2), rank > 3 ? 3 : 4, swizzle);
+      load(cases, family, m, std::vector<int>(rank, 1));
+      load(cases, family, m, std::vector<int>(rank, -1));
+      std::vector<int> mixed(rank, 2);
+      mixed[0] = 18;
+      if (rank > 1) mixed[rank - 1] = 3;
+      load(cases, family, m, mixed);
+    }
+  // Element strides: the box is walked in steps; without interleaving dimension 0 is not.
+  for (std::vector<uint32_t> step :
+       {std::vector<uint32_t>{1, 2, 1}, {1, 1, 3}, {1, 2, 2}, {1, 3, 2}, {1, 8, 1}})
+    for (int swizzle : {0, 3}) {
+      Map m = tile_map(7, 3, 40, 16, 32, 7, swizzle);
+      m.box[2] = 5;
+      m.element_stride = step;
+      load(cases, family, m, {3, 2, 1});
+      load(cases, family, m, {20, 11, 13});
+      load(cases, family, m, {-2, -3, -1});
+    }
+  // Interleaved: slices of 16 or 32 bytes.
+  for (int interleave : {1, 2}) {
+    Map m;
+    m.type = 6; // f16: 8 or 16 channels a slice
+    uint32_t slice = interleave == 1 ? 8 : 16;
+    m.dim = {slice, 12, 10, 4};
+    m.stride = {16u * uint32_t(interleave), 16u * uint32_t(interleave) * 12,
+                16u * uint32_t(interleave) * 120};
+    m.box = {slice, 6, 4, 2};
+    m.element_stride = {1, 1, 1, 1};
+    m.interleave = interleave;
+    m.swizzle = interleave == 2 ? 1 : 0;
+    load(cases, family, m, {0, 3, 2, 1}, "", false);
+    load(cases, family, m, {0, -2, 8, 3}, "", false);
+    m.fill = 1;
+    load(cases, family, m, {0, 9, -1, 0}, "", false);
+  }
+  // At random.
+  std::mt19937 g(4711);
+  auto below = [&](uint32_t n) { return uint32_t(g() % n); };
+  for (int made = 0; made < 60; ++made) {
+    Map m;
+    m.type = int(below(13));
+    uint32_t rank = 1 + below(5), size = kSizes[m.type];
+    m.swizzle = int(below(4));
+    uint32_t span = m.swizzle ? 16u << m.swizzle : 128;
+    uint64_t pitch = 0;
+    std::vector<int> at;
+    for (uint32_t i = 0; i < rank; ++i) {
+      m.dim.push_back(i ? 1 + below(i < 3 ? 8 : 3) : 16 + below(60));
+      m.box.push_back(i ? 1 + below(i < 3 ? 6 : 2) : 16 / size * (1 + below(span / 16)));
+      m.element_stride.push_back(i && below(3) == 0 ? 1 + below(3) : 1);
+      if (i == 0) pitch = (m.dim[0] * size + 15) / 16 * 16 + 16 * below(3);
+      if (i + 1 < rank) m.stride.push_back(pitch);
+      if (i) pitch *= m.dim[i];
+      at.push_back(int(below(uint32_t(m.dim[i]) + 8)) - 4);
+    }
+    if (pitch > kTensorBytes) continue;
+    m.fill = m.type >= 6 ? int(below(2)) : 0;
+    load(cases, family, m, at, "", false);
+  }
+}
+
+void stores(std::vector<Case>& cases) {
+  const std::string family = "tensor stores, reductions";
+  for (int type : {0, 1, 2, 4, 6, 7, 8, 9, 10, 11})
+    for (int swizzle = 0; swizzle < 4; ++swizzle) {
+      uint32_t span = swizzle == 0 ? 64 : 16u << swizzle, box0 = span / kSizes[type];
+      Map m = tile_map(type, 2, 300 / kSizes[type], 40, box0, 16, swizzle);
+      store(cases, family, m, {int(m.dim[0]) - int(box0) / 2, 30});
+    }
+  Map negative = tile_map(2, 2, 40, 20, 16, 8, 0);
+  store(cases, family, negative, {-5, -3});
+  cases.back().refused = "a store needs coordinates of 0 and above";
+  cases.back().analyse = [](const Case& c, const std::vector<uint8_t>& gpu,
+                            const std::vector<uint8_t>&) {
+    // Elements inside are rows 0 to 4, columns 0 to 10 of the tensor; the box is 16 x 8.
+    const std::vector<uint8_t>& before = c.buffers[1].bytes;
+    size_t changed = 0, clipped = 0, pitch = c.maps[0].stride[0];
+    for (size_t i = 0; i < gpu.size(); ++i) {
+      size_t y = i / pitch, x = i % pitch / 4;
+      changed += gpu[i] != before[i];
+      bool inside = y < 5 && x < 11;
+      clipped +=
+          gpu[i] == (inside ? c.buffers[0].bytes[((y + 3) * 16 + x + 5) * 4 + i % 4] : before[i]);
+    }
+    return std::to_string(changed) + " bytes changed, " +
+           (clipped == gpu.size() ? "exactly" : "not") + " the box clipped to the tensor";
+  };
+  for (uint32_t rank = 1; rank <= 5; ++rank) {
+    Map m = tile_map(2, rank, 24, 4, 8, 3, rank % 4 > 1 ? 1 : 0);
+    store(cases, family, m, std::vector<int>(rank, 2));
+    store(cases, family, m, std::vector<int>(rank, 2), "add");
+  }
+  for (int type : {2, 3, 4, 5})
+    for (const char* op : {"add", "min", "max", "inc", "dec", "and", "or", "xor"}) {
+      bool wrap = op[0] == 'i' || op[0] == 'd';
+      if (wrap && type != 2) continue;
+      if (type == 5 && std::string(op) == "add") continue; // no signed 64-bit addition
+      store(cases, family, tile_map(type, 2, 32, 10, 16 * 4 / kSizes[type], 8, 0), {20, 5}, op);
+    }
+  for (int type : {6, 7, 9})
+    for (const char* op : {"add", "min", "max"}) {
+      if (type == 7 && op[0] == 'm') continue;
+      store(cases, family, tile_map(type, 2, 48, 10, 16, 8, 0), {40, 5}, op);
+    }
+}
+
+void multicast(std::vector<Case>& cases) {
+  for (uint32_t n : {2u, 4u, 8u}) {
+    Map m = tile_map(7, 2, 64, 64, 32, 8, 3);
+    std::string mask = text((1 << n) - 1);
+    Case c;
+    c.family = "tensor multicast";
+    c.name = "each CTA of " + text(n) + " multicasts 8 rows to all";
+    c.block = {128, 1, 1};
+    c.grid = c.cluster = {n, 1, 1};
+    uint32_t tile = 8192;
+    c.body = tile_head(tile, false) + map_address() +
+             "  @%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], " + text(1024 * n) +
+             ";\n" + kClusterMeet + R"(
+  @!%p0 bra issued;
+  mad.lo.u32 %r24, %r2, 1024, %r20;
+  mul.lo.u32 %r25, %r2, 8;
+  sub.u32 %r25, %r25, 4;
+  mov.u16 %h1, )" +
+             mask + R"(;
+  cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%r24], [%rd4, {40, %r25}], [bar], %h1;
+issued:
+)" + bounded_wait("[bar]", "0", 0) +
+             kClusterMeet + tile_out(tile) + "  ret;";
+    c.maps.push_back(m);
+    c.in("in", random_bytes(kTensorBytes, n)).out("out", tile * n);
+    cases.push_back(std::move(c));
+  }
+  Case c;
+  c.family = "tensor multicast";
+  c.name = "prefetch of a tensor and of its map";
+  c.block = {128, 1, 1};
+  c.body = tile_head(1024, false) + map_address() +
+           "  @%p0 prefetch.tensormap [%rd4];\n"
+           "  @%p0 cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%rd4, {0, 0}];\n" +
+           tile_out(1024) + "  ret;";
+  c.maps.push_back(tile_map(7, 2, 64, 64, 32, 8, 3));
+  c.in("in", random_bytes(kTensorBytes, 1)).out("out", 1024);
+  cases.push_back(std::move(c));
+}
+
+// Convolution of 3 taps a dimension, padding 1: base pixels from -1 to dim - 2.
+void im2col(std::vector<Case>& cases) {
+  const std::string family = "tensor copies, im2col";
+  for (uint32_t rank : {3u, 4u, 5u})
+    for (int swizzle = 0; swizzle < 4; ++swizzle)
+      for (int type : {6, 7, 0}) {
+        uint32_t size = kSizes[type], span = swizzle ? 16u << swizzle : 64;
+        Map m;
+        m.type = type;
+        m.swizzle = swizzle;
+        m.dim = {uint64_t(96 / size)};
+        uint64_t pitch = 112;
+        for (uint32_t i = 1; i < rank; ++i) {
+          m.dim.push_back(i + 1 == rank ? 2 : 5 + i);
+          m.stride.push_back(pitch);
+          pitch *= m.dim[i];
+        }
+        m.element_stride.assign(rank, 1);
+        m.lower.assign(rank - 2, -1);
+        m.upper.assign(rank - 2, -1);
+        m.channels = span / size;
+        m.pixels = 20;
+        std::string offsets = rank == 3 ? "{%h3}" : rank == 4 ? "{%h3, %h1}" : "{%h2, %h3, %h1}";
+        std::vector<int> corner(rank, -1), inner(rank, 1);
+        corner[0] = inner[0] = 0;
+        corner[rank - 1] = 0;
+        load(cases, family, m, corner, ", " + offsets);
+        inner[0] = int(m.dim[0]) - int(m.channels) / 2;
+        load(cases, family, m, inner, ", " + offsets);
+        if (type != 0 && swizzle == 0) {
+          m.fill = 1;
+          load(cases, family, m, corner, ", " + offsets);
+        }
+        if (rank == 4 && swizzle == 3 && type == 6) { // a stride of two pixels
+          m.fill = 0;
+          m.element_stride = {1, 2, 2, 1};
+          load(cases, family, m, corner, ", " + offsets, false);
+        }
+        if (swizzle % 2 == 0 && type != 0) {
+          m.fill = 0;
+          m.element_stride.assign(rank, 1);
+          m.lower.assign(rank - 2, 0);
+          m.upper.assign(rank - 2, 0);
+          store(cases, family, m, inner, "", false);
+        }
+      }
+}
+
+} // namespace
+
+void add_tensor_cases(std::vector<Case>& cases) {
+  tiles(cases);
+  stores(cases);
+  multicast(cases);
+  im2col(cases);
+}
+
+} // namespace wltest::oracle
