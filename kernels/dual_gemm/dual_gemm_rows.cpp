@@ -6,6 +6,7 @@
 
 #define SM100_ROW(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_ROW(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_DOUBLE_BUFFERED_ROW(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_DECODE_ROW(name, ...) WL_EMBEDDED_PTX(name);
 #include "kernels/dual_gemm/rows.def"
 
@@ -15,9 +16,14 @@ namespace {
 
 constexpr wl_dtype F16 = WL_F16;
 constexpr wl_dtype BF16 = WL_BF16;
+constexpr wl_dtype NVFP4 = WL_NVFP4;
 constexpr Grid PERSISTENT = Grid::persistent;
 constexpr Grid ONE_TILE = Grid::one_tile;
 constexpr Grid LAUNCH_CONTROL = Grid::launch_control;
+
+const char* dtype_name(wl_dtype type) {
+  return type == WL_F16 ? "WL_F16" : type == WL_BF16 ? "WL_BF16" : "WL_NVFP4";
+}
 
 } // namespace
 
@@ -45,7 +51,7 @@ const std::vector<Row>& rows() {
    cluster_n,                                                                                      \
    sets,                                                                                           \
    grid},
-#define SM90_ROW(name, out, tokens, stages, cluster_rows, split, consumers, group_m)               \
+#define SM90_ANY(name, out, tokens, stages, cluster_rows, split, consumers, group_m, producers)    \
   {#name,                                                                                          \
    "sm_90a",                                                                                       \
    out,                                                                                            \
@@ -56,11 +62,13 @@ const std::vector<Row>& rows() {
    1,                                                                                              \
    group_m,                                                                                        \
    {cluster_rows * split, 1, 1},                                                                   \
-   128 + 128 * consumers,                                                                          \
+   producers + 128 * consumers,                                                                    \
    sm90_shared_bytes(tokens, stages, sm90_columns(consumers)),                                     \
    [] { return WL_IMAGE(name); },                                                                  \
    split,                                                                                          \
    true},
+#define SM90_ROW(...) SM90_ANY(__VA_ARGS__, 128)
+#define SM90_DOUBLE_BUFFERED_ROW(...) SM90_ANY(__VA_ARGS__, 0)
 #include "kernels/dual_gemm/rows.def"
   };
   return table;
@@ -90,7 +98,7 @@ bool can_run(const Row& row, wl_dtype d_type, const DeviceLimits& device, std::s
     why = format("its target %s does not run on compute capability %d.%d", row.target,
                  device.compute_major, device.compute_minor);
   else if (row.d_type != d_type)
-    why = format("it writes %s", row.d_type == WL_F16 ? "WL_F16" : "WL_BF16");
+    why = format("it writes %s", dtype_name(row.d_type));
   else if (row.cluster[0] > device.max_cluster)
     why = format("its cluster of %d CTAs is larger than the device's limit of %d", row.cluster[0],
                  device.max_cluster);

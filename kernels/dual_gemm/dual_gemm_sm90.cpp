@@ -192,6 +192,7 @@ wl_status make_sm90_plan(wl_context* context, const wl_dual_gemm_args& args, con
   decode_config.grid[0] = static_cast<unsigned>(divide_up(items, 32));
   decode_config.grid[1] = std::min(decode.l, 65535u);
   decode_config.block[0] = 128;
+  decode_config.programmatic_dependent = true;
   WL_TRY(check_launch(*context, *made->decode_kernel, decode_config));
 
   wl_plan_info& info = made->info;
