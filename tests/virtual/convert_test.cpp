@@ -276,6 +276,8 @@ TEST_CASE("moves, packing, permutation", "[virtual]") {
   check_op1(
       ".reg .b8 p, q, r, s; cvt.u8.u32 p, a; mov.b32 {p, q, r, s}, a; mov.b32 d, {s, r, q, p};",
       "b32", "b32", v, [](uint64_t a) { return __builtin_bswap32(uint32_t(a)); });
+  check_op2(".reg .b32 x; mov.v2.b32 {x, d}, {a, b}; mov.v2.b32 {x, d}, {d, x};", "b32", "b32",
+            "b32", v, v, [](uint64_t a, uint64_t) { return a; });
   auto byte = [](uint64_t a, uint64_t b, uint32_t k) { return (b << 32 | a) >> (8 * k) & 255; };
   check_op3("prmt.b32 d, a, b, c;", "b32", "b32", "b32", "b32", v, {v.begin(), v.begin() + 8},
             {0x3210, 0x7654, 0xFEDC, 0x0123, 0x89AB, 0x5140},

@@ -1,5 +1,6 @@
 // Extended-precision arithmetic with the carry flag CC.CF (PTX ISA 9.7.2). The flag is a predicate
-// slot of the program; borrow-out is held as the ISA has it: CC.CF = 1 means a borrow.
+// slot of the program. Subtraction is a + ~b + CF, so after sub.cc the flag is clear when there was
+// a borrow (chosen: the ISA only speaks of a borrow; addc after sub.cc shows it on hardware).
 #include "tools/vgpu/ops/lanes.hpp"
 
 namespace vgpu::ops {
@@ -9,15 +10,14 @@ namespace {
 __extension__ typedef __int128 Int128;
 __extension__ typedef unsigned __int128 Uint128;
 
-// op: d, carry out (or scratch), a, b, (c), carry in (or a constant false).
+// op: d, carry out (or scratch), a, b, (c), carry in (or a constant).
 template <class T, bool Subtract>
 Step add_carry(Warp& w, const Inst& i, uint32_t mask) {
   T* d = w.lanes<T>(i.op[0]);
   const T *a = w.lanes<T>(i.op[2]), *b = w.lanes<T>(i.op[3]);
   uint32_t in = w.pred(i.op[4]), out = 0;
   for_lanes(mask, [&](uint32_t l) {
-    Uint128 carry = in >> l & 1;
-    Uint128 r = Subtract ? Uint128(a[l]) - b[l] - carry : Uint128(a[l]) + b[l] + carry;
+    Uint128 r = Uint128(a[l]) + (Subtract ? T(~b[l]) : b[l]) + (in >> l & 1);
     d[l] = T(r);
     out |= uint32_t(r >> (8 * sizeof(T)) & 1) << l;
   });
@@ -54,7 +54,8 @@ void carry_operands(DecodeContext& dc, const Statement& s, const Match& m, bool 
   std::string_view t = m.get("type");
   std::vector<uint32_t> src;
   for (size_t k = 1; k < s.operands.size(); ++k) src.push_back(source(dc, s.operands[k], t));
-  src.push_back(reads ? carry_flag(dc) : dc.constant(RegClass::Pred, 0));
+  bool subtract = s.opcode[0] == "sub";
+  src.push_back(reads ? carry_flag(dc) : dc.constant(RegClass::Pred, subtract ? 1 : 0));
   uint32_t out = m.has("cc") ? carry_flag(dc) : dc.scratch(RegClass::Pred);
   dc.set_operands(inst, {dc.dst(s.operands[0], class_of(t)), out}, src);
 }

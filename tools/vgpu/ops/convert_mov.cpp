@@ -92,6 +92,20 @@ Step unpack_2x32(Warp& w, const Inst& i, uint32_t mask) {
   return Step::Next;
 }
 
+// All sources are read before a destination, which may be one of them, is written. W: a lane's
+// word.
+template <class W>
+Step mov_vector(Warp& w, const Inst& i, uint32_t mask) {
+  W value[8][32];
+  for (uint32_t k = 0; k < i.n_src; ++k)
+    std::memcpy(value[k], w.lanes<W>(i.op[i.n_dst + k]), sizeof value[k]);
+  for (uint32_t k = 0; k < i.n_dst; ++k) {
+    W* d = w.lanes<W>(i.op[k]);
+    for_lanes(mask, [&](uint32_t l) { d[l] = value[k][l]; });
+  }
+  return Step::Next;
+}
+
 // 10.23, 10.24, 10.28: the scheduler's virtual time stands for both cycles and nanoseconds. Every
 // read moves it on by the warp's own count, so that two reads in a row differ.
 template <bool Wide, uint32_t Shift>
@@ -177,6 +191,17 @@ void mov_any(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) 
   }
   inst.run = total == 16 ? mov_b128 : total == 8 ? mov<uint64_t> : mov<uint32_t>;
   same_type(dc, s, t, inst);
+}
+
+void mov_vector_any(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
+  std::string_view t = m.get("type"), v = m.get("vec");
+  size_t n = v == "v2" ? 2 : v == "v4" ? 4 : 8;
+  std::vector<uint32_t> dst = dc.vector_dst(s.operands[0], class_of(t));
+  std::vector<uint32_t> src = dc.vector_src(s.operands[1], class_of(t));
+  if (dst.size() != n || src.size() != n)
+    dc.refuse(s, "both vectors must have " + std::to_string(n) + " elements");
+  inst.run = type_bytes(t) == 8 ? mov_vector<uint64_t> : mov_vector<uint32_t>;
+  dc.set_operands(inst, dst, src);
 }
 
 void prmt_bits(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {

@@ -156,10 +156,12 @@ void read_generic(Warp& w, const Inst& i, uint32_t lane, uint64_t address, void*
 Where where_of(DecodeContext& dc, const Statement& s, std::string_view space,
                const Operand& operand) {
   std::string variable = dc.variable_space(operand);
+  // Without a space the address is generic; a variable by name is in its own space all the same.
   if (space.empty()) {
-    if (variable.empty() || variable == "global" || variable == "const") return Where::Generic;
-    dc.refuse(s, "a generic access to a variable in ." + variable +
-                     "; name the state space or use cvta");
+    return variable == "shared"  ? Where::SharedCta
+           : variable == "local" ? Where::Local
+           : variable == "param" ? Where::Param
+                                 : Where::Generic;
   }
   auto need = [&](std::string_view wanted) {
     if (!variable.empty() && variable != wanted)
