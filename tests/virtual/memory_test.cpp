@@ -183,9 +183,9 @@ TEST_CASE("state spaces and generic addresses", "[virtual]") {
     cvta.local.u64 l, mine;
     isspacep.local in_local, l;
     selp.u32 %r22, 4, 0, in_local;
-    ld.u32 %r4, [mine+4];
-    add.u64 l, l, 0;
+    ld.u32 %r4, [l+4];
     ld.local.u32 %r5, [mine];
+    ld.u32 %r5, [mine];
     // parameters by name, by register and by generic address
     mov.b64 %rd3, in;
     ld.param.u64 %rd4, [%rd3];
