@@ -245,10 +245,10 @@ TEST_CASE("each rule of the dual GEMM accepts the legal value at its limit", "[h
   for (const Sides& rule : sides())
     for (size_t i = 0; i <= rule.accepted.size(); ++i) {
       const Change change = i < rule.accepted.size() ? rule.accepted[i] : [](Case&) {};
-      for (const Violation& v : violations_of(change)) {
-        INFO("rule " << rule.id << ", accepted value " << i << ": " << v.sentence());
-        CHECK(false);
-      }
+      std::string sentences;
+      for (const Violation& v : violations_of(change)) sentences += v.sentence() + "; ";
+      INFO("rule " << rule.id << ", accepted value " << i);
+      CHECK(sentences == "");
     }
 }
 
