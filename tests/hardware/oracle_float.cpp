@@ -105,12 +105,13 @@ void approximate(const Lanes& l) {
     l.op1(std::string(op) + " d, a; shr.u64 d, d, 32;", "b64", "b64", w);
 }
 
-void approximate_half(const Lanes& l) {
+void approximate_half(const Lanes& f16, const Lanes& bf16) {
   Column all;
   for (uint64_t i = 0; i < 65536; ++i) all.push_back(i);
-  for (const char* op :
-       {"tanh.approx.f16", "ex2.approx.f16", "tanh.approx.bf16", "ex2.approx.ftz.bf16"})
-    l.op1(std::string(op) + " d, a;", "b16", "b16", all);
+  for (const char* op : {"tanh.approx", "ex2.approx"})
+    f16.op1(std::string(op) + ".f16 d, a;", "b16", "b16", all);
+  for (const char* op : {"tanh.approx", "ex2.approx.ftz"})
+    bf16.op1(std::string(op) + ".bf16 d, a;", "b16", "b16", all);
 }
 
 } // namespace
@@ -120,7 +121,8 @@ void add_float_cases(std::vector<Case>& cases) {
   wide({cases, "f64 arithmetic"});
   half({cases, "f16, bf16 arithmetic"});
   approximate({cases, "approximations", Compare::ulp32});
-  approximate_half({cases, "approximations", Compare::ulp16});
+  approximate_half({cases, "approximations", Compare::ulp16},
+                   {cases, "approximations", Compare::ulp_bf16});
 }
 
 } // namespace wltest::oracle

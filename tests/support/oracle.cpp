@@ -136,8 +136,9 @@ int64_t ordered(uint32_t bits, uint32_t sign) {
 
 std::string distances(const Case& c, const std::vector<uint8_t>& a, const std::vector<uint8_t>& b,
                       bool* numbers_agree) {
-  bool half = c.compare == Compare::ulp16;
-  uint32_t sign = half ? 0x8000u : 0x80000000u, infinity = half ? 0x7C00u : 0x7F800000u;
+  bool half = c.compare != Compare::ulp32;
+  uint32_t sign = half ? 0x8000u : 0x80000000u;
+  uint32_t infinity = !half ? 0x7F800000u : c.compare == Compare::ulp16 ? 0x7C00u : 0x7F80u;
   int64_t worst = 0, where = 0;
   size_t differing = 0, total = 0;
   *numbers_agree = true;
@@ -502,7 +503,7 @@ std::string table(const std::vector<Case>& cases, const Summary& s) {
     if (!o.error.empty())
       ++r.failed, note("FAILED " + o.error.substr(0, 600));
     else if (!o.difference.empty()) {
-      bool ulp = c.compare == Compare::ulp32 || c.compare == Compare::ulp16;
+      bool ulp = c.compare != Compare::bits;
       ++(ulp ? r.close : r.differing);
       note(o.difference);
     } else if (o.ran && o.simulated && c.compare != Compare::measured)

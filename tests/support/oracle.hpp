@@ -35,6 +35,7 @@ enum class Compare : uint8_t {
   bits,     // every byte of every output buffer
   ulp32,    // floats at the head of rows of `row_bytes`: an approximation, the distance is reported
   ulp16,    // the same with f16
+  ulp_bf16, // the same with bf16
   measured, // analyse() only: a question to the hardware, not a claim
 };
 
