@@ -1,0 +1,140 @@
+// The dual GEMM's kernels on a real GPU: every row that the device can run, at the edges of its
+// tiles, with guards around D and NaN in the padding; sums that are exact in FP32 bit for bit;
+// repeated runs bit-identical.
+#include "kernels/dual_gemm/dual_gemm.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/dual_gemm_run.hpp"
+#include "tests/support/gpu.hpp"
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+using namespace wltest;
+using warpline::dual_gemm::Row;
+
+namespace {
+
+const std::vector<int64_t> kM = {1, 2, 7, 8, 9, 16, 33, 64, 65, 127, 128, 129, 255, 256, 257, 520};
+const std::vector<int64_t> kN = {8, 24, 56, 64, 72, 96, 104, 136, 264, 392};
+const std::vector<int64_t> kK = {64, 128, 192, 256, 320, 448, 1472};
+
+// A context on the real GPU, or null with the reason.
+struct Device {
+  wl_context* context = nullptr;
+  std::string reason;
+  std::vector<const Row*> rows;
+
+  Device() {
+    const Gpu gpu = find_gpu();
+    if (!gpu.driver || gpu.driver->is_virtual) {
+      reason = "no real CUDA driver";
+      return;
+    }
+    if (wl_context_create(0, &context) != WL_SUCCESS) {
+      reason = wl_last_error();
+      return;
+    }
+    warpline::DeviceLimits limits = context_limits();
+    for (const Row& row : warpline::dual_gemm::rows())
+      if (warpline::dual_gemm::can_run(row, row.d_type, limits, nullptr)) rows.push_back(&row);
+    if (rows.empty()) reason = "no kernel for this GPU";
+  }
+  ~Device() { wl_context_destroy(context); }
+
+private:
+  warpline::DeviceLimits context_limits() const { return context->limits; }
+};
+
+DualGemmCase case_of(const Row& row, int64_t m, int64_t n, int64_t k, int64_t l, uint64_t seed) {
+  DualGemmCase c;
+  c.m = m;
+  c.n = n;
+  c.k = k;
+  c.l = l;
+  c.out = row.d_type == WL_F16 ? OutputType::f16 : OutputType::bf16;
+  c.config = row.name;
+  c.seed = seed;
+  return c;
+}
+
+void expect_right(wl_context* context, const DualGemmCase& c, int64_t* unequal = nullptr) {
+  INFO(describe(c));
+  const DualGemmResult r = run_dual_gemm(context, c);
+  INFO(r.message);
+  REQUIRE(r.status == WL_SUCCESS);
+  CHECK(r.guards_intact);
+  CHECK(r.runs_agree);
+  INFO(describe(r.bound));
+  CHECK(r.bound.passed());
+  INFO(describe(r.exact));
+  if (unequal != nullptr)
+    *unequal += r.exact.unequal;
+  else
+    CHECK(r.exact.unequal == 0);
+}
+
+} // namespace
+
+TEST_CASE("every row at its edges, within the bound", "[hardware][dual_gemm]") {
+  Device device;
+  if (!device.reason.empty()) WL_SKIP(device.reason);
+  const InputKind kinds[] = {InputKind::public_problem, InputKind::full_range, InputKind::exact,
+                             InputKind::extremes, InputKind::one_hot};
+  size_t i = 0;
+  int64_t unequal = 0;
+  for (const Row* row : device.rows)
+    for (size_t s = 0; s < kM.size(); ++s, ++i) {
+      DualGemmCase c = case_of(*row, kM[s], kN[(3 * i + s) % kN.size()], kK[(i + s) % kK.size()],
+                               i % 5 == 2 ? 3 : 1, 9000 + i);
+      c.kind = kinds[i % 5];
+      c.ldd = i % 3 == 0 ? c.n + 24 : 0;
+      c.entry_gap = i % 4 == 0 ? 40 : 0;
+      c.alphas = i % 2 == 0;
+      expect_right(device.context, c, &unequal);
+    }
+  std::printf("%zu cases; outputs that differ from the FP32 replay in bits: %lld\n", i,
+              static_cast<long long>(unequal));
+}
+
+// alpha1 = 2^20 makes silu(x) = x or -0 exactly, whatever the last place of ex2 and rcp, and the
+// inputs' FP32 sums are exact in any order: every bit of D is determined.
+TEST_CASE("every row bit for bit where the arithmetic is exact", "[hardware][dual_gemm]") {
+  Device device;
+  if (!device.reason.empty()) WL_SKIP(device.reason);
+  size_t i = 0;
+  for (const Row* row : device.rows)
+    for (size_t s = 0; s < 6; ++s, ++i) {
+      DualGemmCase c = case_of(*row, kM[(7 * i + s) % kM.size()], kN[(i + 3 * s) % kN.size()],
+                               kK[(2 * i + s) % kK.size()], s == 4 ? 2 : 1, 400 + i);
+      c.alpha1 = 1048576.0f;
+      c.alpha2 = 1.0f / 268435456.0f;
+      expect_right(device.context, c);
+    }
+}
+
+TEST_CASE("200 fresh inputs, each bit-identical over three runs", "[hardware][dual_gemm]") {
+  Device device;
+  if (!device.reason.empty()) WL_SKIP(device.reason);
+  int64_t unequal = 0;
+  for (size_t i = 0; i < 200; ++i) {
+    const Row& row = *device.rows[i % device.rows.size()];
+    DualGemmCase c = case_of(row, i % 3 == 0 ? 256 : row.tile_m, 384, 1472, 1, 70000 + i);
+    c.kind = InputKind::public_problem;
+    c.runs = 3;
+    expect_right(device.context, c, &unequal);
+  }
+}
+
+TEST_CASE("the flagship shape, 20 runs", "[hardware][dual_gemm]") {
+  Device device;
+  if (!device.reason.empty()) WL_SKIP(device.reason);
+  DualGemmCase c;
+  c.m = 256;
+  c.n = 4096;
+  c.k = 7168;
+  c.kind = InputKind::public_problem;
+  c.runs = 20;
+  int64_t unequal = 0;
+  expect_right(device.context, c, &unequal);
+}
