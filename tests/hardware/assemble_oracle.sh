@@ -12,6 +12,7 @@ fi
 dump=$(mktemp -d) || exit 2
 trap 'rm -rf "$dump"' EXIT
 WL_ORACLE_DUMP="$dump" "$binary" "oracle dump" >/dev/null || exit 2
+# shellcheck disable=SC2016  # the inner shell expands it
 find "$dump" -name '*.ptx' -print0 |
   PTXAS="$ptxas" xargs -0 -P "$(nproc)" -I{} sh -c \
     '"$PTXAS" -arch=sm_90a -O1 {} -o {}.cubin >{}.log 2>&1 || mv {}.log {}.failed'
