@@ -1,0 +1,305 @@
+// bench: time of the dual GEMM on a GPU, without any framework.
+//
+//   bench [--n N] [--k K] [--m M,M,...] [--config ROW,ROW,...] [--replays R] [--warm] [--json FILE]
+//
+// Operand sets rotate: together they exceed three times the L2, so that every call finds its
+// weights in DRAM. One CUDA graph holds one call for each set; a time is a graph's time between two
+// events over its calls, the median of the replays, launches included. --warm uses one set for all
+// calls: the difference proves the flush. The first lines give what a launch costs in such a graph
+// (the smallest legal problem) and what a copy of the rotated bytes reaches.
+#include "runtime/src/context.hpp"
+#include "warpline/warpline.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace {
+
+struct Options {
+  int64_t n = 4096, k = 7168;
+  std::vector<int64_t> m = {1, 16, 64, 256, 512, 4096};
+  std::vector<std::string> configs = {""};
+  int replays = 30;
+  bool warm = false;
+  std::string json;
+};
+
+[[noreturn]] void die(const std::string& text) {
+  std::fprintf(stderr, "bench: %s\n", text.c_str());
+  std::exit(1);
+}
+void require(wl_status status) {
+  if (status != WL_SUCCESS) die(wl_last_error());
+}
+void require(cuapi::CUresult result, const char* what) {
+  if (result != cuapi::CUDA_SUCCESS) die(std::string(what) + ": error " + std::to_string(result));
+}
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts;
+  size_t from = 0;
+  for (size_t at; (at = text.find(',', from)) != std::string::npos; from = at + 1)
+    parts.push_back(text.substr(from, at - from));
+  parts.push_back(text.substr(from));
+  return parts;
+}
+
+int64_t number(const std::string& text) {
+  char* end = nullptr;
+  const long long value = std::strtoll(text.c_str(), &end, 10);
+  if (end == text.c_str() || *end != '\0' || value < 1)
+    die("\"" + text + "\" is no positive number");
+  return value;
+}
+
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string name = argv[i];
+    if (name == "--warm") {
+      options.warm = true;
+      continue;
+    }
+    if (i + 1 == argc) die(name + " needs a value, or is unknown");
+    const std::string value = argv[++i];
+    if (name == "--n")
+      options.n = number(value);
+    else if (name == "--k")
+      options.k = number(value);
+    else if (name == "--replays")
+      options.replays = static_cast<int>(number(value));
+    else if (name == "--config")
+      options.configs = split(value);
+    else if (name == "--json")
+      options.json = value;
+    else if (name == "--m") {
+      options.m.clear();
+      for (const std::string& part : split(value)) options.m.push_back(number(part));
+    } else
+      die("unknown option " + name);
+  }
+  return options;
+}
+
+uint64_t next_random(uint64_t* state) { // SplitMix64
+  uint64_t z = *state += 0x9E3779B97F4A7C15ull;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+  return z ^ (z >> 31);
+}
+
+class Memory {
+public:
+  Memory(wl_context* context, size_t bytes) : context_(context) {
+    require(wl_malloc(context, bytes, &pointer_));
+  }
+  ~Memory() { wl_free(context_, pointer_); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  void* get() const { return pointer_; }
+
+private:
+  wl_context* context_;
+  void* pointer_ = nullptr;
+};
+
+// Random E2M1 codes, or scales of 0.25 to 2.
+std::unique_ptr<Memory> random_bytes(wl_context* context, size_t bytes, bool scales,
+                                     uint64_t* state) {
+  std::vector<uint8_t> host((bytes + 7) / 8 * 8);
+  for (size_t i = 0; i < host.size(); i += 8) {
+    uint64_t word = next_random(state);
+    if (scales) word = (word & 0x0F0F0F0F0F0F0F0Full) + 0x2828282828282828ull;
+    std::memcpy(&host[i], &word, 8);
+  }
+  auto memory = std::make_unique<Memory>(context, bytes);
+  require(wl_upload(context, memory->get(), host.data(), bytes));
+  return memory;
+}
+
+struct Set {
+  std::unique_ptr<Memory> a, b1, b2, sfa, sfb1, sfb2, d, workspace;
+  wl_plan* plan = nullptr;
+  wl_plan_info info{};
+  ~Set() { wl_plan_destroy(plan); }
+};
+
+class Bench {
+public:
+  explicit Bench(const Options& options) : options_(options) {
+    require(wl_context_create(0, &context_));
+    require(wl_stream_create(context_, &stream_));
+    cu_ = &context_->driver->cu;
+    if (!cu_->GraphLaunch || !cu_->EventElapsedTime || !cu_->StreamBeginCapture)
+      die("the driver lacks graphs or events");
+    require(cu_->CtxPushCurrent(context_->handle), "cuCtxPushCurrent");
+    require(cu_->EventCreate(&start_, 0), "cuEventCreate");
+    require(cu_->EventCreate(&end_, 0), "cuEventCreate");
+  }
+
+  struct Result {
+    std::string config;
+    double median = 0, best = 0;
+    unsigned grid = 0;
+  };
+
+  // Microseconds of one call.
+  Result time(int64_t m, int64_t n, int64_t k, const std::string& config, bool warm) {
+    const size_t weights = static_cast<size_t>(n) * static_cast<size_t>(k);
+    const size_t per_set = weights + 2 * wl_sf_bytes(WL_SF_128x4, n, k);
+    const size_t l2 = static_cast<size_t>(std::max(context_->limits.l2_bytes, 1));
+    const size_t count = warm ? 1 : std::min<size_t>(std::max<size_t>(3 * l2 / per_set + 2, 4), 64);
+    std::vector<std::unique_ptr<Set>> sets;
+    for (size_t i = 0; i < count; ++i) sets.push_back(make_set(m, n, k, config));
+    const size_t calls = std::max<size_t>(count, m > 1024 ? 4 : 16);
+
+    const auto enqueue = [&] {
+      for (size_t i = 0; i < calls; ++i) {
+        const Set& set = *sets[i % count];
+        require(wl_plan_run(set.plan, set.workspace->get(), set.info.workspace_bytes, stream_));
+      }
+    };
+    const auto stream = static_cast<cuapi::CUstream>(stream_);
+    enqueue();
+    require(wl_stream_synchronize(context_, stream_));
+    cuapi::CUgraph graph = nullptr;
+    cuapi::CUgraphExec executable = nullptr;
+    require(cu_->StreamBeginCapture(stream, cuapi::CU_STREAM_CAPTURE_MODE_RELAXED), "capture");
+    enqueue();
+    require(cu_->StreamEndCapture(stream, &graph), "capture");
+    require(cu_->GraphInstantiate(&executable, graph, 0), "cuGraphInstantiate");
+    std::vector<double> times;
+    for (int replay = 0; replay < options_.replays + 2; ++replay) {
+      float milliseconds = 0;
+      require(cu_->EventRecord(start_, stream), "cuEventRecord");
+      require(cu_->GraphLaunch(executable, stream), "cuGraphLaunch");
+      require(cu_->EventRecord(end_, stream), "cuEventRecord");
+      require(cu_->EventSynchronize(end_), "cuEventSynchronize");
+      require(cu_->EventElapsedTime(&milliseconds, start_, end_), "cuEventElapsedTime");
+      if (replay >= 2) times.push_back(milliseconds * 1e3 / static_cast<double>(calls));
+    }
+    require(cu_->GraphExecDestroy(executable), "cuGraphExecDestroy");
+    require(cu_->GraphDestroy(graph), "cuGraphDestroy");
+    std::sort(times.begin(), times.end());
+    const Set& set = *sets.front();
+    return {set.info.config, times[times.size() / 2], times.front(), set.info.grid[0]};
+  }
+
+  // TB/s of a device-to-device copy, bytes read and written.
+  double copy_rate() {
+    const size_t bytes = size_t{1} << 30;
+    Memory from(context_, bytes), to(context_, bytes);
+    const auto stream = static_cast<cuapi::CUstream>(stream_);
+    double best = 0;
+    for (int i = 0; i < 6; ++i) {
+      float milliseconds = 0;
+      require(cu_->EventRecord(start_, stream), "cuEventRecord");
+      require(cu_->MemcpyDtoDAsync(reinterpret_cast<cuapi::CUdeviceptr>(to.get()),
+                                   reinterpret_cast<cuapi::CUdeviceptr>(from.get()), bytes, stream),
+              "cuMemcpyDtoDAsync");
+      require(cu_->EventRecord(end_, stream), "cuEventRecord");
+      require(cu_->EventSynchronize(end_), "cuEventSynchronize");
+      require(cu_->EventElapsedTime(&milliseconds, start_, end_), "cuEventElapsedTime");
+      best = std::max(best, 2 * static_cast<double>(bytes) / milliseconds * 1e-9);
+    }
+    return best;
+  }
+
+  const warpline::DeviceLimits& limits() const { return context_->limits; }
+  int driver_version() const { return context_->driver->version; }
+
+private:
+  std::unique_ptr<Set> make_set(int64_t m, int64_t n, int64_t k, const std::string& config) {
+    auto set = std::make_unique<Set>();
+    const auto operand = [&](int64_t rows) {
+      return random_bytes(context_, static_cast<size_t>(rows) * static_cast<size_t>(k) / 2, false,
+                          &state_);
+    };
+    const auto scales = [&](int64_t rows) {
+      return random_bytes(context_, wl_sf_bytes(WL_SF_128x4, rows, k), true, &state_);
+    };
+    set->a = operand(m);
+    set->b1 = operand(n);
+    set->b2 = operand(n);
+    set->sfa = scales(m);
+    set->sfb1 = scales(n);
+    set->sfb2 = scales(n);
+    set->d = std::make_unique<Memory>(context_, static_cast<size_t>(m * n) * 2);
+    wl_dual_gemm_args args{};
+    args.struct_size = sizeof args;
+    args.m = m;
+    args.n = n;
+    args.k = k;
+    args.l = 1;
+    args.a = set->a->get();
+    args.b1 = set->b1->get();
+    args.b2 = set->b2->get();
+    args.sfa = set->sfa->get();
+    args.sfb1 = set->sfb1->get();
+    args.sfb2 = set->sfb2->get();
+    args.sf_layout = WL_SF_128x4;
+    args.d = set->d->get();
+    args.d_type = WL_F16;
+    args.config = config.empty() ? nullptr : config.c_str();
+    require(wl_dual_gemm_plan(context_, &args, &set->plan));
+    set->info.struct_size = sizeof set->info;
+    require(wl_plan_get_info(set->plan, &set->info));
+    set->workspace = std::make_unique<Memory>(context_, set->info.workspace_bytes + 256);
+    return set;
+  }
+
+  Options options_;
+  wl_context* context_ = nullptr;
+  wl_stream stream_ = nullptr;
+  const cuapi::Functions* cu_ = nullptr;
+  cuapi::CUevent start_ = nullptr, end_ = nullptr;
+  uint64_t state_ = 1;
+};
+
+} // namespace
+
+int main(int argc, char** argv) {
+  const Options options = parse(argc, argv);
+  Bench bench(options);
+  std::printf("%s, driver %s: copy %.2f TB/s, the smallest call %.2f us\n",
+              bench.limits().name.c_str(), warpline::version_text(bench.driver_version()).c_str(),
+              bench.copy_rate(), bench.time(1, 8, 64, "", true).median);
+  std::printf("%6s %6s %6s %10s %10s %9s %9s %6s  %s\n", "M", "N", "K", "us", "best us", "TFLOP/s",
+              "TB/s", "grid", options.warm ? "row (warm L2)" : "row (cold L2)");
+  std::string json = "[";
+  for (const int64_t m : options.m)
+    for (const std::string& config : options.configs) {
+      const auto r = bench.time(m, options.n, options.k, config, options.warm);
+      const double macs =
+          static_cast<double>(m) * static_cast<double>(options.n) * static_cast<double>(options.k);
+      const double bytes =
+          static_cast<double>(2 * options.n + m) * static_cast<double>(options.k) * 9 / 16 +
+          2 * static_cast<double>(m) * static_cast<double>(options.n);
+      std::printf("%6lld %6lld %6lld %10.2f %10.2f %9.1f %9.2f %6u  %s\n",
+                  static_cast<long long>(m), static_cast<long long>(options.n),
+                  static_cast<long long>(options.k), r.median, r.best, 4 * macs / r.median * 1e-6,
+                  bytes / r.median * 1e-6, r.grid, r.config.c_str());
+      std::fflush(stdout);
+      char entry[320];
+      std::snprintf(entry, sizeof entry,
+                    "%s\n{\"m\": %lld, \"n\": %lld, \"k\": %lld, \"us\": %.3f, \"best_us\": %.3f, "
+                    "\"config\": \"%s\"}",
+                    json.size() > 1 ? "," : "", static_cast<long long>(m),
+                    static_cast<long long>(options.n), static_cast<long long>(options.k), r.median,
+                    r.best, r.config.c_str());
+      json += entry;
+    }
+  if (!options.json.empty()) {
+    FILE* file = std::fopen(options.json.c_str(), "w");
+    if (file == nullptr) die("cannot write " + options.json);
+    std::fprintf(file, "%s\n]\n", json.c_str());
+    std::fclose(file);
+  }
+  return 0;
+}
