@@ -18,8 +18,7 @@ struct LanePointers {
   bool dense(uint32_t mask, uint32_t bytes) const {
     if (mask != 0xFFFFFFFFu) return false;
     uint64_t differs = 0;
-    for (uint32_t l = 0; l < 32; ++l)
-      differs |= uint64_t(at[l] - at[0]) ^ (uint64_t(l) * bytes);
+    for (uint32_t l = 0; l < 32; ++l) differs |= uint64_t(at[l] - at[0]) ^ (uint64_t(l) * bytes);
     return differs == 0;
   }
 };
