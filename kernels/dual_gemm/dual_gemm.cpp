@@ -19,14 +19,15 @@ namespace {
 // The parameter block of the contract in sm100.ptx; offsets are compared with the loaded kernel.
 struct Params {
   cuapi::CUtensorMap map_a, map_b1, map_b2, map_sfa, map_sfb1, map_sfb2;
-  uint64_t d, alpha1, alpha2, ldd, batch_stride_d, policy_a, policy_b;
+  uint64_t d, alpha1, alpha2, ldd, batch_stride_d, policy_a, policy_b, sfd, d_scale;
   uint32_t m, n, k, tiles_m, tiles_n, tiles;
 };
 
 #define PARAMS(apply)                                                                              \
   apply(map_a) apply(map_b1) apply(map_b2) apply(map_sfa) apply(map_sfb1) apply(map_sfb2) apply(d) \
       apply(alpha1) apply(alpha2) apply(ldd) apply(batch_stride_d) apply(policy_a) apply(policy_b) \
-          apply(m) apply(n) apply(k) apply(tiles_m) apply(tiles_n) apply(tiles)
+          apply(sfd) apply(d_scale) apply(m) apply(n) apply(k) apply(tiles_m) apply(tiles_n)       \
+              apply(tiles)
 
 std::vector<Param> param_layout() {
 #define LAYOUT(field) {#field, offsetof(Params, field), sizeof(Params::field)},
@@ -96,6 +97,8 @@ wl_status fill_params(const wl_context& context, const wl_dual_gemm_args& args, 
   params->d = address_of(args.d);
   params->alpha1 = address_of(args.alpha1);
   params->alpha2 = address_of(args.alpha2);
+  params->sfd = address_of(args.sfd);
+  params->d_scale = address_of(args.d_scale);
   params->ldd = static_cast<uint64_t>(effective_ldd(args));
   params->batch_stride_d = static_cast<uint64_t>(effective_batch_stride(args));
   params->m = static_cast<uint32_t>(args.m);

@@ -50,7 +50,15 @@ int64_t d_extent(const Args& a) {
   if (rows > tensor_limit || entries > tensor_limit) return 0;
   return entries + rows + a.n;
 }
-uint64_t d_bytes(const Args& a) { return 2 * static_cast<uint64_t>(d_extent(a)); }
+uint64_t d_bytes(const Args& a) {
+  const auto elements = static_cast<uint64_t>(d_extent(a));
+  return a.d_type == WL_NVFP4 ? elements / 2 : 2 * elements;
+}
+// Bytes of D's scales; 0 when D has none.
+uint64_t sfd_bytes(const Args& a) {
+  if (a.d_type != WL_NVFP4 || !sizes_in_range(a)) return 0;
+  return batch_bytes(scale_entry_bytes(a.m, a.n), a.l);
+}
 
 Verdict below(int64_t value, int64_t limit, const char* what, const char* unit) {
   if (value < limit) return holds();
@@ -72,6 +80,45 @@ Verdict tensor_below_limit(const Subject& s, uint64_t bytes) {
 
 Verdict d_disjoint(const Subject& s, const void* input, uint64_t bytes, const char* name) {
   return disjoint(s.args.d, d_bytes(s.args), input, bytes, name);
+}
+
+Verdict sfd_given(const Subject& s) {
+  return s.args.d_type == WL_NVFP4 ? not_null(s.args.sfd) : holds();
+}
+
+Verdict nvfp4_columns(const Subject& s) {
+  const Args& a = s.args;
+  return a.d_type == WL_NVFP4 && a.n % 8 == 0 ? multiple_of(a.n, 64, 8) : holds();
+}
+
+// An operand of the next product has no gaps.
+Verdict nvfp4_dense(const Subject& s, int64_t found, int64_t dense) {
+  if (s.args.d_type != WL_NVFP4 || found == 0 || !sizes_in_range(s.args) || found == dense)
+    return holds();
+  return violated(format(" = %" PRId64, found), format("0, %" PRId64, dense));
+}
+
+Verdict sfd_disjoint(const Subject& s) {
+  const Args& a = s.args;
+  const struct {
+    const void* start;
+    uint64_t bytes;
+    const char* name;
+  } others[] = {{a.d, d_bytes(a), "D"},
+                {a.a, operand_bytes(a, a.m), "A"},
+                {a.b1, operand_bytes(a, a.n), "B1"},
+                {a.b2, operand_bytes(a, a.n), "B2"},
+                {a.sfa, scale_bytes(a, a.m), "SFA"},
+                {a.sfb1, scale_bytes(a, a.n), "SFB1"},
+                {a.sfb2, scale_bytes(a, a.n), "SFB2"},
+                {a.alpha1, sizeof(float), "alpha1"},
+                {a.alpha2, sizeof(float), "alpha2"},
+                {a.d_scale, sizeof(float), "d_scale"}};
+  for (const auto& other : others) {
+    Verdict verdict = disjoint(a.sfd, sfd_bytes(a), other.start, other.bytes, other.name);
+    if (!verdict.holds) return verdict;
+  }
+  return holds();
 }
 
 Verdict config_known(const Subject& s) {
@@ -182,8 +229,10 @@ const RuleTable<Subject>& rules() {
 
           RULE("sf_layout", "sf_layout", "must be WL_SF_128x4 (0)", range,
                in_range(static_cast<int64_t>(s.args.sf_layout), WL_SF_128x4, WL_SF_128x4)),
-          RULE("d_type", "d_type", "must be WL_F16 (0) or WL_BF16 (1)", range,
-               in_range(static_cast<int64_t>(s.args.d_type), WL_F16, WL_BF16)),
+          RULE("d_type", "d_type", "must be WL_F16 (0), WL_BF16 (1) or WL_NVFP4 (2)", range,
+               in_range(static_cast<int64_t>(s.args.d_type), WL_F16, WL_NVFP4)),
+          RULE("nvfp4_columns", "N", "must be a multiple of 64 columns for WL_NVFP4", multiple,
+               nvfp4_columns(s)),
 
           RULE("a_entry", "A", "must have entries (M * K/2) below 2^40 bytes", range,
                entry_below_limit(s, s.args.m, "an entry")),
@@ -202,6 +251,8 @@ const RuleTable<Subject>& rules() {
           RULE("sfb2_null", "SFB2", "must not be null", pointer, not_null(s.args.sfb2)),
           RULE("d_null", "D", "must not be null", pointer, not_null(s.args.d)),
 
+          RULE("sfd_null", "SFD", "must not be null for WL_NVFP4", pointer, sfd_given(s)),
+
           RULE("a_aligned", "A", "must be 16-byte aligned", alignment, aligned(s.args.a, 16)),
           RULE("b1_aligned", "B1", "must be 16-byte aligned", alignment, aligned(s.args.b1, 16)),
           RULE("b2_aligned", "B2", "must be 16-byte aligned", alignment, aligned(s.args.b2, 16)),
@@ -216,6 +267,10 @@ const RuleTable<Subject>& rules() {
           RULE("alpha2_aligned", "alpha2", "must be 4-byte aligned", alignment,
                aligned(s.args.alpha2, 4)),
 
+          RULE("sfd_aligned", "SFD", "must be 16-byte aligned", alignment, aligned(s.args.sfd, 16)),
+          RULE("d_scale_aligned", "d_scale", "must be 4-byte aligned", alignment,
+               aligned(s.args.d_scale, 4)),
+
           RULE("ldd_covers", "ldd", "must be 0 or at least N elements", range, ldd_covers_n(s)),
           RULE("ldd_multiple", "ldd", "must be a multiple of 8 elements", multiple,
                multiple_of(s.args.ldd, 8)),
@@ -223,6 +278,10 @@ const RuleTable<Subject>& rules() {
                "must be 0 or at least (M - 1) * ldd + N elements", range, batch_stride_covers(s)),
           RULE("batch_stride_multiple", "batch_stride_d", "must be a multiple of 8 elements",
                multiple, multiple_of(s.args.batch_stride_d, 8)),
+          RULE("nvfp4_ldd", "ldd", "must be 0 or N for WL_NVFP4", range,
+               nvfp4_dense(s, s.args.ldd, s.args.n)),
+          RULE("nvfp4_batch_stride", "batch_stride_d", "must be 0 or M * N for WL_NVFP4", range,
+               nvfp4_dense(s, s.args.batch_stride_d, s.args.m * s.args.n)),
           RULE("d_size", "D", "must be below 2^47 bytes", range, d_below_limit(s)),
 
           RULE("d_overlaps_a", "D", "must not overlap A", overlap,
@@ -241,6 +300,11 @@ const RuleTable<Subject>& rules() {
                d_disjoint(s, s.args.alpha1, sizeof(float), "alpha1")),
           RULE("d_overlaps_alpha2", "D", "must not overlap alpha2", overlap,
                d_disjoint(s, s.args.alpha2, sizeof(float), "alpha2")),
+
+          RULE("d_overlaps_d_scale", "D", "must not overlap d_scale", overlap,
+               d_disjoint(s, s.args.d_scale, sizeof(float), "d_scale")),
+          RULE("sfd_overlaps", "SFD", "must overlap neither D nor an input", overlap,
+               sfd_disjoint(s)),
 
           RULE("config_known", "config", "must name a configuration row", range, config_known(s)),
           RULE("config_runs", "config", "must be a row for this device and output", support,

@@ -113,6 +113,13 @@ TEST_CASE("a legal dual GEMM violates no rule", "[host][dual_gemm]") {
   CHECK(violated_ids(args, b200()).empty());
 
   args = legal();
+  args.d_type = WL_NVFP4;
+  args.sfd = at<void>(0x80000000 + 256 * 4096 / 2); // D takes half a byte an element
+  args.ldd = 4096;
+  args.batch_stride_d = 256 * 4096;
+  CHECK(violated_ids(args, b200()).empty());
+
+  args = legal();
   args.b2 = args.b1;
   args.config = "dual_gemm_sm100_n64_f16";
   CHECK(violated_ids(args, b200()).empty());
@@ -130,6 +137,11 @@ TEST_CASE("every rule of the dual GEMM refuses what it names and nothing else",
     Change change;
   };
   const int64_t huge = int64_t{1} << 40;
+  const auto nvfp4 = [](wl_dual_gemm_args& a) {
+    a.d_type = WL_NVFP4;
+    a.sfd = at<void>(0x90000000);
+    a.d_scale = at<float>(0xA0000000);
+  };
   const std::vector<Case> cases = {
       {"m_range", [](auto& a) { a.m = 0; }},
       {"m_range", [](auto& a) { a.m = -5; }},
@@ -161,7 +173,48 @@ TEST_CASE("every rule of the dual GEMM refuses what it names and nothing else",
          a.d = at<void>(0x400000000000);
        }},
       {"sf_layout", [](auto& a) { a.sf_layout = static_cast<wl_sf_layout>(7); }},
-      {"d_type", [](auto& a) { a.d_type = static_cast<wl_dtype>(2); }},
+      {"d_type", [](auto& a) { a.d_type = static_cast<wl_dtype>(3); }},
+      {"nvfp4_columns",
+       [&](auto& a) {
+         nvfp4(a);
+         a.n = 4064;
+       }},
+      {"sfd_null",
+       [&](auto& a) {
+         nvfp4(a);
+         a.sfd = nullptr;
+       }},
+      {"sfd_aligned",
+       [&](auto& a) {
+         nvfp4(a);
+         a.sfd = at<void>(0x90000008);
+       }},
+      {"d_scale_aligned",
+       [&](auto& a) {
+         nvfp4(a);
+         a.d_scale = at<float>(0xA0000002);
+       }},
+      {"nvfp4_ldd",
+       [&](auto& a) {
+         nvfp4(a);
+         a.ldd = 4104;
+       }},
+      {"nvfp4_batch_stride",
+       [&](auto& a) {
+         nvfp4(a);
+         a.batch_stride_d = 256 * 4096 + 8;
+       }},
+      {"d_overlaps_d_scale", [](auto& a) { a.d_scale = at<float>(0x80000010); }},
+      {"sfd_overlaps",
+       [&](auto& a) {
+         nvfp4(a);
+         a.sfd = at<void>(0x80000000 + 256 * 4096 / 2 - 16);
+       }},
+      {"sfd_overlaps",
+       [&](auto& a) {
+         nvfp4(a);
+         a.sfd = at<void>(0x60000000);
+       }},
       {"a_null", [](auto& a) { a.a = nullptr; }},
       {"b1_null", [](auto& a) { a.b1 = nullptr; }},
       {"b2_null", [](auto& a) { a.b2 = nullptr; }},

@@ -150,7 +150,7 @@ std::vector<double> gated(const Sums& sums, double alpha1, double alpha2) {
   return d;
 }
 
-uint16_t gated_replayed(double acc1, double acc2, float alpha1, float alpha2, OutputType type) {
+float gated_replayed_f32(double acc1, double acc2, float alpha1, float alpha2) {
   // volatile keeps every operation a separate FP32 rounding whatever the compiler's flags are
   constexpr float minus_log2e = -0x1.715476p+0f; // 0xBFB8AA3B
   volatile float x1 = static_cast<float>(acc1) * alpha1;
@@ -161,7 +161,39 @@ uint16_t gated_replayed(double acc1, double acc2, float alpha1, float alpha2, Ou
   volatile float r = rcp_ftz(q);
   volatile float s = x1 * r;
   volatile float d = s * x2;
-  return encode_output(type, double{d});
+  return d;
+}
+
+uint16_t gated_replayed(double acc1, double acc2, float alpha1, float alpha2, OutputType type) {
+  return encode_output(type, double{gated_replayed_f32(acc1, acc2, alpha1, alpha2)});
+}
+
+Operand quantized_replayed(const Sums& sums, float alpha1, float alpha2, float d_scale) {
+  Operand out{sums.m, sums.n, sums.l, {}, {}};
+  out.values.resize(sums.acc1.size() / 2);
+  out.scales.resize(sums.acc1.size() / 16);
+  const volatile float inverse = 1.0f / d_scale;
+  const volatile float sixth = inverse * 0x1.555556p-3f; // 0x3E2AAAAB
+  for (size_t block = 0; block < out.scales.size(); ++block) {
+    float d[16], largest = 0;
+    for (size_t i = 0; i < 16; ++i) {
+      d[i] =
+          gated_replayed_f32(sums.acc1[16 * block + i], sums.acc2[16 * block + i], alpha1, alpha2);
+      largest = std::fmax(largest, std::fabs(d[i]));
+    }
+    volatile float scaled = largest * sixth;
+    const uint8_t code = encode_e4m3(double{scaled});
+    out.scales[block] = code;
+    const auto scale = static_cast<float>(decode_e4m3(code));
+    volatile float reciprocal = scale == 0 ? 0.0f : 1.0f / scale;
+    volatile float factor = inverse * reciprocal;
+    for (size_t i = 0; i < 16; i += 2) {
+      volatile float low = d[i] * factor, high = d[i + 1] * factor;
+      out.values[8 * block + i / 2] =
+          static_cast<uint8_t>(encode_e2m1(double{low}) | encode_e2m1(double{high}) << 4);
+    }
+  }
+  return out;
 }
 
 std::vector<uint16_t> gated_replayed(const Sums& sums, float alpha1, float alpha2,

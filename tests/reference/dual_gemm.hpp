@@ -44,6 +44,14 @@ std::vector<double> gated(const Sums& sums, double alpha1, double alpha2);
 uint16_t gated_replayed(double acc1, double acc2, float alpha1, float alpha2, OutputType type);
 std::vector<uint16_t> gated_replayed(const Sums& sums, float alpha1, float alpha2, OutputType type);
 
+// The same before the rounding to an output type.
+float gated_replayed_f32(double acc1, double acc2, float alpha1, float alpha2);
+
+// D in NVFP4, operation by operation (ptx/epilogue.inc, NVFP4_X16), as an operand of rows m and
+// k = n, in plain layout. n is a multiple of 16. The value of an element is
+// E2M1 * E4M3 * d_scale.
+Operand quantized_replayed(const Sums& sums, float alpha1, float alpha2, float d_scale);
+
 // The public bound |out - ref| <= 1e-3 + 1e-3 * |ref|. BF16 keeps 8 significant bits, so that the
 // rounding of a right result alone may cost 2^-8 * |ref|: for BF16 half a unit in the last place of
 // ref is added. (FP16's 2^-11 * |ref| is inside the public bound.)

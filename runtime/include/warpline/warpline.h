@@ -161,13 +161,21 @@ WL_API void wl_plan_destroy(wl_plan* plan);
 
 /* ---- dual GEMM ------------------------------------------------------------------------------- */
 
-typedef enum wl_dtype { WL_F16 = 0, WL_BF16 = 1 } wl_dtype;
+typedef enum wl_dtype {
+  WL_F16 = 0,
+  WL_BF16 = 1,
+  /* E2M1 with one E4M3 scale per 16 columns and an FP32 scale: an operand of the next GEMM. */
+  WL_NVFP4 = 2
+} wl_dtype;
 
 /*     D = silu(alpha1 * A.B1^T) * (alpha2 * A.B2^T)        silu(x) = x / (1 + exp(-x))
  *
  * A [M,K], B1 and B2 [N,K] are NVFP4, K contiguous: two E2M1 values a byte, the lower nibble the
  * even k; one E4M3 scale (sign bit ignored) per 16 values of K. Products accumulate in FP32, alpha,
  * silu and the product are FP32, and D [M,N], N contiguous, is rounded once.
+ * With WL_NVFP4, D is [L, M, N/2] bytes and sfd its scales, N a multiple of 64: D and sfd are A and
+ * sfa of a product with K = N, whose alpha takes *d_scale in. The scale of 16 columns is their
+ * largest magnitude / (6 * *d_scale), rounded to E4M3; scale padding of rows beyond M is not written.
  * A batch of L problems lies contiguously: operand entry l starts l * rows * K / 2 bytes in, scale
  * entry l starts l * wl_sf_bytes() in, D entry l starts l * batch_stride_d elements in. */
 typedef struct wl_dual_gemm_args {
@@ -190,6 +198,9 @@ typedef struct wl_dual_gemm_args {
   int64_t ldd;            /* elements from row to row of D, multiple of 8, 0 = N */
   int64_t batch_stride_d; /* elements from entry to entry of D, multiple of 8, 0 = M * ldd */
   const char* config;     /* name of a configuration row to force, null = the library chooses */
+  /* WL_NVFP4 only; ldd and batch_stride_d are 0, N and M * N then. */
+  void* sfd;            /* device, scales of D in sf_layout, 16-byte aligned */
+  const float* d_scale; /* device, 4-byte aligned, positive, null = 1; read when the kernel runs */
 } wl_dual_gemm_args;
 
 /* Checks the arguments against the constraint table for the context's device. Touches no memory. */
