@@ -89,8 +89,11 @@ void Cluster::touch_lanes(const Access& a, const uint64_t* addresses, uint32_t m
   }
   if (base) {
     if (hub) hub->access_lanes(a, addresses, mask, origin);
-    // Lanes outside the mask get pointers too, which nobody reads.
-    for (uint32_t l = 0; l < 32; ++l) pointers[l] = base + (addresses[l] - lo);
+    // Lanes outside the mask get pointers too, which nobody reads; their addresses may be anything,
+    // so the sum is one of integers.
+    uintptr_t first = reinterpret_cast<uintptr_t>(base) - lo;
+    for (uint32_t l = 0; l < 32; ++l)
+      pointers[l] = reinterpret_cast<uint8_t*>(first + addresses[l]);
     return;
   }
   Access one = a;
