@@ -21,7 +21,7 @@ namespace {
 
 struct Request {
   int64_t m = 256, n = 4096, k = 7168, l = 1;
-  std::string device = "auto", out = "f16", schedule, check, config, json, input, output;
+  std::string device = "auto", out = "f16", schedule, check, trace, config, json, input, output;
   uint64_t seed = 1;
   std::optional<float> alpha1, alpha2;
   bool verify = false;
@@ -62,6 +62,9 @@ Options declare(Request& r) {
             }});
   o.text("--check", "LIST",
          "virtual GPU: off, all, or some of races,definedness,barriers,limits,advice", r.check);
+  o.text("--trace", "PREFIX",
+         "virtual GPU: write the timeline of the first cluster, PREFIX.KERNEL.json and .svg",
+         r.trace);
   o.text("--config", "ROW", "force a configuration row", r.config);
   o.text("--json", "FILE", "write the table as JSON too, - = to stdout instead of the table",
          r.json);
@@ -337,6 +340,7 @@ ExitStatus run_dual_gemm(const Arguments& arguments) {
   if (!device.note.empty()) std::fprintf(stderr, "warpline: %s\n", device.note.c_str());
   if (!request.schedule.empty()) set_virtual_option("schedule", request.schedule);
   if (!request.check.empty()) set_virtual_option("check", request.check);
+  if (!request.trace.empty()) set_virtual_option("trace", request.trace);
   const Context context(device.ordinal);
   check_sizes(context.get(), request);
   check_memory(request, request.verify, device.info.is_virtual);

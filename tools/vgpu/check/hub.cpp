@@ -4,8 +4,10 @@
 #include "tools/vgpu/check/definedness.hpp"
 #include "tools/vgpu/check/options.hpp"
 #include "tools/vgpu/check/races.hpp"
+#include "tools/vgpu/trace/write.hpp"
 
 #include <algorithm>
+#include <cstdio>
 
 namespace vgpu::check {
 
@@ -40,6 +42,8 @@ Hub::Traits Hub::traits_of(const Inst& inst) {
                                                                         : Order::Weak;
     // st.async, red.async: the target is written later, and pays an mbarrier.
     if (has("async") && has("mbarrier::complete_tx::bytes")) t.op = OpKind::Load;
+  } else if (first == "clusterlaunchcontrol" && has("async")) {
+    t.op = OpKind::Load;
   } else if (first == "fence" || first == "membar") {
     t.event = Event::Fence;
     if (has("mbarrier_init"))
@@ -104,9 +108,19 @@ Hub::Hub(exec::Cluster& cluster) : cluster_(cluster) {
   if (spec.checks & kBarriers)
     observers_.push_back(std::make_unique<Barriers>(BarrierShape{ctas, warps}, *this));
   if (spec.checks & kDefinedness) definedness_ = std::make_unique<Definedness>(cluster, *this);
+  if (cluster.index == 0 && !spec.trace.empty()) {
+    auto timeline = trace::make_timeline(cluster);
+    timeline_ = timeline.get();
+    observers_.push_back(std::move(timeline));
+  }
 }
 
-Hub::~Hub() = default;
+// A kernel that fails leaves its timeline up to there.
+Hub::~Hub() {
+  if (!timeline_) return;
+  const std::string wrong = trace::write_timeline(*timeline_, cluster_);
+  if (!wrong.empty()) std::fprintf(stderr, "vgpu: %s\n", wrong.c_str());
+}
 
 Who Hub::who(const Origin& o) const {
   Who w{o.cta, o.warp, 1u << o.lane, o.inst ? o.inst->pc : 0, 0};
@@ -149,6 +163,7 @@ void Hub::before(Warp& w, const Inst& inst, uint32_t mask, bool resumed) {
 
 void Hub::after(Warp& w, const Inst& inst, uint32_t mask, exec::Step step) {
   if (definedness_) definedness_->after(w, inst, mask, step);
+  if (timeline_ && step != exec::Step::Block) timeline_->step(w.cta.rank, w.index);
   const Traits& t = traits(inst);
   if (t.event == Event::None || step != exec::Step::Next) return;
   Who me = who(w, inst, mask);

@@ -8,6 +8,10 @@
 #include <memory>
 #include <set>
 
+namespace vgpu::trace {
+class Timeline;
+}
+
 namespace vgpu::check {
 
 class Definedness;
@@ -89,6 +93,7 @@ private:
   std::vector<Traits> traits_; // by pc
   std::vector<std::unique_ptr<Observer>> observers_;
   std::unique_ptr<Definedness> definedness_;
+  trace::Timeline* timeline_ = nullptr; // one of the observers
   const exec::AsyncOp* op_ = nullptr;
   uint32_t mask_ = 0; // lanes of the instruction that runs
 };

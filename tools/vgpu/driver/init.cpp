@@ -149,6 +149,8 @@ void set_option(Call& c, const std::string& key, const std::string& value) {
   } else if (key == "check") {
     std::string error;
     c.require(check::parse_checks(value, o.checks, &error), error);
+  } else if (key == "trace") {
+    o.trace = value;
   } else if (key == "source") {
     o.source = value;
   } else if (key == "sms") {
@@ -159,9 +161,9 @@ void set_option(Call& c, const std::string& key, const std::string& value) {
   } else if (key == "profile") {
     select_profile(c.s, value);
   } else {
-    c.refuse(CUDA_ERROR_INVALID_VALUE,
-             "there is no option \"" + key +
-                 "\"; known: schedule, threads, instruction_limit, strict, check, source, sms, report, profile");
+    c.refuse(CUDA_ERROR_INVALID_VALUE, "there is no option \"" + key +
+                                           "\"; known: schedule, threads, instruction_limit, "
+                                           "strict, check, trace, source, sms, report, profile");
   }
 }
 

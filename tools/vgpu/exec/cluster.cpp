@@ -52,7 +52,7 @@ Cluster::Cluster(const LaunchSpec& spec_, uint64_t index_, LaunchQueue* queue_)
     live_warps_ += cta->live_warps;
     for (auto& w : cta->warps) enqueue(*w);
   }
-  if (spec.checks) hub = std::make_unique<check::Hub>(*this);
+  if (spec.checks || (index == 0 && !spec.trace.empty())) hub = std::make_unique<check::Hub>(*this);
 }
 
 Cluster::~Cluster() = default;
@@ -259,8 +259,7 @@ void Cta::settle_named(NamedBarrier& b) {
   b.arrived = b.expected = 0;
   b.all = false;
   ++b.generation;
-  if (cluster.hub)
-    cluster.hub->named_complete(rank, static_cast<uint32_t>(&b - named.data()));
+  if (cluster.hub) cluster.hub->named_complete(rank, static_cast<uint32_t>(&b - named.data()));
   cluster.wake(b.waiters);
 }
 
