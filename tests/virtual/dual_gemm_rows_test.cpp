@@ -21,10 +21,11 @@ const std::vector<int64_t> kM = {1, 127, 128, 129, 255, 256, 257, 300, 520};
 const std::vector<int64_t> kN = {8, 120, 128, 136, 264, 384};
 const std::vector<int64_t> kK = {64, 192, 256, 1472, 7168};
 
+// NVFP4 outputs have their own test.
 std::vector<const Row*> blackwell_rows() {
   std::vector<const Row*> result;
   for (const Row& row : warpline::dual_gemm::rows())
-    if (std::string(row.target) == "sm_100f") result.push_back(&row);
+    if (std::string(row.target) == "sm_100f" && row.d_type != WL_NVFP4) result.push_back(&row);
   return result;
 }
 
