@@ -221,6 +221,20 @@ std::vector<Mutant> make_mutants(const std::string& ptx) {
       m.change = c.what;
       m.instruction = t;
       m.label = label;
+      auto near = [&](long step) {
+        std::string text;
+        int found = 0;
+        for (long k = static_cast<long>(i) + step; found < 2 && k >= 0 && k < long(lines.size());
+             k += step) {
+          Statement other;
+          if (!parse(lines[static_cast<size_t>(k)], other)) continue;
+          text += other.opcode + " ";
+          ++found;
+        }
+        return text;
+      };
+      m.before = near(-1);
+      m.after = near(1);
       for (size_t k = 0; k < lines.size(); ++k) m.text += (k == i ? c.line : lines[k]) + "\n";
       out.push_back(std::move(m));
     }
@@ -228,7 +242,7 @@ std::vector<Mutant> make_mutants(const std::string& ptx) {
   return out;
 }
 
-std::string equivalent_reason(const Mutant& m) {
+std::string equivalent_reason(const std::string& row, const Mutant& m) {
   const std::string& op = m.instruction;
   if (has(op, "tcgen05.relinquish_alloc_permit"))
     return "gives other CTAs of the SM the right to allocate; this kernel runs one CTA an SM and "
@@ -238,6 +252,29 @@ std::string equivalent_reason(const Mutant& m) {
            "need more than they hold";
   if (has(op, "setmaxnreg.dec") && m.change == "8 registers more")
     return "the pool has room for 8 registers more; nothing waits for them";
+  bool warp_sync = starts(op, "bar.warp.sync");
+  if (warp_sync && (has(m.after, "bar.sync") || has(m.after, "barrier.cluster.arrive") ||
+                    m.label == "producers_join"))
+    return "a barrier of the same lanes follows, with the memory order of this one";
+  if (warp_sync && has(m.before, "tcgen05.wait::ld"))
+    return "tcgen05.wait::ld is collective: the loads of all lanes are done when one lane passes "
+           "it";
+  if ((warp_sync || has(op, "fence::before") || m.change == "relaxed") && m.label == "release_only")
+    return "on this path no lane has touched the accumulator: there is nothing to order";
+  if (has(op, "tcgen05.fence") && m.label == "allocation_done")
+    return "tcgen05.alloc is synchronous: the barrier alone orders it (9.7.16.7)";
+  if (has(op, "fence::before") && m.label == "teardown")
+    return "the fence, or the commit, after each warp's last tcgen05 operation covers it";
+  if (m.label == "operands_release" && starts(op, "mbarrier.try_wait"))
+    return "the commits it waits for come before the accumulator's in the tensor core's order, and "
+           "the consumers wait for that one before the last barrier";
+  if (has(row, "2x2_n64") && m.change == "multicast mask ^ 1" && m.label == "scales_stage")
+    return "two column tiles of 64 share a scale atom: the peer column's slices hold the same "
+           "bytes";
+  if (has(row, "_once") &&
+      (m.label == "init_acc" || m.label == "init_tile" || m.label == "scheduler_tile" ||
+       m.label == "consumer_tile" || m.label == "release_only" || has(m.label, "_tile")))
+    return "one tile a CTA: nobody waits a second time on the tile ring or the accumulator";
   if (has(op, "griddepcontrol"))
     return "only overlaps launches; a launch that runs alone, or after the one before it, is "
            "ordered by the stream";

@@ -7,17 +7,18 @@
 namespace wltest {
 
 struct Mutant {
-  int line = 0;            // 1-based, in the expanded PTX
-  std::string change;      // "delete", "expected bytes + 16", ...
-  std::string instruction; // the statement as it was
-  std::string label;       // the nearest label before it
-  std::string text;        // the whole mutated PTX
+  int line = 0;              // 1-based, in the expanded PTX
+  std::string change;        // "delete", "expected bytes + 16", ...
+  std::string instruction;   // the statement as it was
+  std::string label;         // the nearest label before it
+  std::string before, after; // the two statements before and after it, without comments
+  std::string text;          // the whole mutated PTX
 };
 
 // Every mutant of every synchronising instruction, in the order of the lines.
 std::vector<Mutant> make_mutants(const std::string& ptx);
 
 // Why a mutant that survives cannot be told from the kernel by any run; "" when there is no reason.
-std::string equivalent_reason(const Mutant& mutant);
+std::string equivalent_reason(const std::string& row, const Mutant& mutant);
 
 } // namespace wltest

@@ -11,7 +11,6 @@ bool parse_checks(const std::string& text, uint32_t& checks, std::string* error)
                                {"races", kRaces},
                                {"definedness", kDefinedness},
                                {"barriers", kBarriers},
-                               {"limits", kLimits},
                                {"advice", kAdvice},
                                {"all", kAll}};
   uint32_t result = 0;
@@ -29,7 +28,7 @@ bool parse_checks(const std::string& text, uint32_t& checks, std::string* error)
       if (error)
         *error = "check \"" + one +
                  "\" is not known; the choices are off, all, or a list of races, definedness, "
-                 "barriers, limits, advice";
+                 "barriers, advice";
       return false;
     }
     at = end + 1;

@@ -10,9 +10,8 @@ enum : uint32_t {
   kRaces = 1,
   kDefinedness = 2,
   kBarriers = 4,
-  kLimits = 8,
-  kAdvice = 16, // advice ends the launch like an error
-  kAll = kRaces | kDefinedness | kBarriers | kLimits
+  kAdvice = 8, // advice ends the launch like an error
+  kAll = kRaces | kDefinedness | kBarriers
 };
 
 // False and a sentence in `error` for an unknown name.

@@ -107,10 +107,11 @@ void Races::judge(const Record& r, bool r_writes, const View& v) {
   }
   if (v.bytes.space == Space::Tensor) {
     // ISA 9.7.16.6.4: between threads, fences on both sides; others rely on commit and wait alone.
-    if (r.lanes == 0 && v.op && r.base / 32 != v.own / 32) {
+    // A thread that writes is the one that frees the columns.
+    if (r.lanes == 0 && r.base / 32 != v.base / 32) {
       const Times& t = v.clock->tensor;
       bool through = (r.channel != kNone && at(t, r.channel) >= r.value) ||
-                     (pipelined(r.kind, v.op->kind) && at(t, r.base) >= r.time);
+                     (v.op && pipelined(r.kind, v.op->kind) && at(t, r.base) >= r.time);
       if (!through)
         report(r, r_writes, v, "tcgen05-fence", true,
                "tcgen05.fence::before_thread_sync before the releasing arrive or barrier (a commit "

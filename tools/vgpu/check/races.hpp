@@ -153,7 +153,8 @@ private:
   std::map<uint64_t, Sequence> sequences_;
   std::vector<uint32_t> tensor_issued_;            // by thread
   std::vector<std::array<uint32_t, 2>> tensor_ls_; // by warp: loads, stores issued
-  std::vector<uint32_t> wgmma_count_;              // by warp
+  std::vector<uint32_t> wgmma_count_;              // by warp: executed
+  std::vector<uint32_t> wgmma_started_;            // by first warp of the warpgroup
   std::map<uint64_t, Barrier> barriers_;
   std::map<uint64_t, Meeting> named_;
   std::vector<Meeting> warp_meetings_;

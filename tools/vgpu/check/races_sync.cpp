@@ -30,6 +30,7 @@ Races::Races(const RaceLimits& limits, Sink& sink) : limits_(limits), sink_(sink
   tensor_issued_.assign(size_t(warps) * 32, 0);
   tensor_ls_.resize(warps);
   wgmma_count_.assign(warps, 0);
+  wgmma_started_.assign(warps, 0);
   warp_meetings_.resize(warps);
   shared_.resize(limits.ctas);
   tensor_.resize(limits.ctas);
@@ -204,7 +205,8 @@ void Races::issue(const Who& w, OpKind kind) {
     break;
   case OpKind::Wgmma:
     op.channel = channel(kWgmma, w.cta * limits_.warps + w.warp / 4 * 4);
-    op.value = wgmma_count_[warp];
+    // Counted as they start: the warp it is told by may be ahead of the others.
+    op.value = ++wgmma_started_[w.cta * limits_.warps + w.warp / 4 * 4];
     break;
   case OpKind::Load: // counted when it completes
   case OpKind::Other:
