@@ -57,7 +57,8 @@ SUITES := host virtual hardware
 object = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
 
 .PHONY: all help lib shared vgpu demo test test-host test-virtual hardware-test check-ptx lint format clean \
-        mutation deps suites install uninstall sass-check
+        mutation deps suites install uninstall sass-check coverage \
+        timeline
 all: lib $(BUILD)/warpline $(BUILD)/libvgpu.so $(BUILD)/vgpu-forms
 
 help:
@@ -70,6 +71,8 @@ help:
 	@echo "make check-ptx    assembles every kernel with ptxas: spills, registers, warnings"
 	@echo "make sass-check   compares each kernel's machine code with tests/golden"
 	@echo "make lint         clang-format, cppcheck, shellcheck"
+	@echo "make coverage     runs the tests and prints the lines they reach, by room"
+	@echo "make timeline     draws tools/trace/b200.svg anew"
 	@echo "make format       rewrites the C++ files as clang-format wants them"
 	@echo "make install      headers, libraries, warpline, pkg-config and CMake files; PREFIX=, DESTDIR="
 	@echo "make uninstall    removes what make install wrote, with the same PREFIX= and DESTDIR="
@@ -230,6 +233,19 @@ check-ptx: $(PTX)
 # SASS_FLAGS=--allow-missing passes where ptxas or nvdisasm is missing.
 sass-check: $(PTX)
 	@tools/sass/sass-summary --check $(SASS_FLAGS)
+
+# Which lines the tests run, by room.
+coverage:
+	@$(MAKE) --no-print-directory COVERAGE=1 suites
+	@find build/coverage -name '*.gcda' -delete
+	@tests/run_suites.sh $(SUITES:%=build/coverage/tests/%)
+	@tests/coverage.sh build/coverage
+
+# The picture of the README: order and overlap of the flagship's roles, of a short K.
+timeline: $(BUILD)/warpline $(BUILD)/libvgpu.so
+	@mkdir -p $(BUILD)/trace
+	$(BUILD)/warpline dual-gemm -m 256 -n 4096 -k 2048 --device virtual:b200 --trace $(BUILD)/trace/b200
+	@cp $(BUILD)/trace/b200.*.svg tools/trace/b200.svg
 
 CXX_FILES := $(shell git ls-files '*.cpp' '*.hpp' '*.h' 2>/dev/null)
 SH_FILES := $(shell git ls-files '*.sh' .ci/run 2>/dev/null)

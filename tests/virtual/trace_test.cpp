@@ -134,6 +134,7 @@ TEST_CASE("trace: roles and barriers come from the kernel's head", "[virtual][tr
       "//   |------|-----------|-----------|------|",
       "//   | 0    | loader    | 40        | TMA  |",
       "//   | 2-3  | consumer0 | 232       | MMA  |",
+      "//   |      |           |           | and more |",
       "//   Launched with 64 registers a thread.",
       "// BARRIER LEDGER           first: parity of the first wait",
       "//   | barrier  | n      | count |",

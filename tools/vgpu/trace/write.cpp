@@ -45,7 +45,7 @@ std::vector<std::vector<std::string>> table(const std::vector<std::string>& line
 std::vector<std::string> roles_of(const std::vector<std::string>& ptx_lines) {
   std::vector<std::string> roles;
   for (const auto& row : table(ptx_lines, "ROLES")) {
-    if (row.size() < 2) continue;
+    if (row.size() < 2 || row[0].empty()) continue; // goes on from the row above
     char* rest = nullptr;
     const unsigned long first = std::strtoul(row[0].c_str(), &rest, 10);
     unsigned long last = first;
