@@ -61,7 +61,7 @@ Options declare(Request& r) {
               return check_schedule(value);
             }});
   o.text("--check", "LIST",
-         "virtual GPU: off, all, or some of races,definedness,barriers,limits,advice", r.check);
+         "virtual GPU: off, all, or some of races,definedness,barriers,advice", r.check);
   o.text("--trace", "PREFIX",
          "virtual GPU: write the timeline of the first cluster, PREFIX.KERNEL.json and .svg",
          r.trace);

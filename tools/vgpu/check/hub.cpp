@@ -40,10 +40,6 @@ Hub::Traits Hub::traits_of(const Inst& inst) {
               : has("release")                                          ? Order::Release
               : rmw || has("relaxed") || has("volatile") || has("mmio") ? Order::Relaxed
                                                                         : Order::Weak;
-    // st.async, red.async: the target is written later, and pays an mbarrier.
-    if (has("async") && has("mbarrier::complete_tx::bytes")) t.op = OpKind::Load;
-  } else if (first == "clusterlaunchcontrol" && has("async")) {
-    t.op = OpKind::Load;
   } else if (first == "fence" || first == "membar") {
     t.event = Event::Fence;
     if (has("mbarrier_init"))
@@ -78,7 +74,7 @@ Hub::Traits Hub::traits_of(const Inst& inst) {
     else if (has("wait_all"))
       t.event = Event::CpWaitAll;
     else if (bulk)
-      t.op = has("mbarrier::complete_tx::bytes") ? OpKind::Load : OpKind::Store;
+      t.op = OpKind::Store;
     else
       t.op = has("mbarrier") ? OpKind::CpArrive : OpKind::CpAsync;
   } else if (first == "wgmma") {
@@ -94,6 +90,9 @@ Hub::Traits Hub::traits_of(const Inst& inst) {
       t.event = has("arrive") ? Event::NamedArrive : Event::NamedSync;
     t.id_operand = static_cast<uint8_t>(inst.n_dst);
   }
+  // Copies, st.async, red.async, clusterlaunchcontrol: shared memory is written later, and the write
+  // pays an mbarrier.
+  if (has("mbarrier::complete_tx::bytes")) t.op = OpKind::Load;
   return t;
 }
 
