@@ -47,7 +47,7 @@ PTX := $(ROWS:%=$(BUILD)/ptx/%.ptx)
 
 LIB_SOURCES := $(wildcard runtime/src/*.cpp) $(wildcard kernels/*/*.cpp)
 # forms/ is the main of its own small program.
-VGPU_SOURCES := $(filter-out tools/vgpu/forms/%,$(wildcard tools/vgpu/*/*.cpp))
+VGPU_SOURCES := $(filter-out tools/vgpu/forms/% tools/vgpu/run/%,$(wildcard tools/vgpu/*/*.cpp))
 VGPU_CORE := $(filter-out tools/vgpu/driver/%,$(VGPU_SOURCES))
 CLI_SOURCES := $(wildcard tools/cli/*.cpp)
 REFERENCE_SOURCES := $(wildcard tests/reference/*.cpp)
@@ -59,7 +59,7 @@ object = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
 .PHONY: all help lib shared vgpu demo test test-host test-virtual hardware-test check-ptx lint format clean \
         mutation deps suites install uninstall sass-check coverage \
         timeline
-all: lib $(BUILD)/warpline $(BUILD)/libvgpu.so $(BUILD)/vgpu-forms
+all: lib $(BUILD)/warpline $(BUILD)/libvgpu.so $(BUILD)/vgpu-forms $(BUILD)/vgpu
 
 help:
 	@echo "make              library, virtual GPU and command-line program into $(BUILD)/"
@@ -144,6 +144,10 @@ $(BUILD)/warpline: $(call object,$(CLI_SOURCES) $(REFERENCE_SOURCES)) $(BUILD)/l
 	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
 $(BUILD)/vgpu-forms: $(call object,$(wildcard tools/vgpu/forms/*.cpp) $(VGPU_CORE))
+	@echo "  LD   $@"
+	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
+
+$(BUILD)/vgpu: $(call object,$(wildcard tools/vgpu/run/*.cpp) $(VGPU_CORE))
 	@echo "  LD   $@"
 	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 

@@ -151,6 +151,8 @@ void set_option(Call& c, const std::string& key, const std::string& value) {
     c.require(check::parse_checks(value, o.checks, &error), error);
   } else if (key == "trace") {
     o.trace = value;
+  } else if (key == "graph") {
+    o.graph = value;
   } else if (key == "source") {
     o.source = value;
   } else if (key == "sms") {
@@ -163,7 +165,7 @@ void set_option(Call& c, const std::string& key, const std::string& value) {
   } else {
     c.refuse(CUDA_ERROR_INVALID_VALUE, "there is no option \"" + key +
                                            "\"; known: schedule, threads, instruction_limit, "
-                                           "strict, check, trace, source, sms, report, profile");
+                                           "strict, check, graph, trace, source, sms, report, profile");
   }
 }
 

@@ -187,6 +187,7 @@ void launch(Call& c, const void* handle, Configuration config, void** parameters
                                      spec.host_threads = s.options.threads;
                                      spec.instruction_limit = s.options.instruction_limit;
                                      spec.checks = s.options.checks;
+                                     spec.graph = s.options.graph;
                                      spec.trace = s.options.trace;
                                      spec.strict_tensor_load_wait = s.options.strict;
                                    }

@@ -27,6 +27,7 @@ State* make_state() {
   if (auto v = environment("VGPU_CHECK");
       !v.empty() && !check::parse_checks(v, s->options.checks, nullptr))
     s->options.checks = check::kAll; // an unknown word asks for too much rather than for nothing
+  if (auto v = environment("VGPU_GRAPH"); !v.empty()) s->options.graph = v;
   if (auto v = environment("VGPU_REPORT"); !v.empty()) s->options.report = v;
   return s;
 }

@@ -159,6 +159,7 @@ struct Options {
   uint64_t instruction_limit = 0;
   uint32_t checks = 0; // check/options.hpp
   std::string trace;   // prefix of timeline files
+  std::string graph;   // prefix of files for a deadlock's wait-for graph
   std::string source;  // PTX file whose entry takes the place of the same entry of any image
   bool strict = true;
   std::string report = "stderr"; // stderr, none, or a file to append to

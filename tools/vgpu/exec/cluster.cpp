@@ -1,6 +1,7 @@
 // The scheduler: advances warps and operations of one cluster in the policy's order.
 #include "tools/vgpu/exec/cluster.hpp"
 
+#include "tools/vgpu/check/deadlock.hpp"
 #include "tools/vgpu/check/hub.hpp"
 
 #include <algorithm>
@@ -215,8 +216,13 @@ bool Cluster::run(uint64_t slice) {
       if (slice && idle_polls_ % slice == 0) return false;
       continue;
     }
-    throw Fault(FaultCode::launch_timeout, "deadlock",
-                "vgpu: deadlock: no warp can run and no operation is in flight\n" + wait_graph());
+    std::string report =
+        "vgpu: deadlock: no warp can run and no operation is in flight\n" + wait_graph();
+    if (!spec.graph.empty()) {
+      std::string wrong = check::write_wait_graph(*this, spec.graph);
+      report += wrong.empty() ? "  picture: " + spec.graph + ".svg\n" : "  " + wrong + "\n";
+    }
+    throw Fault(FaultCode::launch_timeout, "deadlock", report);
   }
   // What is left writes global memory only; it completes before the grid ends.
   while (!ready_ops_.empty()) {

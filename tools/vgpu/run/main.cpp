@@ -1,0 +1,348 @@
+// build/vgpu run FILE.ptx [options]: one kernel of a PTX file on the virtual GPU, without a host
+// program. See usage() for the options.
+#include "tools/vgpu/check/deadlock.hpp"
+#include "tools/vgpu/check/options.hpp"
+#include "tools/vgpu/isa/decode.hpp"
+#include "tools/vgpu/isa/globals.hpp"
+#include "tools/vgpu/ptx/parser.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <optional>
+#include <sstream>
+
+using namespace vgpu;
+
+namespace {
+
+const char* const kUsage =
+    R"(vgpu run FILE.ptx: runs one kernel of a PTX file on the virtual GPU.
+
+  --entry NAME         the kernel; may be left out when the file has one
+  --grid X[,Y[,Z]]     CTAs (default 1)
+  --block X[,Y[,Z]]    threads of a CTA (default 32)
+  --cluster X[,Y[,Z]]  CTAs of a cluster (default 1)
+  --shared BYTES       dynamic shared memory (default 0)
+  --param VALUE        one parameter, in order; repeat it for each:
+                         TYPE:NUMBER   u8 u16 u32 u64 s32 s64 f32 f64, as in u32:7
+                         buffer:BYTES            a device buffer of that size, filled with 0xC5
+                         zeros:BYTES             the same, filled with 0
+                         file:PATH               a device buffer with the file's bytes
+                         bytes:HEX               a parameter passed by value
+  --dump N=PATH        after the run, writes the buffer of parameter N (from 0) to PATH
+  --print N[:TYPE]     after the run, prints its first 64 elements (u32, s32, f32, u8, u64)
+  --device NAME        b200 (default), b300, h200
+  --schedule S         lazy (default), eager, random:SEED
+  --seeds N            runs random:1 .. random:N after the schedule; the first fault ends it
+  --check LIST         all (default), off, or races,definedness,barriers,advice
+  --limit N            warp-instructions of a cluster (default 100000000)
+  --graph PREFIX       a deadlock's wait-for graph goes to PREFIX.json and PREFIX.svg
+  --json               the report as JSON
+
+Exit status: 0 ran clean, 1 a fault or a checker's finding, 2 bad usage or a file that cannot be read
+or is no PTX.
+)";
+
+struct Bad {
+  std::string what;
+};
+
+struct Buffer {
+  uint64_t address = 0;
+  size_t bytes = 0;
+};
+
+struct Request {
+  std::string file, entry, device = "b200", schedule = "lazy", check = "all", graph;
+  std::array<uint32_t, 3> grid{1, 1, 1}, block{32, 1, 1}, cluster{1, 1, 1};
+  uint64_t shared = 0, limit = 100'000'000, seeds = 0;
+  std::vector<std::string> params, dumps, prints;
+  bool json = false;
+};
+
+uint64_t number(const std::string& text, const std::string& option) {
+  char* end = nullptr;
+  uint64_t v = std::strtoull(text.c_str(), &end, 0);
+  if (text.empty() || *end || text[0] == '-')
+    throw Bad{option + ": \"" + text + "\" is not a number"};
+  return v;
+}
+
+std::array<uint32_t, 3> dims(const std::string& text, const std::string& option) {
+  std::array<uint32_t, 3> d{1, 1, 1};
+  std::istringstream in(text);
+  std::string part;
+  size_t i = 0;
+  while (std::getline(in, part, ',')) {
+    if (i == 3) throw Bad{option + ": at most three dimensions"};
+    d[i++] = static_cast<uint32_t>(number(part, option));
+  }
+  return d;
+}
+
+Request parse(int argc, char** argv) {
+  Request r;
+  int i = 1;
+  if (i < argc && std::string(argv[i]) == "run") ++i;
+  for (; i < argc; ++i) {
+    std::string a = argv[i];
+    if (a == "--help" || a == "-h") {
+      std::cout << kUsage;
+      std::exit(0);
+    }
+    if (a == "--json") {
+      r.json = true;
+      continue;
+    }
+    if (a.rfind("--", 0) != 0) {
+      if (!r.file.empty()) throw Bad{"two files: " + r.file + " and " + a};
+      r.file = a;
+      continue;
+    }
+    if (i + 1 >= argc) throw Bad{a + " needs a value"};
+    std::string v = argv[++i];
+    if (a == "--entry")
+      r.entry = v;
+    else if (a == "--grid")
+      r.grid = dims(v, a);
+    else if (a == "--block")
+      r.block = dims(v, a);
+    else if (a == "--cluster")
+      r.cluster = dims(v, a);
+    else if (a == "--shared")
+      r.shared = number(v, a);
+    else if (a == "--param")
+      r.params.push_back(v);
+    else if (a == "--dump")
+      r.dumps.push_back(v);
+    else if (a == "--print")
+      r.prints.push_back(v);
+    else if (a == "--device")
+      r.device = v;
+    else if (a == "--schedule")
+      r.schedule = v;
+    else if (a == "--seeds")
+      r.seeds = number(v, a);
+    else if (a == "--check")
+      r.check = v;
+    else if (a == "--limit")
+      r.limit = number(v, a);
+    else if (a == "--graph")
+      r.graph = v;
+    else
+      throw Bad{"unknown option " + a};
+  }
+  if (r.file.empty()) throw Bad{"no PTX file given"};
+  return r;
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw Bad{path + " cannot be read"};
+  std::ostringstream s;
+  s << in.rdbuf();
+  return s.str();
+}
+
+// The bytes of one parameter; buffers are made on the way.
+std::vector<uint8_t> parameter(const std::string& text, mem::DeviceMemory& memory, Buffer& buffer) {
+  size_t colon = text.find(':');
+  if (colon == std::string::npos) throw Bad{"--param " + text + ": TYPE:VALUE is needed"};
+  std::string type = text.substr(0, colon), value = text.substr(colon + 1);
+  auto raw = [](const auto& v) {
+    std::vector<uint8_t> b(sizeof v);
+    std::memcpy(b.data(), &v, sizeof v);
+    return b;
+  };
+  auto integer = [&](uint64_t most) {
+    char* end = nullptr;
+    uint64_t v = value[0] == '-' ? static_cast<uint64_t>(std::strtoll(value.c_str(), &end, 0))
+                                 : std::strtoull(value.c_str(), &end, 0);
+    if (value.empty() || *end) throw Bad{"--param " + text + ": no number"};
+    if (value[0] != '-' && v > most) throw Bad{"--param " + text + " does not fit the type"};
+    return v;
+  };
+  if (type == "u8") return raw(static_cast<uint8_t>(integer(0xFF)));
+  if (type == "u16") return raw(static_cast<uint16_t>(integer(0xFFFF)));
+  if (type == "u32" || type == "s32") return raw(static_cast<uint32_t>(integer(0xFFFFFFFF)));
+  if (type == "u64" || type == "s64") return raw(integer(~0ull));
+  if (type == "f32") return raw(std::strtof(value.c_str(), nullptr));
+  if (type == "f64") return raw(std::strtod(value.c_str(), nullptr));
+  if (type == "bytes") {
+    std::vector<uint8_t> b;
+    if (value.size() % 2) throw Bad{"--param bytes: an even number of hexadecimal digits"};
+    for (size_t i = 0; i < value.size(); i += 2)
+      b.push_back(static_cast<uint8_t>(number("0x" + value.substr(i, 2), "--param bytes")));
+    return b;
+  }
+  std::string content;
+  if (type == "file")
+    content = read_file(value);
+  else if (type == "buffer" || type == "zeros")
+    content.assign(number(value, "--param " + type), type == "zeros" ? '\0' : '\xC5');
+  else
+    throw Bad{"--param " + text + ": there is no type " + type};
+  if (content.empty()) throw Bad{"--param " + text + ": an empty buffer"};
+  buffer.bytes = content.size();
+  buffer.address = memory.allocate(content.size(), 512);
+  std::memcpy(memory.find(buffer.address, content.size()), content.data(), content.size());
+  return raw(buffer.address);
+}
+
+std::string quoted(const std::string& s) {
+  std::string out = "\"";
+  for (char c : s) {
+    if (c == '\n') {
+      out += "\\n";
+      continue;
+    }
+    if (c == '"' || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) >= 0x20) out += c;
+  }
+  return out + "\"";
+}
+
+template <class T>
+void print_as(const uint8_t* p, size_t bytes) {
+  for (size_t i = 0; i < 64 && (i + 1) * sizeof(T) <= bytes; ++i) {
+    T v;
+    std::memcpy(&v, p + i * sizeof(T), sizeof(T));
+    std::cout << (i % 8 ? " " : i ? "\n  " : "  ") << +v;
+  }
+  std::cout << "\n";
+}
+
+const Buffer& buffer_of(const std::vector<Buffer>& buffers, const std::string& index) {
+  uint64_t n = number(index, "parameter");
+  if (n >= buffers.size() || buffers[n].address == 0)
+    throw Bad{"parameter " + index + " is no buffer"};
+  return buffers[n];
+}
+
+int run(const Request& r) {
+  const exec::Profile* profile = exec::find_profile(r.device);
+  if (!profile) throw Bad{"--device " + r.device + ": known are b200, b300, h200"};
+  std::string error;
+  exec::LaunchSpec spec;
+  if (!check::parse_checks(r.check, spec.checks, &error)) throw Bad{error};
+  if (!exec::make_policy(r.schedule, 0, &error)) throw Bad{error};
+  const std::string text = read_file(r.file);
+  const ptx::Module module = ptx::parse(text);
+  const ptx::Function* entry = nullptr;
+  size_t entries = 0;
+  for (const ptx::Function& f : module.functions)
+    if (f.is_entry && f.has_body && (r.entry.empty() || f.name == r.entry)) {
+      entry = &f;
+      ++entries;
+    }
+  if (!entry) throw Bad{r.file + " has no entry " + r.entry};
+  if (entries > 1) throw Bad{r.file + " has several entries; --entry names one"};
+
+  std::vector<std::string> schedules{r.schedule};
+  for (uint64_t s = 1; s <= r.seeds; ++s) schedules.push_back("random:" + std::to_string(s));
+  exec::Stats total;
+  for (const std::string& schedule : schedules) {
+    // Every run starts from the same memory.
+    mem::DeviceMemory memory(profile->memory_bytes);
+    const auto globals = isa::place_globals(module, memory);
+    const auto program = isa::decode(module, *entry, globals);
+    std::vector<Buffer> buffers(r.params.size());
+    if (program->params.size() != r.params.size())
+      throw Bad{"the kernel takes " + std::to_string(program->params.size()) + " parameters, " +
+                std::to_string(r.params.size()) + " are given"};
+    spec.params.assign(program->param_bytes, 0);
+    for (size_t i = 0; i < r.params.size(); ++i) {
+      std::vector<uint8_t> bytes = parameter(r.params[i], memory, buffers[i]);
+      if (bytes.size() != program->params[i].bytes)
+        throw Bad{"--param " + r.params[i] + " has " + std::to_string(bytes.size()) + " bytes, " +
+                  program->params[i].name + " has " + std::to_string(program->params[i].bytes)};
+      std::memcpy(spec.params.data() + program->params[i].offset, bytes.data(), bytes.size());
+    }
+    spec.program = program.get();
+    spec.profile = profile;
+    spec.memory = &memory;
+    spec.grid = r.grid;
+    spec.block = r.block;
+    spec.cluster = r.cluster;
+    spec.dynamic_shared = static_cast<uint32_t>(r.shared);
+    spec.schedule = schedule;
+    spec.instruction_limit = r.limit;
+    spec.graph = r.graph;
+    if (std::string wrong = exec::check_launch(spec); !wrong.empty()) throw Bad{"launch: " + wrong};
+    try {
+      total.add(exec::run_grid(spec));
+    } catch (const exec::Fault& f) {
+      if (r.json)
+        std::cout << "{\"ok\": false, \"schedule\": " << quoted(schedule)
+                  << ", \"checker\": " << quoted(f.checker) << ", \"code\": " << int(f.code)
+                  << ", \"report\": " << quoted(f.what()) << "}\n";
+      else
+        std::cout << f.what();
+      return 1;
+    }
+    if (schedule != schedules.back()) continue;
+    for (const std::string& d : r.dumps) {
+      size_t eq = d.find('=');
+      if (eq == std::string::npos) throw Bad{"--dump " + d + ": N=PATH is needed"};
+      const Buffer& b = buffer_of(buffers, d.substr(0, eq));
+      std::ofstream(d.substr(eq + 1), std::ios::binary)
+          .write(reinterpret_cast<const char*>(memory.find(b.address, b.bytes)),
+                 static_cast<std::streamsize>(b.bytes));
+    }
+    for (const std::string& p : r.prints) {
+      size_t colon = p.find(':');
+      const Buffer& b = buffer_of(buffers, p.substr(0, colon));
+      std::string type = colon == std::string::npos ? "u32" : p.substr(colon + 1);
+      const uint8_t* at = memory.find(b.address, b.bytes);
+      std::cout << "parameter " << p.substr(0, colon) << ":\n";
+      if (type == "f32")
+        print_as<float>(at, b.bytes);
+      else if (type == "s32")
+        print_as<int32_t>(at, b.bytes);
+      else if (type == "u8")
+        print_as<uint8_t>(at, b.bytes);
+      else if (type == "u64")
+        print_as<uint64_t>(at, b.bytes);
+      else if (type == "u32")
+        print_as<uint32_t>(at, b.bytes);
+      else
+        throw Bad{"--print " + p + ": there is no type " + type};
+    }
+  }
+  if (r.json) {
+    std::cout << "{\"ok\": true, \"schedules\": " << schedules.size()
+              << ", \"warp_instructions\": " << total.warp_instructions << ", \"advice\": [";
+    const char* comma = "";
+    for (const std::string& a : total.advice) {
+      std::cout << comma << quoted(a);
+      comma = ", ";
+    }
+    std::cout << "]}\n";
+    return 0;
+  }
+  for (const std::string& a : total.advice) std::cout << a << "\n";
+  std::cout << "ran clean under " << schedules.size() << " schedule"
+            << (schedules.size() == 1 ? "" : "s") << ", " << total.warp_instructions
+            << " warp-instructions\n";
+  return 0;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(parse(argc, argv));
+  } catch (const Bad& b) {
+    std::fprintf(stderr, "vgpu: %s\n", b.what.c_str());
+  } catch (const ptx::ParseError& e) {
+    std::fprintf(stderr, "vgpu: %d:%d: %s\n", e.line, e.column, e.what());
+  } catch (const isa::DecodeError& e) {
+    std::fprintf(stderr, "vgpu: %s\n", e.what());
+  } catch (const exec::Fault& e) {
+    std::fprintf(stderr, "%s", e.what());
+  }
+  return 2;
+}
