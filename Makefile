@@ -58,7 +58,7 @@ object = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
 
 .PHONY: all help lib shared vgpu demo test test-host test-virtual hardware-test check-ptx lint format clean \
         mutation deps suites install uninstall sass-check coverage \
-        timeline
+        timeline report
 all: lib $(BUILD)/warpline $(BUILD)/libvgpu.so $(BUILD)/vgpu-forms $(BUILD)/vgpu
 
 help:
@@ -71,6 +71,7 @@ help:
 	@echo "make check-ptx    assembles every kernel with ptxas: spills, registers, warnings"
 	@echo "make sass-check   compares each kernel's machine code with tests/golden"
 	@echo "make lint         clang-format, cppcheck, shellcheck"
+	@echo "make report       one file on how it does on this machine, to send back"
 	@echo "make coverage     runs the tests and prints the lines they reach, by room"
 	@echo "make timeline     draws tools/trace/b200.svg anew"
 	@echo "make format       rewrites the C++ files as clang-format wants them"
@@ -237,6 +238,10 @@ check-ptx: $(PTX)
 # SASS_FLAGS=--allow-missing passes where ptxas or nvdisasm is missing.
 sass-check: $(PTX)
 	@tools/sass/sass-summary --check $(SASS_FLAGS)
+
+# For the first run on somebody's GPU: REPORT_FLAGS="--device gpu --limit 600".
+report: suites $(BUILD)/libwarpline.so
+	@tools/report.sh --build $(BUILD) $(REPORT_FLAGS)
 
 # Which lines the tests run, by room.
 coverage:

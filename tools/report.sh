@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# One file that says how warpline does on this machine, to send back: what is here, whether the
+# kernels are right on the public shapes and at their edges, what the hardware tests say, and how
+# fast it is where PyTorch is there to compare with. Every step has a watchdog; a step that fails
+# or hangs is recorded and the next one runs.
+#
+#   tools/report.sh [--device gpu|virtual:b200] [--build DIR] [--out FILE] [--limit SECONDS]
+#
+# Without a GPU that has kernels it is rehearsed on the virtual B200, and the file says so.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+device='' build=build out='' limit=600
+while [ $# -gt 0 ]; do
+  case $1 in
+    --device | --build | --out | --limit)
+      [ $# -ge 2 ] || { echo "report: $1 needs a value" >&2; exit 2; }
+      declare "${1#--}=$2"
+      shift 2
+      ;;
+    -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "report: unknown argument $1" >&2; exit 2 ;;
+  esac
+done
+warpline=$build/warpline
+[ -x "$warpline" ] || { echo "report: $warpline is not there: run make first" >&2; exit 2; }
+out=${out:-$build/report-$(date -u +%Y%m%d-%H%M%S).txt}
+if [ -z "$device" ]; then
+  device=virtual:b200
+  "$warpline" devices --json - 2>/dev/null | grep -q '"gpu:[0-9]*".*"kernels": "sm' && device=gpu
+fi
+passed=0 failed=0
+: >"$out" || exit 2
+
+say() { printf '%s\n' "$*" | tee -a "$out"; }
+# step NAME COMMAND...: its output goes to the file, its verdict also to the terminal.
+step() {
+  local name=$1 status start
+  shift
+  printf '\n==== %s\n$ %s\n' "$name" "$*" >>"$out"
+  start=$(date +%s)
+  timeout --kill-after=10 "$limit" "$@" >>"$out" 2>&1
+  status=$?
+  if [ $status -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+  local verdict="status $status"
+  [ $status -eq 0 ] && verdict=ok
+  [ $status -eq 124 ] && verdict="stopped after $limit s"
+  say "$(printf '%-44s %s, %s s' "$name" "$verdict" "$(($(date +%s) - start))")"
+}
+
+commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
+say "warpline report, $(date -u +%Y-%m-%dT%H:%M:%SZ), commit $commit, device $device"
+case $device in
+  virtual*) say "REHEARSAL on the virtual GPU: nothing here ran on hardware" ;;
+esac
+
+step "doctor" "$warpline" doctor
+if command -v nvidia-smi >/dev/null; then
+  step "nvidia-smi" nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,ECC
+fi
+[ -x "$build/tests/hardware" ] && step "hardware tests" "$build/tests/hardware"
+
+# The public benchmark's shapes, then edges, every output compared.
+for shape in "256 4096 7168" "512 4096 7168" "256 3072 4096" "512 3072 7168"; do
+  read -r m n k <<<"$shape"
+  step "right: $m x $n x $k" "$warpline" dual-gemm -m "$m" -n "$n" -k "$k" --device "$device"
+done
+for shape in "1 8 64 1" "127 136 192 3" "129 384 448 2" "300 120 320 1"; do
+  read -r m n k l <<<"$shape"
+  step "right: $m x $n x $k, batch $l, bf16" "$warpline" dual-gemm -m "$m" -n "$n" -k "$k" -l "$l" \
+    --out bf16 --device "$device"
+done
+case $device in
+  gpu*)
+    if [ -e tools/bench/compare_torch.py ] && python3 -c 'import torch, triton' 2>/dev/null; then
+      step "speed against PyTorch" python3 tools/bench/compare_torch.py
+      step "gated MLP in PyTorch" python3 tests/examples/pytorch_mlp.py
+    else
+      say "speed: skipped, python3 has no torch and triton"
+    fi
+    ;;
+esac
+say "$passed steps ok, $failed failed; send back $out"
+[ "$failed" -eq 0 ]
