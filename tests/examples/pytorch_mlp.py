@@ -28,7 +28,8 @@ class DualGemmArgs(c.Structure):  # wl_dual_gemm_args
                 + [(name, c.c_void_p) for name in ("a", "b1", "b2", "sfa", "sfb1", "sfb2")]
                 + [("sf_layout", c.c_int), ("alpha1", c.c_void_p), ("alpha2", c.c_void_p),
                    ("d", c.c_void_p), ("d_type", c.c_int), ("ldd", c.c_int64),
-                   ("batch_stride_d", c.c_int64), ("config", c.c_char_p)])
+                   ("batch_stride_d", c.c_int64), ("config", c.c_char_p), ("sfd", c.c_void_p),
+                   ("d_scale", c.c_void_p)])
 
 
 class PlanInfo(c.Structure):  # wl_plan_info

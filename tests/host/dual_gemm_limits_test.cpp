@@ -64,6 +64,16 @@ struct Sides {
 
 #define SET(statement) [](Case& s) { s.args.statement; }
 
+void nvfp4(Case& s) {
+  s.args.d_type = WL_NVFP4;
+  s.args.sfd = at(0x720000000000);
+  s.args.d_scale = at<float>(0x730000000000);
+}
+
+Change and_nvfp4(const Change& change) {
+  return [change](Case& s) { nvfp4(s), change(s); };
+}
+
 const int64_t extent = int64_t{1} << 30;
 
 const std::vector<Sides>& sides() {
@@ -103,9 +113,41 @@ const std::vector<Sides>& sides() {
        SET(sf_layout = static_cast<wl_sf_layout>(7)),
        "sf_layout = 7 must be WL_SF_128x4 (0)"},
       {"d_type",
-       {SET(d_type = WL_BF16)},
-       SET(d_type = static_cast<wl_dtype>(2)),
-       "d_type = 2 must be WL_F16 (0) or WL_BF16 (1)"},
+       {SET(d_type = WL_BF16), nvfp4},
+       SET(d_type = static_cast<wl_dtype>(3)),
+       "d_type = 3 must be WL_F16 (0), WL_BF16 (1) or WL_NVFP4 (2)"},
+      {"nvfp4_columns",
+       {and_nvfp4(SET(n = 4160))},
+       and_nvfp4(SET(n = 4104)),
+       "N = 4104 must be a multiple of 64 columns for WL_NVFP4 (nearest: 4096, 4160)"},
+      {"sfd_null",
+       {SET(sfd = nullptr)},
+       and_nvfp4(SET(sfd = nullptr)),
+       "SFD: address is null, must not be null for WL_NVFP4"},
+      {"sfd_aligned",
+       {and_nvfp4(SET(sfd = at(0x10010)))},
+       and_nvfp4(SET(sfd = at(0x10008))),
+       "SFD: address 0x10008 is 8 modulo 16, must be 16-byte aligned"},
+      {"d_scale_aligned",
+       {and_nvfp4(SET(d_scale = nullptr))},
+       and_nvfp4(SET(d_scale = at<float>(0x10002))),
+       "d_scale: address 0x10002 is 2 modulo 4, must be 4-byte aligned"},
+      {"nvfp4_ldd",
+       {and_nvfp4(SET(ldd = 4096))},
+       and_nvfp4(SET(ldd = 4104)),
+       "ldd = 4104 must be 0 or N for WL_NVFP4"},
+      {"nvfp4_batch_stride",
+       {and_nvfp4(SET(batch_stride_d = 256 * 4096))},
+       and_nvfp4(SET(batch_stride_d = 256 * 4096 + 8)),
+       "batch_stride_d = 1048584 must be 0 or M * N for WL_NVFP4"},
+      {"d_overlaps_d_scale",
+       {and_nvfp4(SET(d_scale = at<float>(0x710000000000 + 256 * 4096 / 2)))},
+       and_nvfp4(SET(d_scale = at<float>(0x710000000004))),
+       "overlap d_scale, 4 bytes at"},
+      {"sfd_overlaps",
+       {and_nvfp4(SET(sfd = at(0x710000000000 + 256 * 4096 / 2)))},
+       and_nvfp4(SET(sfd = at(0x710000000000))),
+       "must overlap neither D nor an input"},
       {"a_entry",
        {[](Case& s) { s.args.m = 1 << 20, s.args.k = (1 << 21) - 64, s.args.n = 8; }},
        [](Case& s) { s.args.m = 1 << 20, s.args.k = 1 << 21; },
