@@ -185,12 +185,10 @@ wl_status make_sm90_plan(wl_context* context, const wl_dual_gemm_args& args, con
   config.programmatic_dependent = true;
   WL_TRY(check_launch(*context, *made->kernel, config));
   LaunchConfig& decode_config = made->decode_config;
-  const int64_t items = args.m * divide_up(args.k, row.tile_k);
-  if (items >= int64_t{1} << 31)
-    return fail(WL_ERROR_NOT_SUPPORTED,
-                "m * k / 128 = %" PRId64 " must be below 2^31 on compute capability 9.0", items);
-  decode_config.grid[0] = static_cast<unsigned>(divide_up(items, 32));
-  decode_config.grid[1] = std::min(decode.l, 65535u);
+  const int64_t k_blocks = divide_up(args.k, row.tile_k);
+  decode_config.grid[0] = static_cast<unsigned>(divide_up(args.m, 32));
+  decode_config.grid[1] = static_cast<unsigned>(std::min<int64_t>(k_blocks, 65535));
+  decode_config.grid[2] = std::min(decode.l, 65535u);
   decode_config.block[0] = 128;
   decode_config.programmatic_dependent = true;
   WL_TRY(check_launch(*context, *made->decode_kernel, decode_config));
@@ -199,7 +197,7 @@ wl_status make_sm90_plan(wl_context* context, const wl_dual_gemm_args& args, con
   fill_info(row, *made->kernel, config, &info);
   info.launches = 2;
   info.workspace_bytes = static_cast<size_t>(args.l) * static_cast<size_t>(args.m) *
-                         static_cast<size_t>(divide_up(args.k, row.tile_k)) * 256;
+                         static_cast<size_t>(k_blocks) * 256;
   info.load_ms += made->decode_kernel->load_ms;
 
   *plan = made.release();
