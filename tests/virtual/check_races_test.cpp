@@ -320,8 +320,9 @@ TEST_CASE("races: an mbarrier orders, a relaxed arrival does not", "[virtual]") 
     return kernel(std::string("  @%p30 bra consumer;\n  @%p31 bra done;\n"
                               "  st.shared.u32 [%r41], %r44;\n  ") +
                   arrive + " _, [%r40];\n  bra done;\nconsumer:\n  mov.u32 %r1, 0;\nagain:\n  " +
-                  wait + " %p1, [%r40], %r1;\n  @!%p1 bra again;\n"
-                         "  ld.shared.u32 %r2, [%r41];\ndone:");
+                  wait +
+                  " %p1, [%r40], %r1;\n  @!%p1 bra again;\n"
+                  "  ld.shared.u32 %r2, [%r41];\ndone:");
   };
   silent(text("mbarrier.arrive.shared::cta.b64", "mbarrier.try_wait.parity.shared::cta.b64"));
   fires(text("mbarrier.arrive.relaxed.cta.shared::cta.b64",
@@ -361,8 +362,9 @@ again:
 )";
   silent(kernel(load + wait + "  ld.shared.u32 %r2, [%r41];"));
   // One warp waits, a barrier tells the others.
-  silent(kernel(load + "  @%p30 bra met;" + wait + "met:\n  bar.sync 0;\n"
-                       "  ld.shared.u32 %r2, [%r41];"));
+  silent(kernel(load + "  @%p30 bra met;" + wait +
+                "met:\n  bar.sync 0;\n"
+                "  ld.shared.u32 %r2, [%r41];"));
   // Eager completion makes it work by luck; it is a race all the same.
   Vgpu gpu("b200");
   Launch l;

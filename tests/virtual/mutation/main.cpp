@@ -62,7 +62,7 @@ Row make_row(const warpline::Image& image) {
       std::isdigit(r.name[at + 1]))
     r.sms = (r.name[at - 1] - '0') * (r.name[at + 1] - '0');
   if (contains(r.name, "pair_n")) r.sms = 2;
-  if (!sm100) r.sms = 4;
+  if (!sm100) r.sms = 2;
   return r;
 }
 

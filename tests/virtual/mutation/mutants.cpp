@@ -259,6 +259,9 @@ std::string equivalent_reason(const std::string& row, const Mutant& m) {
   if (warp_sync && has(m.before, "tcgen05.wait::ld"))
     return "tcgen05.wait::ld is collective: the loads of all lanes are done when one lane passes "
            "it";
+  if (warp_sync && has(m.before, "wgmma.wait_group"))
+    return "wgmma.wait_group is collective, and the lanes' own reads of the stage came before the "
+           "bar.warp.sync that released the stage before it";
   if ((warp_sync || has(op, "fence::before") || m.change == "relaxed") && m.label == "release_only")
     return "on this path no lane has touched the accumulator: there is nothing to order";
   if (has(op, "tcgen05.fence") && m.label == "allocation_done")

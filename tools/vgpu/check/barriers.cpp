@@ -67,8 +67,8 @@ void Barriers::mbarrier_phase(uint32_t cta, uint32_t offset) {
   l->now.last = last;
 }
 
-// A waiter meets the phases one after the other. Seeing one a second time means that it did not
-// wait for what came since; skipping one means that it was lapped: with parities both go unnoticed.
+// A thread that sees the same phase complete a second time did not wait for what came since: with a
+// parity that goes unnoticed. Skipping phases is legal: a role may have no use for one.
 void Barriers::mbarrier_wait(const Who& w, uint32_t cta, uint32_t offset, uint64_t phase, bool) {
   Ledger* l = find(cta, offset);
   if (!l) return;
@@ -79,9 +79,8 @@ void Barriers::mbarrier_wait(const Who& w, uint32_t cta, uint32_t offset, uint64
     auto [it, first] = l->seen.try_emplace(t, p);
     int64_t before = it->second;
     it->second = p;
-    if (first ? p <= 0 : p == before + 1) continue;
-    if (first) continue; // it joins late, for instance a role that starts later
-    Finding f{"barriers", p <= before ? "stale-phase" : "lapped", true, "", {{"this wait", w}}};
+    if (first || p > before) continue;
+    Finding f{"barriers", "stale-phase", true, "", {{"this wait", w}}};
     f.text = name(cta, offset) + ": the wait is for phase " + std::to_string(p) +
              "; the last one this thread waited for was " + std::to_string(before);
     f.sites.push_back({"mbarrier.init", l->init});

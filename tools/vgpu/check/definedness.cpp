@@ -27,9 +27,11 @@ Definedness::Rule Definedness::rule_of(const Inst& inst) {
     r.global = has("global");
   } else if (first == "selp" || first == "slct") {
     r.kind = Kind::Select;
-  } else if (first == "wgmma" || first == "shfl" || first == "vote" || first == "match" ||
-             first == "redux" || first == "elect" || first == "activemask" || first == "call" ||
-             first == "ret" || first == "stmatrix") {
+  } else if (first == "wgmma") {
+    r.kind = has("mma_async") ? Kind::WgmmaOp : has("fence") ? Kind::WgmmaFence : Kind::Fresh;
+  } else if (first == "shfl" || first == "vote" || first == "match" || first == "redux" ||
+             first == "elect" || first == "activemask" || first == "call" || first == "ret" ||
+             first == "stmatrix") {
     r.kind = Kind::Fresh;
   } else if (first == "tcgen05") {
     bool ld = op.size() > 1 && op[1] == "ld", st = op.size() > 1 && op[1] == "st";
@@ -55,6 +57,9 @@ Definedness::Definedness(exec::Cluster& cluster, Sink& sink) : cluster_(cluster)
   if (p.carry_flag != exec::kNoSlot) start[p.carry_flag / 8] = ~0u;
   uint32_t ctas = s.cluster[0] * s.cluster[1] * s.cluster[2];
   registers_.assign(size_t(ctas) * warps_, start);
+  for (const Rule& r : rules_)
+    if (r.kind == Kind::WgmmaOp && unfenced_.empty())
+      unfenced_.assign(registers_.size(), std::vector<uint8_t>(start.size(), 0));
   shared_.assign(ctas, std::vector<uint8_t>(p.dynamic_shared_offset + s.dynamic_shared, 0));
   tensor_.assign(
       ctas, std::vector<uint8_t>(s.profile->has_tensor_memory ? size_t(kLanes) * kColumns : 0, 0));
@@ -80,6 +85,23 @@ void Definedness::before(Warp& w, const Inst& inst, uint32_t mask) {
     report(w, inst, mask & ~r[inst.guard / 8], inst.guard, "predicate", "guards an instruction");
   loaded_ = mask;
   stored_ = ~0u;
+  if (rule.kind == Kind::WgmmaOp) {
+    const std::vector<uint8_t>& unfenced = unfenced_[w.cta.rank * warps_ + w.index];
+    for (uint32_t i = 0; i < uint32_t(inst.n_dst) + inst.n_src; ++i) {
+      uint32_t slot = inst.op[i];
+      // Descriptors and predicates are read at issue; fragments are 32-bit registers.
+      if (!unfenced[slot / 8] || w.program().slot_class[slot / 8] != exec::RegClass::B32) continue;
+      auto name = w.program().slot_name.find(slot);
+      Finding f;
+      f.checker = "definedness";
+      f.rule = "wgmma-fence";
+      f.text = "register " + (name == w.program().slot_name.end() ? "?" : name->second) +
+               " was written by another instruction, and no wgmma.fence stands between that and "
+               "this use";
+      f.sites.push_back({"this use", Who{w.cta.rank, w.index, mask, inst.pc, 0}});
+      sink_.found(f);
+    }
+  }
   const uint32_t* src = inst.op + inst.n_dst;
   bool sink = rule.kind == Kind::Sink || rule.kind == Kind::Load || rule.kind == Kind::Store ||
               rule.kind == Kind::TensorLoad;
@@ -99,6 +121,12 @@ void Definedness::before(Warp& w, const Inst& inst, uint32_t mask) {
 void Definedness::after(Warp& w, const Inst& inst, uint32_t mask, exec::Step step) {
   if (step != exec::Step::Next && step != exec::Step::Yield) return;
   const Rule& rule = rules_[inst.pc];
+  if (!unfenced_.empty()) {
+    std::vector<uint8_t>& unfenced = unfenced_[w.cta.rank * warps_ + w.index];
+    if (rule.kind == Kind::WgmmaFence) std::fill(unfenced.begin(), unfenced.end(), uint8_t{0});
+    if (rule.kind != Kind::WgmmaOp)
+      for (uint32_t i = 0; i < inst.n_dst; ++i) unfenced[inst.op[i] / 8] = 1;
+  }
   if (inst.n_dst == 0 || rule.kind == Kind::TensorLoad) return;
   std::vector<uint32_t>& r = registers(w);
   const uint32_t* src = inst.op + inst.n_dst;

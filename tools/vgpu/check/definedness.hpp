@@ -1,7 +1,8 @@
 // Values that nobody wrote: a bit for each lane of each register, each byte of shared memory and
 // each word of tensor memory. Undefined values may be copied and computed with; they are reported
 // where they become an address, a predicate that decides, an operand of the tensor core or output.
-// Global, local and parameter memory count as written. Rules: RULES.md.
+// Global, local and parameter memory count as written. Also: registers that an instruction wrote
+// and a wgmma.mma_async uses without a wgmma.fence in between. Rules: RULES.md.
 #pragma once
 
 #include "tools/vgpu/check/observer.hpp"
@@ -29,6 +30,8 @@ private:
     Load,
     Store,
     TensorLoad,
+    WgmmaOp,
+    WgmmaFence,
     Sink // all sources must be defined; destinations are
   };
   struct Rule {
@@ -50,6 +53,7 @@ private:
   std::vector<std::vector<uint32_t>> registers_; // by warp; by slot / 8: lanes that are defined
   std::vector<std::vector<uint8_t>> shared_;     // by CTA
   std::vector<std::vector<uint8_t>> tensor_;     // by CTA: [lane][column]
+  std::vector<std::vector<uint8_t>> unfenced_;   // by warp, by slot / 8; empty without wgmma
   uint32_t loaded_ = 0, stored_ = 0; // lanes: memory read was defined, value to write is
 };
 

@@ -90,8 +90,8 @@ Hub::Traits Hub::traits_of(const Inst& inst) {
       t.event = has("arrive") ? Event::NamedArrive : Event::NamedSync;
     t.id_operand = static_cast<uint8_t>(inst.n_dst);
   }
-  // Copies, st.async, red.async, clusterlaunchcontrol: shared memory is written later, and the write
-  // pays an mbarrier.
+  // Copies, st.async, red.async, clusterlaunchcontrol: shared memory is written later, and the
+  // write pays an mbarrier.
   if (has("mbarrier::complete_tx::bytes")) t.op = OpKind::Load;
   return t;
 }

@@ -1,0 +1,156 @@
+// Definedness, the ledger of mbarriers, options, and the deadlock's picture.
+#include "tests/support/catch.hpp"
+#include "tests/support/vgpu_run.hpp"
+#include "tools/vgpu/check/barriers.hpp"
+#include "tools/vgpu/check/options.hpp"
+
+#include <string>
+#include <vector>
+
+using namespace wltest;
+using namespace vgpu;
+
+namespace {
+
+struct Notes : check::Sink {
+  std::vector<check::Finding> all;
+  void found(const check::Finding& f) override { all.push_back(f); }
+};
+
+RunResult run(const std::string& body, uint32_t checks, const std::string& schedule = "lazy",
+              const std::string& head = "") {
+  Vgpu gpu("b200");
+  Launch l;
+  l.block = {32, 1, 1};
+  l.checks = checks;
+  l.schedule = schedule;
+  return gpu.run(
+      module_text(head + "  ld.param.u64 %rd1, [out];\n" + body + "\n  ret;\n", ".param .u64 out"),
+      Params().u64(gpu.allocate(4096)), l);
+}
+
+void undefined(const std::string& body, const char* rule, const std::string& head = "") {
+  RunResult r = run(body, check::kDefinedness, "lazy", head);
+  INFO(body << "\n" << r.text);
+  CHECK(r.faulted("definedness", rule));
+  // The executor alone says nothing.
+  CHECK_FALSE(run(body, 0, "lazy", head).faulted("definedness"));
+}
+
+void defined(const std::string& body, const std::string& head = "") {
+  RunResult r = run(body, check::kDefinedness, "lazy", head);
+  INFO(body << "\n" << r.text);
+  CHECK(r.ok);
+}
+
+const std::string kArea = "  .shared .align 128 .b8 area[1024];\n  mov.u32 %r40, area;\n";
+const std::string kBarrier = "  .shared .align 8 .b64 bar;\n  mov.u32 %r41, bar;\n"
+                             "  mov.u32 %r42, %tid.x;\n  setp.ne.u32 %p9, %r42, 0;\n";
+
+} // namespace
+
+TEST_CASE("definedness: undefined values", "[virtual]") {
+  undefined("  st.global.u32 [%rd1], %r1;", "output");
+  undefined("  add.u32 %r2, %r1, 1;\n  st.global.u32 [%rd1], %r2;", "output");
+  undefined("  cvt.u64.u32 %rd2, %r1;\n  add.u64 %rd2, %rd2, %rd1;\n  ld.global.u32 %r2, [%rd2];",
+            "operand");
+  undefined("  @%p1 st.global.u32 [%rd1], 1;\n  @!%p1 st.global.u32 [%rd1], 2;", "predicate");
+  undefined("  ld.shared.u32 %r1, [%r40];\n  st.global.u32 [%rd1], %r1;", "output", kArea);
+  // Written in half of the lanes only.
+  undefined("  mov.u32 %r2, %tid.x;\n  setp.lt.u32 %p1, %r2, 16;\n  @%p1 mov.u32 %r1, 5;\n"
+            "  st.global.u32 [%rd1], %r1;",
+            "output");
+  undefined("  mov.u32 %r2, %tid.x;\n  setp.ne.u32 %p1, %r2, 0;\n  @%p1 bra done;\n"
+            "  cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r40], 16;\n"
+            "  cp.async.bulk.commit_group;\n  cp.async.bulk.wait_group 0;\ndone:",
+            "source", kArea);
+}
+
+TEST_CASE("definedness: defined values", "[virtual]") {
+  defined("  mov.u32 %r1, 3;\n  st.global.u32 [%rd1], %r1;");
+  // An undefined value that goes nowhere.
+  defined("  add.u32 %r2, %r1, 1;\n  mov.u32 %r2, 4;\n  st.global.u32 [%rd1], %r2;");
+  defined("  xor.b32 %r1, %r1, %r1;\n  st.global.u32 [%rd1], %r1;");
+  defined("  mov.u32 %r1, 3;\n  st.shared.u32 [%r40], %r1;\n  ld.shared.u32 %r2, [%r40];\n"
+          "  st.global.u32 [%rd1], %r2;",
+          kArea);
+  // Undefined bytes may be copied through shared memory.
+  defined("  st.shared.u32 [%r40], %r1;\n  ld.shared.u32 %r2, [%r40];", kArea);
+  defined("  mov.u32 %r2, %tid.x;\n  setp.lt.u32 %p1, %r2, 16;\n  @%p1 mov.u32 %r1, 5;\n"
+          "  @!%p1 mov.u32 %r1, 6;\n  st.global.u32 [%rd1], %r1;");
+}
+
+TEST_CASE("barriers: the ledger of an mbarrier", "[virtual]") {
+  Notes notes;
+  check::Barriers b(check::BarrierShape{1, 2}, notes);
+  check::Who lane{0, 0, 1, 0, 0};
+  b.mbarrier_init(lane, 0, 2048, 1);
+  b.mbarrier_expect(lane, 0, 2048, 64);
+  b.mbarrier_arrive(lane, 0, 2048, 1, true);
+  SECTION("bytes that nobody paid") {
+    b.mbarrier_bytes(lane, 0, 2048, 48);
+    b.cta_exit(0);
+    REQUIRE(notes.all.size() == 1);
+    CHECK(notes.all[0].rule == "exit-bytes");
+    b.mbarrier_inval(lane, 0, 2048);
+    REQUIRE(notes.all.size() == 2);
+    CHECK_FALSE(notes.all[1].advice);
+  }
+  SECTION("paid") {
+    b.mbarrier_bytes(lane, 0, 2048, 64);
+    b.mbarrier_phase(0, 2048);
+    b.cta_exit(0);
+    b.mbarrier_inval(lane, 0, 2048);
+    CHECK(notes.all.empty());
+  }
+  SECTION("phases in order, then one again") {
+    b.mbarrier_wait(lane, 0, 2048, 0, true);
+    b.mbarrier_wait(lane, 0, 2048, 1, true);
+    b.mbarrier_wait(lane, 0, 2048, 3, true); // a role may skip a phase
+    CHECK(notes.all.empty());
+    b.mbarrier_wait(lane, 0, 2048, 3, true);
+    REQUIRE(notes.all.size() == 1);
+    CHECK(notes.all[0].rule == "stale-phase");
+    CHECK(notes.all[0].advice);
+  }
+}
+
+TEST_CASE("barriers: advice is collected, or ends the launch", "[virtual]") {
+  const std::string body = "  @%p9 bra done;\n  mbarrier.init.shared::cta.b64 [%r41], 1;\n"
+                           "  mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r41], 16;\ndone:";
+  RunResult r = run(body, check::kBarriers, "lazy", kBarrier);
+  INFO(r.text);
+  CHECK(r.ok);
+  REQUIRE(r.stats.advice.size() == 1);
+  CHECK(r.stats.advice.begin()->find("exit-bytes") != std::string::npos);
+  r = run(body, check::kBarriers | check::kAdvice, "lazy", kBarrier);
+  INFO(r.text);
+  CHECK(r.faulted("barriers", "exit-bytes"));
+}
+
+TEST_CASE("checks: cp.async groups in order stay silent", "[virtual]") {
+  for (const std::string& schedule : schedules()) {
+    RunResult r = run("  shl.b32 %r1, %r42, 4;\n  cvt.u64.u32 %rd2, %r1;\n  add.u64 %rd2, %rd1, "
+                      "%rd2;\n  add.u32 %r2, %r40, %r1;\n"
+                      "  cp.async.ca.shared.global [%r2], [%rd2], 16;\n  cp.async.commit_group;\n"
+                      "  cp.async.wait_group 0;\n  bar.sync 0;\n  xor.b32 %r3, %r2, 16;\n"
+                      "  ld.shared.u32 %r4, [%r3];",
+                      check::kAll, schedule, kArea + "  mov.u32 %r42, %tid.x;\n");
+    INFO(schedule << "\n" << r.text);
+    CHECK(r.ok);
+  }
+}
+
+TEST_CASE("checks: names of the option", "[virtual]") {
+  uint32_t checks = 0;
+  std::string error;
+  CHECK(check::parse_checks("all", checks, &error));
+  CHECK(checks == check::kAll);
+  CHECK(check::parse_checks("races,advice", checks, &error));
+  CHECK(checks == (check::kRaces | check::kAdvice));
+  CHECK(check::parse_checks("off", checks, &error));
+  CHECK(checks == 0);
+  CHECK_FALSE(check::parse_checks("races,", checks, &error));
+  CHECK_FALSE(check::parse_checks("race", checks, &error));
+  CHECK(error.find("\"race\"") != std::string::npos);
+}
