@@ -28,6 +28,9 @@ struct DecodeParams {
   uint32_t m, k, l;
 };
 
+// Warps of a decoder CTA, 2048 bytes of shared memory each.
+constexpr int decode_warps = 4;
+
 #define PARAMS(apply)                                                                              \
   apply(map_b1) apply(map_b2) apply(map_sfb1) apply(map_sfb2) apply(activations) apply(d)          \
       apply(alpha1) apply(alpha2) apply(ldd) apply(batch_stride_d) apply(policy_b) apply(m)        \
@@ -143,6 +146,7 @@ wl_status make_sm90_plan(wl_context* context, const wl_dual_gemm_args& args, con
   WL_TRY(load_kernel(*context, row.image(), needs, &made->kernel));
   KernelNeeds decode_needs;
   decode_needs.params = decode_param_layout();
+  decode_needs.dynamic_shared_bytes = 2048 * decode_warps;
   WL_TRY(load_kernel(*context, sm90_decode_image(), decode_needs, &made->decode_kernel));
 
   Params& params = made->params;
@@ -186,10 +190,13 @@ wl_status make_sm90_plan(wl_context* context, const wl_dual_gemm_args& args, con
   WL_TRY(check_launch(*context, *made->kernel, config));
   LaunchConfig& decode_config = made->decode_config;
   const int64_t k_blocks = divide_up(args.k, row.tile_k);
-  decode_config.grid[0] = static_cast<unsigned>(divide_up(args.m, 32));
-  decode_config.grid[1] = static_cast<unsigned>(std::min<int64_t>(k_blocks, 65535));
+  const int row_warps = args.m > 16 ? 4 : args.m > 8 ? 2 : 1;
+  decode_config.grid[0] = static_cast<unsigned>(divide_up(args.m, 8 * row_warps));
+  decode_config.grid[1] = static_cast<unsigned>(
+      std::min<int64_t>(divide_up(k_blocks, decode_warps / row_warps), 65535));
   decode_config.grid[2] = std::min(decode.l, 65535u);
-  decode_config.block[0] = 128;
+  decode_config.block[0] = 32 * decode_warps;
+  decode_config.dynamic_shared_bytes = 2048 * decode_warps;
   decode_config.programmatic_dependent = true;
   WL_TRY(check_launch(*context, *made->decode_kernel, decode_config));
 
