@@ -9,7 +9,8 @@ Peers:
   (c) a Triton kernel that decodes the NVFP4 weights in place
 Ours, (a) and (c) run in CUDA graphs. A graph holds one call for each set of operands; the sets
 together exceed three times the L2, so every call finds its weights in DRAM. Time is a graph's time
-over its calls, the median of the replays; launches are inside it. The flush is shown by the same
+over its calls, the median of the replays; launches are inside it. Columns "1": graphs of one call,
+launched one by one between events, the graph's launch included. The flush is shown by the same
 measurement on one set alone (column "warm").
 """
 import argparse
@@ -95,6 +96,30 @@ class Harness:
                     call()
             return self.timed(graph.replay, len(calls))
 
+    def single(self, calls):
+        """Median microseconds of a graph of one call between two events, calls in turn: what a caller
+        sees who launches once; it holds the launch of the graph."""
+        graphs = []
+        with torch.cuda.stream(self.stream):
+            for call in calls:
+                call()
+                torch.cuda.synchronize()
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph, stream=self.stream):
+                    call()
+                graphs.append(graph)
+            times = []
+            for i in range(max(self.replays, len(graphs)) + 4):
+                start = torch.cuda.Event(enable_timing=True)
+                end = torch.cuda.Event(enable_timing=True)
+                start.record(self.stream)
+                graphs[i % len(graphs)].replay()
+                end.record(self.stream)
+                end.synchronize()
+                if i >= 4:
+                    times.append(start.elapsed_time(end) * 1e3)
+        return statistics.median(times)
+
     def eager(self, calls):
         with torch.cuda.stream(self.stream):
             def run():
@@ -153,6 +178,7 @@ def compare(library, harness, m, n, k, options):
     row["config"] = plans[0].info.config.decode()
     repeats = 3 if m <= 512 else 1
     row["ours"] = harness.graph([plan.run for plan in plans] * repeats)
+    row["ours_single"] = harness.single([plan.run for plan in plans])
     row["ours_warm"] = harness.graph([plans[0].run] * (sets * repeats))
     reference = problems[0].reference()
     error = (outputs[0].double() - reference).abs()
@@ -160,7 +186,8 @@ def compare(library, harness, m, n, k, options):
     row["right"] = bool((error <= 1e-3 + 1e-3 * reference.abs()).all())
     if options.double_buffered:
         try:
-            name = row["config"].replace("sm90_", "sm90_double_buffered_")
+            tokens = 8 if m <= 8 else 128 if m <= 256 else 256
+            name = "dual_gemm_sm90_double_buffered_t%d_f16" % tokens
             plans = [library.plan(p, d, name) for p, d in zip(problems, outputs)]
             row["double_buffered"] = harness.graph([plan.run for plan in plans] * repeats)
         except RuntimeError as error:
@@ -185,6 +212,7 @@ def compare(library, harness, m, n, k, options):
             return torch.nn.functional.silu(a @ w[:n].t()) * (a @ w[n:].t())
         row[name] = harness.graph([lambda o=o: peer_a(*o) for o in operands] * 3)
         if dtype == torch.float16:
+            row["a_single"] = harness.single([lambda o=o: peer_a(*o) for o in operands])
             row["b_eager"] = harness.eager([lambda o=o: peer_b(*o) for o in operands] * 3)
             # (c) takes the activations decoded, and plain scales.
             if options.triton:
@@ -207,13 +235,15 @@ def compare(library, harness, m, n, k, options):
         del operands
         torch.cuda.empty_cache()
     row["ratio"] = row["a_fp16"] / row["ours"]
+    row["ratio_single"] = row["a_single"] / row["ours_single"]
     return row
 
 
 COLUMNS = (("m", "M", "%5d"), ("ours", "ours us", "%8.2f"), ("ours_warm", "warm us", "%8.2f"),
            ("double_buffered", "dbl.buf", "%8.2f"), ("a_fp16", "a FP16", "%8.2f"),
            ("a_bf16", "a BF16", "%8.2f"), ("b_eager", "b eager", "%8.2f"),
-           ("c_triton", "c triton", "%8.2f"), ("ratio", "a/ours", "%6.2f"),
+           ("c_triton", "c triton", "%8.2f"), ("ratio", "a/ours", "%6.2f"), ("ours_single", "ours 1", "%7.2f"),
+           ("a_single", "a 1", "%7.2f"), ("ratio_single", "a/ours", "%6.2f"),
            ("bytes_floor", "bytes", "%7.2f"), ("flops_floor", "FLOPs", "%7.2f"))
 
 
