@@ -57,10 +57,13 @@ constexpr int sm100_stage_bytes(int cta_group, int tile_n) {
 }
 constexpr int sm100_tile_ring(Grid grid) { return grid == Grid::launch_control ? 2 : 4; }
 constexpr int sm100_queries(Grid grid) { return grid == Grid::launch_control ? 1 : 0; }
-constexpr int sm100_shared_bytes(int cta_group, int tile_n, int stages, int acc_stages, Grid grid) {
+constexpr int sm100_exchange_bytes(int split_k) { return (split_k - 1) * 32768; }
+constexpr int sm100_shared_bytes(int cta_group, int split_k, int tile_n, int stages, int acc_stages,
+                                 Grid grid) {
   const int ring = sm100_tile_ring(grid), queries = sm100_queries(grid);
-  const int barriers = 2 * stages + 3 * acc_stages + 2 * (ring + queries);
-  return stages * sm100_stage_bytes(cta_group, tile_n) + 16 * (ring + queries) + 8 * barriers + 8;
+  const int barriers = 2 * stages + 3 * acc_stages + 2 * (ring + queries) + split_k - 1;
+  return stages * sm100_stage_bytes(cta_group, tile_n) + sm100_exchange_bytes(split_k) +
+         16 * (ring + queries) + 8 * barriers + 8;
 }
 // Columns of tensor memory that an sm100 row uses.
 constexpr int sm100_scale_columns(int tile_n) { return 16 + 32 * sm100_sfb_blocks(tile_n); }

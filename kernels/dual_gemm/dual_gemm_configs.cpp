@@ -58,7 +58,8 @@ wl_dual_gemm_config describe(const Candidate& c, const Problem& problem,
   out.tile_k = row.tile_k;
   out.cta_group = row.cta_group;
   out.cluster_m = row.decodes ? 1 : row.cluster_m;
-  out.cluster_n = row.decodes ? row.cluster[0] : row.cluster_n;
+  out.cluster_n = row.decodes ? row.cluster[0] / row.split_k : row.cluster_n;
+  out.split_k = row.split_k;
   out.stages = row.stages;
   out.acc_stages = row.acc_stages;
   out.scheduler = row.grid == Grid::one_tile     ? WL_SCHEDULER_ONE_TILE

@@ -10,7 +10,8 @@ namespace {
 
 int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
-// Bytes of one K tile of one cluster, read from L2 and arriving in one of its CTAs.
+// Bytes of one K tile of one cluster, or of a half that shares K, read from L2 and arriving in one
+// of its CTAs.
 struct KTile {
   int64_t a, b, sfa, sfb;             // from L2, the whole cluster
   int64_t a_in, b_in, sfa_in, sfb_in; // into one CTA
@@ -35,6 +36,11 @@ KTile k_tile(const Row& row) {
   return t;
 }
 
+// K tiles that a CTA walks through.
+int64_t k_tiles(const Row& row, const Problem& p) {
+  return divide_up(divide_up(p.k, row.tile_k), row.split_k);
+}
+
 int64_t cluster_tiles(const Row& row, const Problem& p) {
   return divide_up(p.m, 128 * row.cluster_m) * divide_up(p.n, row.tile_n * row.cluster_n) * p.l;
 }
@@ -53,12 +59,13 @@ Traffic traffic(const Row& row, const Problem& problem) {
   Traffic result;
   if (row.decodes) return result;
   const KTile t = k_tile(row);
-  const int64_t loads = cluster_tiles(row, problem) * divide_up(problem.k, row.tile_k);
+  const int64_t loads = cluster_tiles(row, problem) * row.split_k * k_tiles(row, problem);
   result.a = loads * t.a;
   result.b = loads * t.b;
   result.sfa = loads * t.sfa;
   result.sfb = loads * t.sfb;
-  result.delivered = loads * row.cluster[0] * (t.a_in + t.b_in + t.sfa_in + t.sfb_in);
+  result.delivered =
+      loads * row.cluster_m * row.cluster_n * (t.a_in + t.b_in + t.sfa_in + t.sfb_in);
   return result;
 }
 
@@ -72,7 +79,8 @@ int64_t least_traffic(const Problem& p) { return (p.m + 2 * p.n) * p.k / 16 * 9 
 //   a K tile takes the longest of the three, and 20 more where the MMA warp waits for scale columns
 //     (SCALE_SETS < STAGES)
 //   epilogue: 16 a column (128 rows x ex2 and rcp at 16 a clock); it hides under the next tile's
-//     main loop when there is a second accumulator set, and then shows once
+//     main loop when there is a second accumulator set, and then shows once; halves that share K
+//     do half of it each, after 1500 for sums to each other
 //   start of a CTA: 1500 (first bytes from DRAM, barriers, tensor memory), 400 more in a cluster of
 //     several CTAs; for every wave with a cluster for each tile, else once
 //   a query of launch control: 50 a wave (the scheduler warp asks while the tile before runs)
@@ -93,13 +101,14 @@ Cost sm100_cost(const Row& row, const Problem& problem, const DeviceLimits& devi
   add(t.a_in + t.sfa_in, t.a_multicast);
   add(t.b_in, t.b_multicast);
   add(t.sfb_in, t.sfb_multicast);
-  const double l2 =
-      static_cast<double>((t.a + t.b + t.sfa + t.sfb) * std::min(result.tiles, resident)) / 11000;
+  const double l2 = static_cast<double>((t.a + t.b + t.sfa + t.sfb) * row.split_k *
+                                        std::min(result.tiles, resident)) /
+                    11000;
   const double mma = 2.0 * 128 * row.tile_n * row.tile_k / 16384;
   const double lag = row.scale_sets < row.stages ? 20 : 0;
   result.tile_clocks =
-      static_cast<double>(divide_up(problem.k, row.tile_k)) * (std::max({fill, l2, mma}) + lag);
-  result.epilogue_clocks = 16.0 * row.tile_n;
+      static_cast<double>(k_tiles(row, problem)) * (std::max({fill, l2, mma}) + lag);
+  result.epilogue_clocks = 16.0 * row.tile_n / row.split_k + (row.split_k > 1 ? 1500 : 0);
 
   const double entry_bytes =
       static_cast<double>(problem.m + 2 * problem.n) * static_cast<double>(problem.k) * 9 / 16 +

@@ -29,7 +29,7 @@ const char* dtype_name(wl_dtype type) {
 
 const std::vector<Row>& rows() {
   static const std::vector<Row> table = {
-#define SM100_ROW(name, out, group, cluster_m, cluster_n, tile_n, stages, acc, sets, grid,         \
+#define SM100_ROW(name, out, group, cluster_m, cluster_n, split, tile_n, stages, acc, sets, grid,  \
                   group_m)                                                                         \
   {#name,                                                                                          \
    "sm_100f",                                                                                      \
@@ -40,11 +40,11 @@ const std::vector<Row>& rows() {
    stages,                                                                                         \
    acc,                                                                                            \
    group_m,                                                                                        \
-   {cluster_m * cluster_n, 1, 1},                                                                  \
+   {cluster_m * cluster_n * split, 1, 1},                                                          \
    384,                                                                                            \
-   sm100_shared_bytes(group, tile_n, stages, acc, grid),                                           \
+   sm100_shared_bytes(group, split, tile_n, stages, acc, grid),                                    \
    [] { return WL_IMAGE(name); },                                                                  \
-   1,                                                                                              \
+   split,                                                                                          \
    false,                                                                                          \
    group,                                                                                          \
    cluster_m,                                                                                      \

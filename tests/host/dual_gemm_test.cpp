@@ -328,7 +328,7 @@ TEST_CASE("rows of the dual GEMM agree with their PTX", "[host][dual_gemm]") {
     CHECK(sm100_tmem_columns(row.tile_n, row.acc_stages, row.scale_sets) <=
           static_cast<int>(ptx::tmem_columns));
     // Slices of a cluster are whole: groups of 8 rows of A and B, scale atoms.
-    CHECK(row.cluster[0] == row.cluster_m * row.cluster_n);
+    CHECK(row.cluster[0] == row.cluster_m * row.cluster_n * row.split_k);
     CHECK(row.cluster_m % row.cta_group == 0);
     CHECK(128 % (8 * row.cluster_n) == 0);
     CHECK(row.tile_n % (8 * row.cluster_m) == 0);
@@ -371,21 +371,23 @@ TEST_CASE("the barrier ledger is the barriers that are initialised", "[host][dua
     INFO(row.name);
     const std::string text = text_of(row);
     const auto ledger = table_after(text, "// BARRIER LEDGER");
-    REQUIRE(ledger.size() == 11); // names, rule, nine barriers
+    REQUIRE(ledger.size() == 12); // names, rule, ten barriers
     REQUIRE(ledger[0].size() == 7);
     CHECK(ledger[0][0] == "barrier");
     // Offsets follow the ledger's order: each barrier array starts where the one before it ends.
     const int ring = sm100_tile_ring(row.grid), queries = sm100_queries(row.grid);
-    int offset = row.stages * sm100_stage_bytes(row.cta_group, row.tile_n) + 16 * (ring + queries);
+    int offset = row.stages * sm100_stage_bytes(row.cta_group, row.tile_n) +
+                 sm100_exchange_bytes(row.split_k) + 16 * (ring + queries);
     int barriers = 0;
     for (size_t i = 2; i < ledger.size(); ++i) {
       REQUIRE(ledger[i].size() == 7);
       const std::string& n = ledger[i][1];
-      const int length = n == "STAGES"       ? row.stages
-                         : n == "ACC_STAGES" ? row.acc_stages
-                         : n == "TILE_RING"  ? ring
-                         : n == "QUERIES"    ? queries
-                                             : -1;
+      const int length = n == "STAGES"        ? row.stages
+                         : n == "ACC_STAGES"  ? row.acc_stages
+                         : n == "TILE_RING"   ? ring
+                         : n == "QUERIES"     ? queries
+                         : n == "SPLIT_K - 1" ? row.split_k - 1
+                                              : -1;
       REQUIRE(length >= 0);
       if (length == 0) continue;
       const std::string& formula = ledger[i][2];
@@ -400,7 +402,7 @@ TEST_CASE("the barrier ledger is the barriers that are initialised", "[host][dua
       barriers += length;
     }
     CHECK(offset + 8 == row.shared_bytes);
-    CHECK(barriers == 2 * row.stages + 3 * row.acc_stages + 2 * (ring + queries));
+    CHECK(barriers == 2 * row.stages + 3 * row.acc_stages + 2 * (ring + queries) + row.split_k - 1);
   }
 }
 

@@ -74,8 +74,8 @@ std::string json_of(const std::vector<wl_dual_gemm_config>& configs) {
             ", \"reason\": " + json_string(c.reason) + number("tile_m", c.tile_m) +
             number("tile_n", c.tile_n) + number("tile_k", c.tile_k) +
             number("cta_group", c.cta_group) + number("cluster_m", c.cluster_m) +
-            number("cluster_n", c.cluster_n) + number("stages", c.stages) +
-            number("acc_stages", c.acc_stages) +
+            number("cluster_n", c.cluster_n) + number("split_k", c.split_k) +
+            number("stages", c.stages) + number("acc_stages", c.acc_stages) +
             ", \"scheduler\": " + json_string(scheduler_name(c.scheduler)) +
             number("shared_bytes", c.shared_bytes) + number("tmem_columns", c.tmem_columns) +
             number("tiles", c.tiles) + number("waves", c.waves) + number("ctas", c.ctas) +

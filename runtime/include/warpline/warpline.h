@@ -227,6 +227,7 @@ typedef struct wl_dual_gemm_config {
   int tile_m, tile_n, tile_k; /* of one MMA; tile_n counts columns of one product */
   int cta_group;              /* CTAs an MMA works on */
   int cluster_m, cluster_n;   /* CTAs of a cluster along M and N */
+  int split_k;                /* parts of a cluster that share the K of a tile */
   int stages, acc_stages;
   wl_scheduler scheduler;
   int shared_bytes, tmem_columns;
