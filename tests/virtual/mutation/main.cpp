@@ -1,5 +1,6 @@
 // build/tests/mutation [--rows a,b] [--line N] [--out FILE] [--jobs N] [--list]
-//                      [--baseline SEEDS] [--check LIST]
+//                      [--baseline SEEDS] [--check LIST] [--text FILE]
+// --baseline runs the kernels as they are (or FILE in place of one) and wants silence.
 //
 // Runs every mutant of every kernel row on the virtual GPU, each in a process of its own, with all
 // checkers and advice, under several schedules, and writes a table of what noticed it.
@@ -271,7 +272,8 @@ bool run_row(const Row& row, unsigned jobs, int line, std::ostream& out, Totals&
 }
 
 // The unchanged kernels under many seeds: any report is a false alarm.
-int run_baseline(const std::vector<Row>& rows, int seeds, unsigned jobs, const std::string& check) {
+int run_baseline(const std::vector<Row>& rows, const std::string& text, int seeds, unsigned jobs,
+                 const std::string& check) {
   std::vector<std::string> schedules{"eager", "lazy"};
   for (int s = 1; s <= seeds; ++s) schedules.push_back("random:" + std::to_string(s));
   int bad = 0;
@@ -289,7 +291,7 @@ int run_baseline(const std::vector<Row>& rows, int seeds, unsigned jobs, const s
   };
   for (size_t i = 0; i < rows.size(); ++i) {
     if (running.size() == jobs) settle();
-    running.push_back(start(rows[i], "", check, schedules, i));
+    running.push_back(start(rows[i], text, check, schedules, i));
   }
   while (!running.empty()) settle();
   std::cout << rows.size() << " kernels, " << schedules.size() << " schedules, " << bad
@@ -300,7 +302,7 @@ int run_baseline(const std::vector<Row>& rows, int seeds, unsigned jobs, const s
 } // namespace
 
 int main(int argc, char** argv) {
-  std::string wanted, out_path, check = "all";
+  std::string wanted, out_path, text_path, check = "all";
   unsigned jobs = 2;
   bool list = false;
   int seeds = 0, line = 0;
@@ -317,6 +319,8 @@ int main(int argc, char** argv) {
       line = std::atoi(value().c_str());
     else if (a == "--list")
       list = true;
+    else if (a == "--text")
+      text_path = value();
     else if (a == "--check")
       check = value();
     else if (a == "--baseline")
@@ -340,7 +344,11 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "mutation: no such row\n");
     return 2;
   }
-  if (seeds) return run_baseline(rows, seeds, jobs, check);
+  if (seeds) {
+    std::ostringstream text;
+    if (!text_path.empty()) text << std::ifstream(text_path).rdbuf();
+    return run_baseline(rows, text.str(), seeds, jobs, check);
+  }
   if (list) {
     for (const Row& r : rows)
       for (const Mutant& m : make_mutants(r.text))
