@@ -252,7 +252,7 @@ coverage:
 
 # The picture of the README: order and overlap of the flagship's roles, of a short K.
 timeline: $(BUILD)/warpline $(BUILD)/libvgpu.so
-	@mkdir -p $(BUILD)/trace
+	@rm -rf $(BUILD)/trace && mkdir -p $(BUILD)/trace tools/trace
 	$(BUILD)/warpline dual-gemm -m 256 -n 4096 -k 2048 --device virtual:b200 --trace $(BUILD)/trace/b200
 	@cp $(BUILD)/trace/b200.*.svg tools/trace/b200.svg
 

@@ -8,7 +8,12 @@
 
 #include "runtime/src/log.hpp"
 
+#include <cerrno>
 #include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
 
 namespace warpline {
 
@@ -289,9 +294,30 @@ std::string describe(const TensorMapDesc& desc) {
   return text;
 }
 
+namespace {
+
+// WARPLINE_DUMP_DIR/tensor_maps.txt collects every map of the process, in order. A failure to write
+// is logged and stops nothing.
+void dump(const std::string& description) {
+  const char* directory = std::getenv("WARPLINE_DUMP_DIR");
+  if (!directory || !*directory) return;
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  const std::filesystem::path path = std::filesystem::path(directory) / "tensor_maps.txt";
+  FILE* file = std::fopen(path.c_str(), "ab");
+  const bool written = file && std::fprintf(file, "%s\n", description.c_str()) > 0;
+  const bool closed = file && std::fclose(file) == 0;
+  if (!written || !closed)
+    WL_LOG(log_errors, "WARPLINE_DUMP_DIR: %s cannot be written: %s", path.c_str(),
+           std::strerror(errno));
+}
+
+} // namespace
+
 wl_status make_tensor_map(const wl_context& context, const TensorMapDesc& desc,
                           cuapi::CUtensorMap* map) {
   WL_LOG(log_detail, "%s", describe(desc).c_str());
+  dump(describe(desc));
   const std::vector<std::string> violations = tensor_map_violations(desc);
   if (!violations.empty()) {
     std::string message = format("tensor map %s: ", desc.name);
