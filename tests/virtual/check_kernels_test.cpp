@@ -1,0 +1,49 @@
+// The shipped kernels under all checkers and advice: not a word. More seeds: build/tests/mutation
+// --baseline 32.
+#include "runtime/src/driver.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/dual_gemm_run.hpp"
+#include "tests/support/virtual_context.hpp"
+
+#include <string>
+
+using namespace wltest;
+
+namespace {
+
+using SetOption = int (*)(const char*, const char*);
+using Report = const char* (*)();
+
+// Checks for the scope's life; the other tests of the process run without.
+struct Checks {
+  explicit Checks(const char* list) {
+    set = reinterpret_cast<SetOption>(warpline::driver_symbol("vgpuSetOption"));
+    REQUIRE(set);
+    REQUIRE(set("check", list) == 0);
+  }
+  ~Checks() { set("check", "off"); }
+  SetOption set = nullptr;
+};
+
+} // namespace
+
+TEST_CASE("checks: shipped sm_100 kernels are silent", "[virtual]") {
+  wl_context* context = virtual_context("b200");
+  Checks checks("all,advice");
+  for (const char* row : {"n128", "n64", "2x1_n128", "pair_n128", "pair_2x2_n64", "n64_clc"})
+    for (const char* schedule : {"lazy", "eager", "random:1", "random:2"}) {
+      DualGemmCase c;
+      c.m = 300;
+      c.n = 136;
+      c.k = 832;
+      c.seed = 3;
+      c.config = std::string("dual_gemm_sm100_") + row + "_f16";
+      INFO(describe(c) << ", schedule " << schedule);
+      REQUIRE(set_schedule(schedule));
+      DualGemmResult r = run_dual_gemm(context, c);
+      auto report = reinterpret_cast<Report>(warpline::driver_symbol("vgpuReport"));
+      INFO(r.message << "\n" << report());
+      CHECK(r.status == WL_SUCCESS);
+      CHECK(r.exact.unequal == 0);
+    }
+}
