@@ -1,5 +1,5 @@
 // build/tests/mutation [--rows a,b] [--line N] [--out FILE] [--jobs N] [--list]
-//                      [--baseline SEEDS] [--check LIST] [--text FILE]
+//                      [--baseline SEEDS] [--check LIST] [--text FILE] [--driver PATH]
 // --baseline runs the kernels as they are (or FILE in place of one) and wants silence.
 //
 // Runs every mutant of every kernel row on the virtual GPU, each in a process of its own, with all
@@ -36,6 +36,9 @@ struct Verdict {
   std::string by; // checker/rule, "result", "ptx", "time", "crash"; "" = survived
   std::string schedule;
 };
+
+const char* const kNoDriver = "no virtual GPU";
+std::string driver_path;
 
 const std::vector<std::string> kSchedules = {"lazy", "random:1", "eager", "random:2", "random:3"};
 
@@ -84,9 +87,15 @@ std::string checker_of(const std::string& report) {
 // In a child process. Returns what noticed something wrong, and when.
 Verdict judge(const Row& row, const std::string& source, const std::string& check,
               const std::vector<std::string>& schedules, std::string* report_text) {
-  setenv("WARPLINE_DRIVER", ("virtual:" + row.profile).c_str(), 1);
+  // --driver: a copy that nobody rebuilds meanwhile.
+  if (driver_path.empty()) {
+    setenv("WARPLINE_DRIVER", ("virtual:" + row.profile).c_str(), 1);
+  } else {
+    setenv("WARPLINE_DRIVER", driver_path.c_str(), 1);
+    setenv("VGPU_PROFILE", row.profile.c_str(), 1);
+  }
   int devices = 0;
-  if (wl_device_count(&devices) != WL_SUCCESS) return {"no virtual GPU", ""};
+  if (wl_device_count(&devices) != WL_SUCCESS) return {kNoDriver, wl_last_error()};
   using SetOption = int (*)(const char*, const char*);
   using Text = const char* (*)();
   auto set = reinterpret_cast<SetOption>(warpline::driver_symbol("vgpuSetOption"));
@@ -103,7 +112,7 @@ Verdict judge(const Row& row, const std::string& source, const std::string& chec
   option("instruction_limit", "4000000");
   if (!source.empty()) option("source", source);
   wl_context* context = nullptr;
-  if (wl_context_create(0, &context) != WL_SUCCESS) return {"no context", ""};
+  if (wl_context_create(0, &context) != WL_SUCCESS) return {kNoDriver, wl_last_error()};
   for (const std::string& schedule : schedules) {
     option("schedule", schedule);
     DualGemmResult r = run_dual_gemm(context, row.problem);
@@ -190,6 +199,10 @@ Outcome finish(Child& c) {
   o.verdict.by = c.output.substr(0, a);
   o.verdict.schedule = c.output.substr(a + 1, b - a - 1);
   o.report = c.output.substr(b + 1);
+  if (o.verdict.by == kNoDriver) { // says nothing about the mutant
+    std::fprintf(stderr, "mutation: %s\n", o.verdict.schedule.c_str());
+    std::exit(2);
+  }
   return o;
 }
 
@@ -319,6 +332,8 @@ int main(int argc, char** argv) {
       line = std::atoi(value().c_str());
     else if (a == "--list")
       list = true;
+    else if (a == "--driver")
+      driver_path = value();
     else if (a == "--text")
       text_path = value();
     else if (a == "--check")

@@ -137,12 +137,20 @@ void note_waits(Warp& w, const Inst& inst, uint32_t done) {
   check::Hub* hub = w.cluster().hub.get();
   if (!hub) return;
   const MbarrierData& d = data(inst);
-  each_lane(done, [&](uint32_t l) {
-    SharedPlace p = shared_place(w, inst, d.barrier, l);
-    const Mbarrier& b = w.cluster().mbarrier(p.cta, p.offset, w.origin(inst, lane_bit(l)));
-    uint64_t phase = parity ? b.phase - 1 : state_phase(w.lanes<uint64_t>(d.value)[l]);
-    hub->mbarrier_wait(w, inst, lane_bit(l), p.cta, p.offset, phase);
-  });
+  for (uint32_t left = done; left;) {
+    uint32_t first = static_cast<uint32_t>(std::countr_zero(left)), together = 0;
+    SharedPlace p = shared_place(w, inst, d.barrier, first);
+    each_lane(left, [&](uint32_t l) {
+      SharedPlace q = shared_place(w, inst, d.barrier, l);
+      bool same = q.cta == p.cta && q.offset == p.offset &&
+                  (parity || w.lanes<uint64_t>(d.value)[l] == w.lanes<uint64_t>(d.value)[first]);
+      if (same) together |= lane_bit(l);
+    });
+    left &= ~together;
+    const Mbarrier& b = w.cluster().mbarrier(p.cta, p.offset, w.origin(inst, lane_bit(first)));
+    uint64_t phase = parity ? b.phase - 1 : state_phase(w.lanes<uint64_t>(d.value)[first]);
+    hub->mbarrier_wait(w, inst, together, p.cta, p.offset, phase);
+  }
 }
 
 template <bool parity>
