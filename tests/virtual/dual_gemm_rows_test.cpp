@@ -1,9 +1,11 @@
 // Every Blackwell row of the dual GEMM (one CTA, pairs, clusters with multicast) on the virtual
 // B200: the edges of its tiles and clusters under eager, lazy and eight random schedules.
 #include "kernels/dual_gemm/dual_gemm.hpp"
+#include "runtime/src/driver.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/dual_gemm_run.hpp"
 #include "tests/support/virtual_context.hpp"
+#include "tools/cli/json.hpp"
 
 #include <cstdlib>
 #include <string>
@@ -84,6 +86,32 @@ TEST_CASE("every Blackwell row runs twice over more tiles than clusters are resi
     c.runs = i % 4 == 0 ? 2 : 1;
     expect_exact(c, kSchedules[(i + 1) % kSchedules.size()]);
     ++i;
+  }
+}
+
+TEST_CASE("what the virtual GPU counts is what the cost model says", "[virtual]") {
+  wl_context* context = virtual_context("b200");
+  const auto reset = reinterpret_cast<void (*)()>(warpline::driver_symbol("vgpuResetStats"));
+  const auto stats = reinterpret_cast<const char* (*)()>(warpline::driver_symbol("vgpuStatsJson"));
+  REQUIRE(reset != nullptr);
+  REQUIRE(stats != nullptr);
+  for (const Row* row : blackwell_rows()) {
+    if (row->d_type != WL_F16) continue;
+    const DualGemmCase c = make_case(*row, 300, 264, 832, 2, 1);
+    INFO(describe(c));
+    reset();
+    REQUIRE(run_dual_gemm(context, c).status == WL_SUCCESS);
+    const warpline::cli::Json counted = warpline::cli::parse_json(stats());
+    int64_t read = 0, delivered = 0;
+    REQUIRE(counted.find("tensors")->items.size() == 6);
+    for (const warpline::cli::Json& tensor : counted.find("tensors")->items) {
+      read += static_cast<int64_t>(tensor.find("read_bytes")->integer);
+      delivered += static_cast<int64_t>(tensor.find("delivered_bytes")->integer);
+    }
+    const warpline::dual_gemm::Traffic model =
+        warpline::dual_gemm::traffic(*row, {c.m, c.n, c.k, c.l, row->d_type});
+    CHECK(read == model.total());
+    CHECK(delivered == model.delivered);
   }
 }
 

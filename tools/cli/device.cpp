@@ -121,4 +121,15 @@ std::string virtual_report() {
   return text ? text : "";
 }
 
+void reset_virtual_stats() {
+  using Reset = void (*)();
+  if (const auto reset = reinterpret_cast<Reset>(driver_symbol("vgpuResetStats"))) reset();
+}
+
+std::string virtual_stats() {
+  using Stats = const char* (*)();
+  const auto stats = reinterpret_cast<Stats>(driver_symbol("vgpuStatsJson"));
+  return stats ? stats() : "";
+}
+
 } // namespace warpline::cli

@@ -31,5 +31,8 @@ std::string driver_text();
 void set_virtual_option(const char* key, const std::string& value);
 // The virtual GPU's last report, "" when there is none.
 std::string virtual_report();
+// What the virtual GPU counted since the reset, as JSON.
+void reset_virtual_stats();
+std::string virtual_stats();
 
 } // namespace warpline::cli

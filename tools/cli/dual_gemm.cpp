@@ -5,6 +5,7 @@
 #include "tools/cli/device.hpp"
 #include "tools/cli/device_memory.hpp"
 #include "tools/cli/dual_gemm_files.hpp"
+#include "tools/cli/json.hpp"
 #include "tools/cli/options.hpp"
 #include "tools/cli/progress.hpp"
 #include "tools/cli/report.hpp"
@@ -24,7 +25,7 @@ struct Request {
   std::string device = "auto", out = "f16", schedule, check, trace, config, json, input, output;
   uint64_t seed = 1;
   std::optional<float> alpha1, alpha2;
-  bool verify = false;
+  bool verify = false, stats = false;
 
   wltest::OutputType type() const {
     return out == "f16" ? wltest::OutputType::f16 : wltest::OutputType::bf16;
@@ -60,11 +61,12 @@ Options declare(Request& r) {
               r.schedule = value;
               return check_schedule(value);
             }});
-  o.text("--check", "LIST",
-         "virtual GPU: off, all, or some of races,definedness,barriers,advice", r.check);
+  o.text("--check", "LIST", "virtual GPU: off, all, or some of races,definedness,barriers,advice",
+         r.check);
   o.text("--trace", "PREFIX",
          "virtual GPU: write the timeline of the first cluster, PREFIX.KERNEL.json and .svg",
          r.trace);
+  o.flag("--stats", "virtual GPU: count what moved, by operand, and what was issued", r.stats);
   o.text("--config", "ROW", "force a configuration row", r.config);
   o.text("--json", "FILE", "write the table as JSON too, - = to stdout instead of the table",
          r.json);
@@ -138,6 +140,8 @@ struct Outcome {
   wl_plan_info plan = {};
   double run_seconds = 0;
   std::vector<uint16_t> d;
+  std::string stats;                                        // the virtual GPU's, JSON
+  std::vector<std::pair<const char*, const void*>> tensors; // names and addresses, for stats
 };
 
 Outcome run_on_device(wl_context* context, const Device& device, const Request& r,
@@ -170,11 +174,15 @@ Outcome run_on_device(wl_context* context, const Device& device, const Request& 
   const DeviceMemory workspace(context, outcome.plan.workspace_bytes);
   {
     const Progress progress(std::string("running on ") + device.info.name);
+    if (r.stats) reset_virtual_stats();
     const auto start = std::chrono::steady_clock::now();
     require(wl_plan_run(plan.get(), workspace.get(), outcome.plan.workspace_bytes, nullptr));
     require(wl_stream_synchronize(context, nullptr));
     outcome.run_seconds = seconds_since(start);
+    if (r.stats) outcome.stats = virtual_stats();
   }
+  outcome.tensors = {{"A", args.a},     {"B1", args.b1},     {"B2", args.b2},
+                     {"SFA", args.sfa}, {"SFB1", args.sfb1}, {"SFB2", args.sfb2}};
   require(wl_download(context, outcome.d.data(), d.get(), d_bytes));
   return outcome;
 }
@@ -296,6 +304,47 @@ void report_verdict(Report& report, const Verdict& verdict, wltest::OutputType t
                "first_wrong", coordinate_json(c.first_bad_out, c.first_bad));
 }
 
+// Least: every byte of the six tensors once, as stored.
+void report_stats(Report& report, const wltest::Problem& p, const Outcome& outcome) {
+  const Json stats = parse_json(outcome.stats);
+  const auto count = [&](const Json& object, const char* key) {
+    const Json* value = object.find(key);
+    return value != nullptr ? value->number : 0;
+  };
+  report.rule();
+  double read = 0, delivered = 0;
+  const Json* tensors = stats.find("tensors");
+  for (const auto& [name, address] : outcome.tensors) {
+    if (tensors == nullptr) break;
+    for (const Json& tensor : tensors->items) {
+      const Json* at = tensor.find("address");
+      if (at == nullptr || at->integer != reinterpret_cast<uint64_t>(address)) continue;
+      const double r = count(tensor, "read_bytes"), d = count(tensor, "delivered_bytes");
+      read += r;
+      delivered += d;
+      report.add(format("%s from L2", name),
+                 bytes_text(r) + format(" in %.0f loads, ", count(tensor, "loads")) +
+                     bytes_text(d) + " delivered",
+                 format("tma_%s", name),
+                 "{\"read_bytes\": " + json_number(r) + ", \"delivered_bytes\": " + json_number(d) +
+                     "}");
+    }
+  }
+  const double least = double(p.l) * double(p.m + 2 * p.n) * double(p.k) * 9 / 16;
+  report.add("L2 to SMs",
+             bytes_text(read) + format(" read, %.2f times the least, ", read / least) +
+                 bytes_text(delivered) + " delivered",
+             "l2_read_bytes", json_number(read));
+  report.add("", "", "delivered_bytes", json_number(delivered));
+  for (const auto& [label, key] : {std::pair{"MMAs", "mma"},
+                                   {"scale copies", "tensor_copies"},
+                                   {"waits that blocked", "blocked_waits"},
+                                   {"warp instructions", "warp_instructions"}})
+    report.add(label, format("%.0f", count(stats, key)), key, json_number(count(stats, key)));
+  const double stores = count(stats, "global_store_bytes") + count(stats, "tma_store_bytes");
+  report.add("bytes stored", bytes_text(stores), "stored_bytes", json_number(stores));
+}
+
 void note_unused(const FileProblem& file, const std::string& path) {
   if (file.unused.empty()) return;
   std::string names;
@@ -341,6 +390,9 @@ ExitStatus run_dual_gemm(const Arguments& arguments) {
   if (!request.schedule.empty()) set_virtual_option("schedule", request.schedule);
   if (!request.check.empty()) set_virtual_option("check", request.check);
   if (!request.trace.empty()) set_virtual_option("trace", request.trace);
+  if (request.stats && !device.info.is_virtual)
+    throw Failure(exit_usage, "dual-gemm: --stats counts on the virtual GPU, the device is " +
+                                  std::string(device.info.name));
   const Context context(device.ordinal);
   check_sizes(context.get(), request);
   check_memory(request, request.verify, device.info.is_virtual);
@@ -365,6 +417,7 @@ ExitStatus run_dual_gemm(const Arguments& arguments) {
   report.add("", "", "version",
              json_string(format("%d.%d.%d", WL_VERSION_MAJOR, WL_VERSION_MINOR, WL_VERSION_PATCH)));
   report_run(report, device, request, problem, outcome);
+  if (request.stats) report_stats(report, problem, outcome);
   std::string result = "DONE, not verified (--verify compares with the reference)";
   ExitStatus status = exit_right;
   if (request.verify) {

@@ -2,6 +2,7 @@
 #include "tools/vgpu/check/options.hpp"
 #include "tools/vgpu/driver/context.hpp"
 #include "tools/vgpu/driver/state.hpp"
+#include "tools/vgpu/ops/tma_traffic.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -163,9 +164,10 @@ void set_option(Call& c, const std::string& key, const std::string& value) {
   } else if (key == "profile") {
     select_profile(c.s, value);
   } else {
-    c.refuse(CUDA_ERROR_INVALID_VALUE, "there is no option \"" + key +
-                                           "\"; known: schedule, threads, instruction_limit, "
-                                           "strict, check, graph, trace, source, sms, report, profile");
+    c.refuse(CUDA_ERROR_INVALID_VALUE,
+             "there is no option \"" + key +
+                 "\"; known: schedule, threads, instruction_limit, "
+                 "strict, check, graph, trace, source, sms, report, profile");
   }
 }
 
@@ -336,7 +338,16 @@ VGPU_API const char* vgpuStatsJson(void) {
   add("operations", t.operations);
   add("global_load_bytes", t.global_load_bytes);
   add("global_store_bytes", t.global_store_bytes);
-  text += "}";
+  text += ", \"tensors\": [";
+  const char* comma = "";
+  for (const auto& [address, tensor] : ops::tensor_traffic()) {
+    text += std::string(comma) + "{\"address\": " + std::to_string(address) +
+            ", \"loads\": " + std::to_string(tensor.loads) +
+            ", \"read_bytes\": " + std::to_string(tensor.read_bytes) +
+            ", \"delivered_bytes\": " + std::to_string(tensor.delivered_bytes) + "}";
+    comma = ", ";
+  }
+  text += "]}";
   return text.c_str();
 }
 
@@ -344,6 +355,7 @@ VGPU_API void vgpuResetStats(void) {
   State& s = state();
   std::lock_guard guard(s.mutex);
   s.stats = {};
+  ops::reset_tensor_traffic();
   s.launches = 0;
   s.seconds = 0;
   s.report.clear();

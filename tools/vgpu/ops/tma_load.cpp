@@ -2,6 +2,7 @@
 //
 // Every destination CTA of a multicast is an operation of its own: deliveries complete separately.
 #include "tools/vgpu/ops/tma.hpp"
+#include "tools/vgpu/ops/tma_traffic.hpp"
 
 namespace vgpu::ops {
 
@@ -99,6 +100,8 @@ Step run_tensor_load(Warp& w, const Inst& inst, uint32_t mask) {
                   ", the destination in rank " + std::to_string(dst.cta) +
                   ": without cta_group::2 they must be in the same CTA");
     }
+    count_tensor_load(box->map.address, tensor::transaction_bytes(box->access),
+                      static_cast<unsigned>(std::popcount(targets)));
     for (uint32_t left = targets; left; left &= left - 1) {
       uint32_t cta = static_cast<uint32_t>(std::countr_zero(left));
       auto op = std::make_unique<TensorLoad>();
