@@ -271,6 +271,11 @@ std::string equivalent_reason(const std::string& row, const Mutant& m) {
   if (m.label == "operands_release" && starts(op, "mbarrier.try_wait"))
     return "the commits it waits for come before the accumulator's in the tensor core's order, and "
            "the consumers wait for that one before the last barrier";
+  if (has(row, "_n64_clc") && !has(row, "pair") &&
+      (m.label == "scheduler_tile" || m.label == "refused"))
+    return "a cluster of one CTA: the thread that asks is the one that has read the answer before";
+  if (has(row, "double_buffered") && has(op, "fence.mbarrier_init"))
+    return "the fence.proxy.async of the same thread that follows covers the initialisation too";
   if (has(row, "2x2_n64") && m.change == "multicast mask ^ 1" && m.label == "scales_stage")
     return "two column tiles of 64 share a scale atom: the peer column's slices hold the same "
            "bytes";

@@ -42,8 +42,8 @@ const char* const kUsage =
   --graph PREFIX       a deadlock's wait-for graph goes to PREFIX.json and PREFIX.svg
   --json               the report as JSON
 
-Exit status: 0 ran clean, 1 a fault or a checker's finding, 2 bad usage or a file that cannot be read
-or is no PTX.
+Exit status: 0 ran clean, 1 a fault or a checker's finding, 2 bad usage, or a file that cannot be
+read or is no PTX.
 )";
 
 struct Bad {
