@@ -17,12 +17,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool sanitized = true; // consumers would need the sanitizer's flags
-#else
-constexpr bool sanitized = false;
-#endif
-
 bool has_tool(const std::string& name) {
   return run_child({"sh", "-c", "command -v " + name}).status == 0;
 }
@@ -66,7 +60,7 @@ void check_consumer(const std::string& program, const std::string& tree) {
 } // namespace
 
 TEST_CASE("a moved tree serves a C and a C++ program through pkg-config", "[host][install]") {
-  if (sanitized) WL_SKIP("built with a sanitizer");
+  if (!wltest::plain_build()) WL_SKIP("an instrumented build");
   if (!has_tool("pkg-config")) WL_SKIP("no pkg-config");
   TemporaryDirectory directory;
   const std::string tree = moved_tree(directory);
@@ -96,7 +90,7 @@ TEST_CASE("a moved tree serves a C and a C++ program through pkg-config", "[host
 }
 
 TEST_CASE("a moved tree serves C and C++ programs through CMake", "[host][install]") {
-  if (sanitized) WL_SKIP("built with a sanitizer");
+  if (!wltest::plain_build()) WL_SKIP("an instrumented build");
   if (!has_tool("cmake")) WL_SKIP("no cmake");
   TemporaryDirectory directory;
   const std::string tree = moved_tree(directory);
@@ -116,6 +110,7 @@ TEST_CASE("a moved tree serves C and C++ programs through CMake", "[host][instal
 }
 
 TEST_CASE("uninstall leaves nothing behind", "[host][install]") {
+  if (!wltest::plain_build()) WL_SKIP("an instrumented build");
   TemporaryDirectory directory;
   const std::string where = "PREFIX=/usr DESTDIR=" + directory / "stage";
   make("install", where);
@@ -129,7 +124,7 @@ TEST_CASE("uninstall leaves nothing behind", "[host][install]") {
 }
 
 TEST_CASE("the libraries are small, depend on nothing and export wl_ only", "[host][install]") {
-  if (sanitized) WL_SKIP("built with a sanitizer");
+  if (!wltest::plain_build()) WL_SKIP("an instrumented build");
   make("shared", "");
   CHECK(fs::file_size(wltest::build_file("libwarpline.a")) < 2 * 1024 * 1024);
   if (!has_tool("nm") || !has_tool("readelf")) WL_SKIP("no nm or readelf");

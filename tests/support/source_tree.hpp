@@ -20,4 +20,9 @@ inline std::string source_file(const std::string& name) {
   return (directory / name).string();
 }
 
+// Not build/<sanitizer> or build/coverage, whose objects link only with the flags of their make.
+inline bool plain_build() {
+  return std::filesystem::path(build_file("x")).parent_path().filename() == "build";
+}
+
 } // namespace wltest
