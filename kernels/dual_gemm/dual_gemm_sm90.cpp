@@ -126,6 +126,8 @@ Cost sm90_cost(const Row& row, const Problem& problem, const DeviceLimits& devic
   const double decode = consumers * 200;
   result.tile_clocks =
       static_cast<double>(k_blocks) * (std::max(mma, decode) + std::min(mma, decode) / 10);
+  // Without specialised warps loads, decoding and MMA hardly overlap.
+  if (row.threads == 256) result.tile_clocks += static_cast<double>(k_blocks) * 1000;
   result.epilogue_clocks = 16.0 * row.tile_m / row.split_k + (row.split_k > 1 ? 1000 : 0);
   const double entry_bytes =
       static_cast<double>(2 * problem.n) * static_cast<double>(problem.k) * 9 / 16 +

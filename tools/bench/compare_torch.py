@@ -97,8 +97,8 @@ class Harness:
             return self.timed(graph.replay, len(calls))
 
     def single(self, calls):
-        """Median microseconds of a graph of one call between two events, calls in turn: what a caller
-        sees who launches once; it holds the launch of the graph."""
+        """Median microseconds of a graph of one call between two events, calls in turn: what a
+        caller sees who launches once; it holds the launch of the graph."""
         graphs = []
         with torch.cuda.stream(self.stream):
             for call in calls:
@@ -242,7 +242,8 @@ def compare(library, harness, m, n, k, options):
 COLUMNS = (("m", "M", "%5d"), ("ours", "ours us", "%8.2f"), ("ours_warm", "warm us", "%8.2f"),
            ("double_buffered", "dbl.buf", "%8.2f"), ("a_fp16", "a FP16", "%8.2f"),
            ("a_bf16", "a BF16", "%8.2f"), ("b_eager", "b eager", "%8.2f"),
-           ("c_triton", "c triton", "%8.2f"), ("ratio", "a/ours", "%6.2f"), ("ours_single", "ours 1", "%7.2f"),
+           ("c_triton", "c triton", "%8.2f"), ("ratio", "a/ours", "%6.2f"),
+           ("ours_single", "ours 1", "%7.2f"),
            ("a_single", "a 1", "%7.2f"), ("ratio_single", "a/ours", "%6.2f"),
            ("bytes_floor", "bytes", "%7.2f"), ("flops_floor", "FLOPs", "%7.2f"))
 
@@ -267,7 +268,8 @@ def plot(rows, title):
     width, height, left, bottom, top = 720, 440, 60, 50, 40
     series = (("ours", "warpline", "#c0392b"), ("a_fp16", "(a) FP16 GEMM + silu*mul", "#2c3e50"),
               ("b_eager", "(b) eager", "#95a5a6"), ("c_triton", "(c) Triton decode", "#2980b9"),
-              ("bytes_floor", "floor: bytes", "#27ae60"), ("flops_floor", "floor: FLOPs", "#e67e22"))
+              ("bytes_floor", "floor: bytes", "#27ae60"),
+              ("flops_floor", "floor: FLOPs", "#e67e22"))
     values = [row[key] for row in rows for key, _, _ in series if key in row]
     low, high = math.log10(max(min(values), 1)) - 0.1, math.log10(max(values)) + 0.1
     first, last = math.log2(rows[0]["m"]), math.log2(rows[-1]["m"])
