@@ -155,8 +155,7 @@ wl_status make_plan(wl_context* context, const wl_dual_gemm_args& args, wl_plan*
 
   LaunchConfig& config = made->config;
   const auto cluster_size = static_cast<unsigned>(row->cluster[0]);
-  const auto resident =
-      static_cast<unsigned>(std::max(context->limits.sm_count / row->cluster[0], 1));
+  const auto resident = static_cast<unsigned>(resident_clusters(row->cluster[0], context->limits));
   config.grid[0] = (row->grid == Grid::persistent ? std::min(made->params.tiles, resident)
                                                   : made->params.tiles) *
                    cluster_size;

@@ -86,8 +86,9 @@ wl_dual_gemm_config describe(const Candidate& c, const Problem& problem,
 
 // Only the rules of the sizes and the type apply: a list needs no tensors.
 wl_status check_problem(const wl_dual_gemm_args& args, const DeviceLimits& device) {
-  static const char* const ids[] = {"m_range",    "n_range", "n_multiple", "k_range",
-                                    "k_multiple", "l_range", "tiles",      "d_type"};
+  static const char* const ids[] = {"m_range", "n_range",    "n_multiple",
+                                    "k_range", "k_multiple", "l_range",
+                                    "tiles",   "d_type",     "nvfp4_columns"};
   std::vector<Violation> violations;
   for (Violation& violation : rules().violations({args, device}))
     if (std::find(std::begin(ids), std::end(ids), violation.rule.id) != std::end(ids))

@@ -104,7 +104,7 @@ ExitStatus run_configs(const Arguments& arguments) {
   options.integer("-n", "rows of B1 and B2, columns of D", args.n, -any, any);
   options.integer("-k", "columns of A, B1 and B2", args.k, -any, any);
   options.integer("-l", "batch entries (default 1)", args.l, -any, any);
-  options.choice("--out", "type of D (default f16)", out, {"f16", "bf16"});
+  options.choice("--out", "type of D (default f16)", out, {"f16", "bf16", "nvfp4"});
   options.custom({"--device", "DEVICE",
                   "auto (default), gpu, gpu:N, virtual, virtual:b200, virtual:b300, virtual:h200",
                   [&device_option](std::string_view value) {
@@ -121,7 +121,7 @@ ExitStatus run_configs(const Arguments& arguments) {
     if (!options.given(name))
       throw Failure(exit_usage,
                     std::string("configs needs ") + name + "\nSee: warpline configs --help");
-  args.d_type = out == "bf16" ? WL_BF16 : WL_F16;
+  args.d_type = out == "nvfp4" ? WL_NVFP4 : out == "bf16" ? WL_BF16 : WL_F16;
 
   const Device device = choose_device(device_option);
   const Context context(device.ordinal);
