@@ -396,6 +396,36 @@ TEST_CASE("races: a bulk store's source and destination", "[virtual]") {
   CHECK(r.faulted("races", "wait_group"));
 }
 
+TEST_CASE("races: clusters that share global memory", "[virtual]") {
+  auto run = [](const std::string& body) {
+    Vgpu gpu("b200");
+    Launch l;
+    l.grid = {4, 1, 1};
+    l.checks = check::kRaces;
+    return gpu.run(module_text("  ld.param.u64 %rd1, [out];\n  mov.u32 %r1, %ctaid.x;\n"
+                               "  mov.u32 %r2, %tid.x;\n  shl.b32 %r3, %r1, 7;\n"
+                               "  shl.b32 %r4, %r2, 2;\n  add.u32 %r3, %r3, %r4;\n"
+                               "  cvt.u64.u32 %rd2, %r3;\n  cvt.u64.u32 %rd3, %r4;\n"
+                               "  add.u64 %rd2, %rd1, %rd2;\n  add.u64 %rd3, %rd1, %rd3;\n" +
+                                   body + "\n  ret;",
+                               ".param .u64 out"),
+                   Params().u64(gpu.allocate(4096)), l);
+  };
+  RunResult r = run("  st.global.u32 [%rd2], %r1;\n  ld.global.u32 %r5, [%rd2];");
+  INFO(r.text);
+  CHECK(r.ok);
+  r = run("  ld.global.u32 %r5, [%rd3];"); // all read the same
+  CHECK(r.ok);
+  r = run("  st.global.u32 [%rd3], %r1;"); // all write the same
+  INFO(r.text);
+  CHECK(r.faulted("races", "grid"));
+  r = run("  st.global.u32 [%rd2], %r1;\n  ld.global.u32 %r5, [%rd3];");
+  INFO(r.text);
+  CHECK(r.faulted("races", "grid"));
+  r = run("  red.global.add.u32 [%rd3], 1;"); // atomics do not conflict
+  CHECK(r.ok);
+}
+
 TEST_CASE("races: flags in global memory", "[virtual]") {
   auto text = [](const char* store, const char* load) {
     return kernel(std::string("  ld.param.u64 %rd1, [out];\n  @!%p29 st.global.u32 [%rd1], 0;\n"

@@ -22,6 +22,12 @@ bool is_collective(OpKind k) {
          k == OpKind::CpAsync;
 }
 
+std::string hex_text(uint64_t v) {
+  char text[20];
+  std::snprintf(text, sizeof text, "%llx", static_cast<unsigned long long>(v));
+  return text;
+}
+
 } // namespace
 
 Hub::Traits Hub::traits_of(const Inst& inst) {
@@ -102,8 +108,11 @@ Hub::Hub(exec::Cluster& cluster) : cluster_(cluster) {
   uint32_t threads = spec.block[0] * spec.block[1] * spec.block[2];
   uint32_t ctas = spec.cluster[0] * spec.cluster[1] * spec.cluster[2];
   uint32_t warps = (threads + 31) / 32;
-  if (spec.checks & kRaces)
-    observers_.push_back(std::make_unique<Races>(RaceLimits{ctas, warps}, *this));
+  if (spec.checks & kRaces) {
+    auto races = std::make_unique<Races>(RaceLimits{ctas, warps}, *this);
+    races_ = races.get();
+    observers_.push_back(std::move(races));
+  }
   if (spec.checks & kBarriers)
     observers_.push_back(std::make_unique<Barriers>(BarrierShape{ctas, warps}, *this));
   if (spec.checks & kDefinedness) definedness_ = std::make_unique<Definedness>(cluster, *this);
@@ -348,6 +357,19 @@ void Hub::cta_exit(uint32_t cta) {
 }
 void Hub::end() {
   each([&](Observer& x) { x.end(); });
+  if (!races_ || !cluster_.spec.grid_races) return;
+  auto conflict = cluster_.spec.grid_races->add(cluster_.index, races_->global_uses());
+  if (!conflict) return;
+  auto what = [](bool write) { return std::string(write ? "write" : "read"); };
+  const exec::Inst& other = cluster_.spec.program->code[conflict->other.who.pc];
+  Finding f{"races", "grid", false, "", {}};
+  f.text = what(conflict->mine.write) + " of global memory 0x" + hex_text(conflict->lo) + "..0x" +
+           hex_text(conflict->hi - 1) + ", and " + what(conflict->other.write) +
+           " of the same bytes by cluster " + std::to_string(conflict->other_cluster) + " (line " +
+           std::to_string(other.text ? other.text->line : 0) +
+           "), which nothing in the launch orders: neither cluster uses a flag";
+  f.sites.push_back({"this " + what(conflict->mine.write), conflict->mine.who});
+  found(f);
 }
 
 // ---- findings

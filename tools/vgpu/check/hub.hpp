@@ -15,6 +15,7 @@ class Timeline;
 namespace vgpu::check {
 
 class Definedness;
+class Races;
 
 class Hub : public Sink {
 public:
@@ -93,6 +94,7 @@ private:
   std::vector<Traits> traits_; // by pc
   std::vector<std::unique_ptr<Observer>> observers_;
   std::unique_ptr<Definedness> definedness_;
+  Races* races_ = nullptr;              // one of the observers
   trace::Timeline* timeline_ = nullptr; // one of the observers
   const exec::AsyncOp* op_ = nullptr;
   uint32_t mask_ = 0; // lanes of the instruction that runs

@@ -192,6 +192,7 @@ void Races::access(const Who& w, const Bytes& b, bool write, Order order, Proxy 
   record.proxy = proxy;
   record.strong = order != Order::Weak;
   if (record.strong) synchronise(w, b, write, order);
+  global_flags_ |= record.strong && b.space == Space::Global;
   uint32_t base = thread(w, 0);
   if (Operation* op = operation(w)) {
     if (op->kind == OpKind::Load && op->channel == kNone) {
@@ -253,6 +254,16 @@ void Races::access(const Who& w, const Bytes& b, bool write, Order order, Proxy 
     visit(b, v, record);
     left &= ~group;
   }
+}
+
+std::vector<GlobalUse> Races::global_uses() const {
+  std::vector<GlobalUse> uses;
+  if (global_flags_) return uses;
+  global_.each([&](uint64_t lo, uint64_t hi, const Cell& c) {
+    if (c.written) uses.push_back({lo, hi, true, who_of(c.write)});
+    for (const Record& r : c.reads) uses.push_back({lo, hi, false, who_of(r)});
+  });
+  return uses;
 }
 
 void Races::settle_load(const Who& w, Operation& op) {

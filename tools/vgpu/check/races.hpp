@@ -6,6 +6,7 @@
 #pragma once
 
 #include "tools/vgpu/check/clock.hpp"
+#include "tools/vgpu/check/grid_races.hpp"
 #include "tools/vgpu/check/observer.hpp"
 #include "tools/vgpu/check/shadow.hpp"
 
@@ -48,6 +49,9 @@ public:
   void cluster_complete() override;
   void cluster_wait(const Who&, bool acquire) override;
   void tensor_alloc(const Who&, uint32_t cta, uint32_t column, uint32_t columns) override;
+
+  // What the cluster did to global memory, for GridRaces; nothing once it has used a flag there.
+  std::vector<GlobalUse> global_uses() const;
 
 private:
   static constexpr uint32_t kNone = 0xFFFFFFFFu;
@@ -162,6 +166,7 @@ private:
   std::vector<Intervals<Cell>> shared_;                // by CTA
   std::vector<std::array<Intervals<Cell>, 8>> tensor_; // by CTA, 16 lanes each
   Intervals<Cell> global_;
+  bool global_flags_ = false;
   std::map<uint64_t, ClockRef> sync_locations_; // strong accesses, by space and address
   std::map<uint32_t, ClockRef> fence_released_, fence_pending_; // by thread
   std::map<uint32_t, uint32_t> init_fences_; // by thread: fence.mbarrier_init executed

@@ -16,7 +16,8 @@
 
 namespace vgpu::check {
 class Hub;
-}
+class GridRaces;
+} // namespace vgpu::check
 
 namespace vgpu::exec {
 
@@ -58,8 +59,10 @@ struct LaunchSpec {
   unsigned host_threads = 0;      // 0 = all
   uint64_t instruction_limit = 0; // per cluster, 0 = none; ends endless loops as a timeout fault
   uint32_t checks = 0;            // check/options.hpp
-  std::string graph;              // prefix of files for the wait-for graph of a deadlock
-  std::string trace;              // prefix of the timeline files of cluster 0 (trace/), "" = none
+  check::GridRaces* grid_races = nullptr; // made by run_grid for the race checker
+  std::string graph;                      // prefix of files for the wait-for graph of a deadlock
+  std::string trace;        // prefix of the timeline files of cluster 0 (trace/), "" = none
+  bool hopper_sums = false; // wgmma truncates as an H200 does; else sums are exact
   bool strict_tensor_load_wait = true; // a use of tcgen05.ld results needs wait::ld (ISA)
 };
 

@@ -1,4 +1,6 @@
 // A launch: checks its shape, and runs the clusters of the grid on the host's threads.
+#include "tools/vgpu/check/grid_races.hpp"
+#include "tools/vgpu/check/options.hpp"
 #include "tools/vgpu/exec/cluster.hpp"
 
 #include <atomic>
@@ -60,7 +62,10 @@ std::string check_launch(const LaunchSpec& s) {
   return "";
 }
 
-Stats run_grid(const LaunchSpec& spec) {
+Stats run_grid(const LaunchSpec& given) {
+  LaunchSpec spec = given;
+  check::GridRaces grid_races;
+  if (spec.checks & check::kRaces) spec.grid_races = &grid_races;
   std::string wrong = check_launch(spec);
   if (!wrong.empty()) throw Fault(FaultCode::launch_failed, "launch", "vgpu: launch: " + wrong);
   uint64_t count = volume(spec.grid) / volume(spec.cluster);
