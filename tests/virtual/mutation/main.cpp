@@ -40,7 +40,10 @@ struct Verdict {
 const char* const kNoDriver = "no virtual GPU";
 std::string driver_path;
 
-const std::vector<std::string> kSchedules = {"lazy", "random:1", "eager", "random:2", "random:3"};
+// starve: a role, and consumer warps of every kind, lag behind.
+const std::vector<std::string> kSchedules = {"lazy",     "random:1", "eager",    "random:2",
+                                             "random:3", "starve:2", "starve:4", "starve:5",
+                                             "starve:6", "starve:7", "starve:8"};
 
 bool contains(const std::string& s, const char* part) { return s.find(part) != std::string::npos; }
 

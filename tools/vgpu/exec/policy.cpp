@@ -1,5 +1,7 @@
 #include "tools/vgpu/exec/policy.hpp"
 
+#include "tools/vgpu/exec/warp.hpp"
+
 #include <cerrno>
 #include <cstdlib>
 
@@ -7,7 +9,7 @@ namespace vgpu::exec {
 
 namespace {
 
-constexpr uint32_t kWarpTier = 0, kLazyTier = 2;
+constexpr uint32_t kWarpTier = 0, kStarvedTier = 1, kLazyTier = 2;
 constexpr uint32_t kQuantum = 4096;
 
 class EagerPolicy : public Policy {
@@ -23,6 +25,24 @@ public:
   When op_when(const AsyncOp& op, uint64_t) override { return {kLazyTier, op.id, 0}; }
   When warp_when(const Warp&, uint64_t now) override { return {kWarpTier, now, 0}; }
   uint32_t quantum(const Warp&) override { return kQuantum; }
+};
+
+// One warp of every CTA runs only when nothing else can: it lags as far behind as the barriers let
+// it.
+class StarvePolicy : public Policy {
+public:
+  explicit StarvePolicy(uint64_t warp) : warp_(warp) {}
+  When op_when(const AsyncOp&, uint64_t now) override { return {kWarpTier, now, 0}; }
+  When warp_when(const Warp& warp, uint64_t now) override {
+    bool starved = warp.index == warp_ % warp.cta.warps.size();
+    return {starved ? kStarvedTier : kWarpTier, now, 0};
+  }
+  uint32_t quantum(const Warp& warp) override {
+    return warp.index == warp_ % warp.cta.warps.size() ? 1 : kQuantum;
+  }
+
+private:
+  uint64_t warp_;
 };
 
 class RandomPolicy : public Policy {
@@ -53,18 +73,19 @@ std::unique_ptr<Policy> make_policy(const std::string& text, uint64_t cluster_in
                                     std::string* error) {
   if (text == "eager") return std::make_unique<EagerPolicy>();
   if (text == "lazy") return std::make_unique<LazyPolicy>();
-  const std::string prefix = "random:";
-  if (text.rfind(prefix, 0) == 0 && text.size() > prefix.size()) {
+  for (const std::string prefix : {"random:", "starve:"}) {
+    if (text.rfind(prefix, 0) != 0 || text.size() == prefix.size()) continue;
     char* end = nullptr;
     errno = 0;
-    uint64_t seed = std::strtoull(text.c_str() + prefix.size(), &end, 10);
-    if (errno == 0 && *end == 0 && text[prefix.size()] != '-')
-      return std::make_unique<RandomPolicy>(seed, cluster_index);
+    uint64_t number = std::strtoull(text.c_str() + prefix.size(), &end, 10);
+    if (errno != 0 || *end != 0 || text[prefix.size()] == '-') break;
+    if (prefix == "starve:") return std::make_unique<StarvePolicy>(number);
+    return std::make_unique<RandomPolicy>(number, cluster_index);
   }
   if (error)
     *error = "schedule \"" + text +
-             "\" is not known; the choices are eager, lazy and random:SEED "
-             "(SEED a decimal number)";
+             "\" is not known; the choices are eager, lazy, random:SEED and "
+             "starve:WARP (decimal numbers)";
   return nullptr;
 }
 

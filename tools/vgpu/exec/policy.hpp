@@ -28,8 +28,9 @@ public:
 
 // "eager": operations complete at issue. "lazy": operations complete only when no warp can run,
 // oldest first, one at a time. "random:SEED": completion, order of warps and length of their turns
-// come from a generator seeded by SEED and the cluster's index. Null and a sentence in `error` for
-// any other text.
+// come from a generator seeded by SEED and the cluster's index. "starve:WARP": operations complete
+// soon, and warp WARP (modulo their number) of each CTA runs only when nothing else can. Null and a
+// sentence in `error` for any other text.
 std::unique_ptr<Policy> make_policy(const std::string& text, uint64_t cluster_index,
                                     std::string* error);
 
