@@ -12,9 +12,9 @@ missing() {
 }
 mapfile -t cxx < <(git ls-files '*.cpp' '*.hpp' '*.h')
 mapfile -t shell < <(git ls-files '*.sh' .ci/run)
-# A row of the instruction table is one line, and PTX texts inside tests are as they are.
-mapfile -t long < <(git ls-files '*.cpp' '*.hpp' '*.h' '*.ptx' '*.inc' '*.def' '*.sh' '*.awk' |
-  grep -vE '^tests/|isa/forms_')
+# A row of a table is one line, and PTX texts inside tests are as they are.
+mapfile -t long < <(git ls-files '*.cpp' '*.hpp' '*.h' '*.ptx' '*.inc' '*.sh' '*.awk' |
+  grep -v '^tests/')
 
 if command -v clang-format >/dev/null; then
   clang-format --dry-run -Werror "${cxx[@]}" 2>/tmp/wl-format.$$ || {
@@ -39,7 +39,11 @@ if command -v shellcheck >/dev/null; then
 else
   missing shellcheck
 fi
-if awk 'length($0) > 100 { printf "%s:%d: %d columns\n", FILENAME, FNR, length($0); bad = 1 }
+# An opcode cannot be broken.
+if awk 'length($0) > 100 && !/^ *[a-z0-9_.:]+ *\\?$/ {
+          printf "%s:%d: %d columns\n", FILENAME, FNR, length($0)
+          bad = 1
+        }
         END { exit bad }' "${long[@]}"; then :; else
   echo "lint: lines are at most 100 columns"
   failed=1

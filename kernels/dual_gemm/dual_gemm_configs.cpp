@@ -129,16 +129,16 @@ std::vector<wl_dual_gemm_config> candidates(const Problem& problem, const Device
   std::stable_sort(all.begin(), all.end(), [](const Candidate& x, const Candidate& y) {
     return x.runs != y.runs ? x.runs : x.runs && x.cost.total < y.cost.total;
   });
-  const Row* chosen = choose_row(problem, device);
+  const Row* winner = choose_row(problem, device);
   std::vector<wl_dual_gemm_config> result;
   for (size_t i = 0; i < all.size(); ++i) {
     Candidate& c = all[i];
-    if (c.row == chosen)
+    if (c.row == winner)
       c.reason = praise(c, all.size() > 1 && all[1].runs ? &all[1] : nullptr);
     else if (c.runs)
       c.reason = against(c, all[0]);
     result.push_back(describe(c, problem, device));
-    result.back().chosen = c.row == chosen;
+    result.back().chosen = c.row == winner ? 1 : 0;
     copy_text(result.back().reason, c.reason.c_str());
   }
   return result;

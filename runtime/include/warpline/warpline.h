@@ -175,9 +175,10 @@ typedef enum wl_dtype {
  * silu and the product are FP32, and D [M,N], N contiguous, is rounded once.
  * With WL_NVFP4, D is [L, M, N/2] bytes and sfd its scales, N a multiple of 64: D and sfd are A and
  * sfa of a product with K = N, whose alpha takes *d_scale in. The scale of 16 columns is their
- * largest magnitude / (6 * *d_scale), rounded to E4M3; scale padding of rows beyond M is not written.
- * A batch of L problems lies contiguously: operand entry l starts l * rows * K / 2 bytes in, scale
- * entry l starts l * wl_sf_bytes() in, D entry l starts l * batch_stride_d elements in. */
+ * largest magnitude / (6 * *d_scale), rounded to E4M3; scale padding of rows beyond M is not
+ * written. A batch of L problems lies contiguously: operand entry l starts l * rows * K / 2 bytes
+ * in, scale entry l starts l * wl_sf_bytes() in, D entry l starts l * batch_stride_d elements in.
+ */
 typedef struct wl_dual_gemm_args {
   size_t struct_size; /* sizeof(wl_dual_gemm_args) */
   int64_t m;          /* >= 1 */
@@ -242,8 +243,8 @@ typedef struct wl_dual_gemm_config {
 } wl_dual_gemm_config;
 
 /* Lists the rows that make args->d_type, best first, those that cannot run last. Reads m, n, k, l
- * and d_type of `args`, no pointer. `count` in: entries that `configs` has room for; out: rows there
- * are. `configs` may be null when *count is 0. config_size is sizeof(wl_dual_gemm_config). */
+ * and d_type of `args`, no pointer. `count` in: entries that `configs` has room for; out: rows
+ * there are. `configs` may be null when *count is 0. config_size is sizeof(wl_dual_gemm_config). */
 WL_API wl_status wl_dual_gemm_list_configs(wl_context* context, const wl_dual_gemm_args* args,
                                            wl_dual_gemm_config* configs, size_t config_size,
                                            int* count);

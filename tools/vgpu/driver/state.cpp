@@ -4,9 +4,9 @@
 #include "tools/vgpu/driver/context.hpp"
 #include "tools/vgpu/driver/module.hpp"
 
-#include <deque>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 
 namespace vgpu::driver {
 

@@ -113,7 +113,7 @@ public:
   bool polling = false;  // its last turn ended in a failed poll (test_wait, nanosleep)
   uint64_t poll_epoch = 0;
   uint64_t clock_reads = 0; // of %clock and %globaltimer: two reads in a row differ
-  uint32_t streak = 0; // instructions since it last blocked
+  uint32_t streak = 0;      // instructions since it last blocked
 
   Cluster& cluster() { return cta.cluster; }
   const Program& program() const { return *program_; }
