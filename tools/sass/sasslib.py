@@ -27,8 +27,8 @@ def tool_folders():
                if os.environ.get(name)]
     folders += os.environ.get("PATH", "").split(os.pathsep)
     triton = importlib.util.find_spec("triton")
-    if triton and triton.origin:
-        folders.append(os.path.join(os.path.dirname(triton.origin), "backends", "nvidia", "bin"))
+    for package in (triton.submodule_search_locations or []) if triton else []:
+        folders.append(os.path.join(package, "backends", "nvidia", "bin"))
     return folders + ["/usr/local/cuda/bin"]
 
 
