@@ -74,7 +74,8 @@ void integers_and_floats(const Lanes& l) {
 
 void floats(const Lanes& l) {
   Column v = narrow_inputs(), g = floats64(600), all16 = counted(65536);
-  for (double x : {1e-45, 1e-40, -3e38, 3.4028235677973366e38, 1e39, 65519.0, 65520.0, 2.98e-8})
+  for (double x : {1e-45, 1e-40, -3e38, 3.4028235677973366e38, 1e39, 65519.0, 65520.0, 2.98e-8,
+                   0x1p-126, 0x1.fffffep-127, 0x1.fffffffp-127, 0x1.fffffdp-127})
     for (double s : {1.0, -1.0}) g.push_back(std::bit_cast<uint64_t>(x * s));
   for (const std::string m : kModes) {
     l.op1("cvt." + m + ".f32.f64 d, a;", "b32", "b64", g);

@@ -29,6 +29,7 @@ struct Lanes {
     c.scheduled = false;
     c.compare = compare;
     c.row_bytes = uint32_t(8 * width);
+    c.operands = uint32_t(src.size());
     c.out("rows", bytes_of(rows));
     cases.push_back(std::move(c));
   }

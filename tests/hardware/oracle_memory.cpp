@@ -112,14 +112,16 @@ void atomics(const Lanes& l) {
         "d, 0;",
         "b32", {"b64", "b64", "b64"}, {v64, integers(64, 31), integers(64, 30)});
   // Contended: all threads of the grid on the words of row 0, which no thread reads.
-  Column many = integers(32, 1500), many64 = integers(64, 1500);
+  Column many = integers(32, 1500), many64 = integers(64, 1500), limit(1500, 1000);
   for (std::string op : {"add.u32", "min.s32", "max.u32", "and.b32", "or.b32", "xor.b32", "inc.u32",
                          "add.u64", "max.s64", "min.u64", "xor.b64"}) {
     std::string r = op.find("64") != op.npos ? "b64" : "b32";
+    // With unlike limits the order would show.
+    const Column& in = op[0] == 'i' ? limit : r == "b64" ? many64 : many;
     for (const char* scope : {"", "relaxed.gpu."})
       l.row(".reg .b64 base; ld.param.u64 base, [rows]; red." + std::string(scope) + "global." +
                 op + " [base+16], a; mov.u32 d, 0;",
-            "b32", {r, "b32"}, {r == "b64" ? many64 : many, {0}});
+            "b32", {r, "b32"}, {in, Column(in.size(), 0)});
   }
   // A contended f32 sum of integers is exact in any order. Row 0's word starts at 0.
   Column counts;

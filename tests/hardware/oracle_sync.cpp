@@ -412,11 +412,15 @@ void clusters(const Maker& m) {
 skip:
 )" + kClusterSync,
           32, n, words(32 * n, [](uint32_t i) { return i < 32 ? 5u : 7u; }));
-    // Every CTA sends 16 bytes a thread to the next one, which counts them.
-    m.add("st.async" + of,
-          "  @%p0 mbarrier.init.shared::cta.b64 [bar], 1;\n" + next +
-              "  fence.mbarrier_init.release.cluster;\n" + kClusterSync + R"(
+    // Every CTA sends 16 bytes a thread to the next one, or to itself, which counts them.
+    for (bool self : {false, true}) {
+      if (self && n > 2) continue;
+      Case& c = m.add((self ? "st.async to the own CTA" : "st.async") + of,
+                      "  @%p0 mbarrier.init.shared::cta.b64 [bar], 1;\n" + next +
+                          "  fence.mbarrier_init.release.cluster;\n" + kClusterSync + R"(
   mov.u32 %r20, bar;
+)" + (self ? "  mov.u32 %r3, %r2;" : "") +
+                          R"(
   mapa.shared::cluster.u32 %r21, %r20, %r3;
   mad.lo.u32 %r5, %r0, 16, %r4;
   mapa.shared::cluster.u32 %r6, %r5, %r3;
@@ -425,14 +429,21 @@ skip:
   add.u32 %r8, %r7, 1; add.u32 %r9, %r7, 2; add.u32 %r10, %r7, 3;
   st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%r6], {%r7, %r8, %r9, %r10}, [%r21];
 )" + bounded_wait("[bar]", "0", 0) +
-              R"(
+                          R"(
   ld.shared.v4.u32 {%r7, %r8, %r9, %r10}, [%r5];
   mad.lo.u32 %r1, %r7, 3, %r8; mad.lo.u32 %r1, %r1, 3, %r9; mad.lo.u32 %r1, %r1, 3, %r10;
 )" + kClusterSync,
-          32, n);
+                      32, n);
+      if (n > 1) continue;
+      c.cluster_launch = self;
+      if (self)
+        c.name += ", in a launch with clusters of 1";
+      else
+        c.refused = "without a cluster";
+    }
     for (const char* op :
          {"add.u32", "min.s32", "max.u32", "and.b32", "or.b32", "xor.b32", "inc.u32"}) {
-      if (n != 2 && n != 8) continue;
+      if (n == 4 || (n == 1 && op[0] != 'a')) continue;
       m.add(std::string("red.async ") + op + of,
             std::string("  @%p0 mbarrier.init.shared::cta.b64 [bar], 1;\n"
                         "  @%p0 st.shared.u32 [words], 0x55;\n") +
@@ -457,6 +468,7 @@ send:
 skip:
 )" + kClusterSync,
             32, n);
+      if (n == 1) m.cases.back().refused = "without a cluster";
     }
     m.add("generic address of a neighbour" + of, next + R"(
   cvt.u64.u32 %rd5, %r5;

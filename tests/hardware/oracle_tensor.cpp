@@ -22,14 +22,15 @@ std::string text(int64_t v) { return std::to_string(v); }
 
 // The map as the virtual GPU reads it, for the size of its boxes; an error is a case that is no
 // case.
-bool decode(const Map& m, TensorMap* out) {
+bool decode(Map m, TensorMap* out) {
+  m.null_stride = false;
   alignas(64) uint8_t bytes[128];
   std::string error;
   const auto place = reinterpret_cast<const void*>(uintptr_t(0x100000));
   if (m.channels) {
     vgpu::tensor::Im2colArguments a;
     a.type = m.type, a.rank = uint32_t(m.dim.size()), a.address = place;
-    a.dim = m.dim.data(), a.stride = m.stride.data();
+    a.dim = m.dim.data(), a.stride = m.strides();
     a.lower = m.lower.data(), a.upper = m.upper.data();
     a.channels_per_pixel = m.channels, a.pixels_per_column = m.pixels;
     a.element_stride = m.element_stride.data();
@@ -38,7 +39,7 @@ bool decode(const Map& m, TensorMap* out) {
   } else {
     vgpu::tensor::TiledArguments a;
     a.type = m.type, a.rank = uint32_t(m.dim.size()), a.address = place;
-    a.dim = m.dim.data(), a.stride = m.stride.data();
+    a.dim = m.dim.data(), a.stride = m.strides();
     a.box = m.box.data(), a.element_stride = m.element_stride.data();
     a.interleave = m.interleave, a.swizzle = m.swizzle, a.fill = m.fill;
     error = vgpu::tensor::encode_tiled(a, 90, bytes);
@@ -65,36 +66,52 @@ std::string describe(const Map& m, const std::vector<int>& at) {
     s += " step";
     for (uint32_t e : m.element_stride) s += " " + text(e);
   }
+  if (m.null_stride) s += " without strides";
   if (m.interleave) s += " interleave " + text(16 * m.interleave) + "B";
   if (m.fill) s += " NaN fill";
   return s + " at " + coordinates(at);
 }
 
-uint32_t box_bytes(const Map& m, const std::vector<int>& at, bool* legal) {
+// Coordinate 0 counts in units of 16 bytes: the largest not above `at`.
+int on_units(const Map& m, int at) {
+  int unit = std::max(1, 16 / int(kSizes[m.type]));
+  return at - (at % unit + unit) % unit;
+}
+
+// Bytes that a barrier counts, and those up to the end of the box in shared memory.
+struct BoxBytes {
+  uint32_t counted = 0, tile = 0;
+};
+
+BoxBytes box_bytes(const Map& m, const std::vector<int>& at, bool* legal) {
   TensorMap map;
   *legal = decode(m, &map);
-  if (!*legal) return 0;
-  if (m.channels) return m.channels * m.pixels * kSizes[m.type];
+  if (!*legal) return {};
   vgpu::tensor::TmaAccess access;
   access.map = &map;
+  if (m.channels) access.mode = vgpu::tensor::TmaMode::im2col;
   access.shared = 0x1000000;
   for (size_t i = 0; i < at.size(); ++i) access.coordinate[i] = at[i];
+  access.coordinate[0] = on_units(m, at[0]); // a question to the card may be beside them
   *legal = vgpu::tensor::check(access).empty();
-  return *legal ? uint32_t(vgpu::tensor::transaction_bytes(access)) : 0;
+  if (!*legal) return {};
+  return {uint32_t(vgpu::tensor::transaction_bytes(access)),
+          uint32_t(vgpu::tensor::shared_bytes(access) + 1023) / 1024 * 1024};
 }
 
 std::string map_address() { return "  mov.b64 %rd4, m0;\n  cvta.param.u64 %rd4, %rd4;\n"; }
 
-void load(std::vector<Case>& cases, const std::string& family, Map m, const std::vector<int>& at,
-          const std::string& offsets = "", bool must = true) {
+void load(std::vector<Case>& cases, const std::string& family, Map m, std::vector<int> at,
+          const std::string& offsets = "", bool must = true, bool as_it_is = false) {
+  if (!as_it_is) at[0] = on_units(m, at[0]);
   bool legal = false;
-  uint32_t bytes = box_bytes(m, at, &legal);
+  auto [bytes, tile] = box_bytes(m, at, &legal);
   if (m.interleave) { // not modelled: the bytes that the ISA says arrive
     legal = true;
     bytes = kSizes[m.type];
     for (uint32_t b : m.box) bytes *= b;
+    tile = (bytes + 1023) / 1024 * 1024;
   }
-  uint32_t tile = (bytes + 1023) / 1024 * 1024;
   if (!legal || bytes == 0 || tile > 40960) {
     if (must) throw std::logic_error("an oracle case's map is not legal: " + describe(m, at));
     return;
@@ -119,10 +136,11 @@ void load(std::vector<Case>& cases, const std::string& family, Map m, const std:
   cases.push_back(std::move(c));
 }
 
-void store(std::vector<Case>& cases, const std::string& family, Map m, const std::vector<int>& at,
-           const std::string& op = "", bool must = true) {
+void store(std::vector<Case>& cases, const std::string& family, Map m, std::vector<int> at,
+           const std::string& op = "", bool must = true, bool as_it_is = false) {
+  if (!as_it_is) at[0] = on_units(m, at[0]);
   bool legal = false;
-  uint32_t bytes = box_bytes(m, at, &legal), tile = (bytes + 1023) / 1024 * 1024;
+  auto [bytes, tile] = box_bytes(m, at, &legal);
   if (!legal || bytes == 0 || tile > 40960) {
     if (must) throw std::logic_error("an oracle case's map is not legal: " + describe(m, at));
     return;
@@ -197,6 +215,20 @@ void tiles(std::vector<Case>& cases) {
         load(cases, family, m, {right, 30});
       }
     }
+  // Beside the units of 16 bytes.
+  for (auto [type, at] : {std::pair{0, 8}, {0, -3}, {6, 4}, {7, 2}, {8, 1}})
+    for (int swizzle : {0, 3}) {
+      load(cases, family, tile_map(type, 2, 256 / kSizes[type], 40, 64 / kSizes[type], 16, swizzle),
+           {at, 3}, "", true, true);
+      cases.back().refused = "must be a multiple of 16 bytes";
+    }
+  // Rows of half the span of the swizzle, and of a quarter.
+  for (int swizzle : {1, 2, 3})
+    for (uint32_t part : {2u, 4u})
+      if ((16u << swizzle) / part >= 16) {
+        load(cases, family, tile_map(2, 3, 48, 5, (4u << swizzle) / part, 5, swizzle), {4, 1, 3});
+        load(cases, family, tile_map(6, 2, 96, 30, (8u << swizzle) / part, 19, swizzle), {-8, 14});
+      }
   // Inside, touching edges, wholly outside.
   Map rows = tile_map(0, 2, 200, 40, 128, 16, 3);
   for (std::vector<int> at : {std::vector<int>{0, 0},
@@ -213,13 +245,19 @@ void tiles(std::vector<Case>& cases) {
     for (int swizzle = 0; swizzle < 4; ++swizzle) {
       Map m =
           tile_map(2, rank, 24, 5, 4u << (swizzle ? swizzle - 1 : 2), rank > 3 ? 3 : 4, swizzle);
-      load(cases, family, m, std::vector<int>(rank, 1));
-      load(cases, family, m, std::vector<int>(rank, -1));
+      std::vector<int> above(rank, 1), below(rank, -1);
+      above[0] = 4;
+      load(cases, family, m, above);
+      load(cases, family, m, below);
       std::vector<int> mixed(rank, 2);
       mixed[0] = 18;
       if (rank > 1) mixed[rank - 1] = 3;
       load(cases, family, m, mixed);
     }
+  Map bare = tile_map(2, 1, 24, 1, 16, 1, 0);
+  bare.null_stride = true;
+  load(cases, family, bare, {0});
+  cases.back().refused = "globalStrides is null";
   // Element strides: the box is walked in steps; without interleaving dimension 0 is not.
   for (std::vector<uint32_t> step :
        {std::vector<uint32_t>{1, 2, 1}, {1, 1, 3}, {1, 2, 2}, {1, 3, 2}, {1, 8, 1}})
@@ -282,27 +320,42 @@ void stores(std::vector<Case>& cases) {
       store(cases, family, m, {int(m.dim[0]) - int(box0) / 2, 30});
     }
   Map negative = tile_map(2, 2, 40, 20, 16, 8, 0);
-  store(cases, family, negative, {-5, -3});
+  store(cases, family, negative, {-8, -3});
   cases.back().refused = "a store needs coordinates of 0 and above";
   cases.back().analyse = [](const Case& c, const std::vector<uint8_t>& gpu,
                             const std::vector<uint8_t>&) {
-    // Elements inside are rows 0 to 4, columns 0 to 10 of the tensor; the box is 16 x 8.
+    // Elements inside are rows 0 to 4, columns 0 to 7 of the tensor; the box is 16 x 8.
     const std::vector<uint8_t>& before = c.buffers[1].bytes;
     size_t changed = 0, clipped = 0, pitch = c.maps[0].stride[0];
     for (size_t i = 0; i < gpu.size(); ++i) {
       size_t y = i / pitch, x = i % pitch / 4;
       changed += gpu[i] != before[i];
-      bool inside = y < 5 && x < 11;
+      bool inside = y < 5 && x < 8;
       clipped +=
-          gpu[i] == (inside ? c.buffers[0].bytes[((y + 3) * 16 + x + 5) * 4 + i % 4] : before[i]);
+          gpu[i] == (inside ? c.buffers[0].bytes[((y + 3) * 16 + x + 8) * 4 + i % 4] : before[i]);
     }
     return std::to_string(changed) + " bytes changed, " +
            (clipped == gpu.size() ? "exactly" : "not") + " the box clipped to the tensor";
   };
   for (uint32_t rank = 1; rank <= 5; ++rank) {
     Map m = tile_map(2, rank, 24, 4, 8, 3, rank % 4 > 1 ? 1 : 0);
-    store(cases, family, m, std::vector<int>(rank, 2));
-    store(cases, family, m, std::vector<int>(rank, 2), "add");
+    std::vector<int> at(rank, 2);
+    at[0] = 20;
+    store(cases, family, m, at);
+    store(cases, family, m, at, "add");
+  }
+  store(cases, family, tile_map(2, 2, 40, 20, 16, 8, 0), {2, 3}, "", true, true);
+  cases.back().refused = "must be a multiple of 16 bytes";
+  // The tensor ends inside a unit of 16 bytes.
+  for (int type : {0, 2, 6}) {
+    Map m = tile_map(type, 2, 300 / kSizes[type], 40, 64 / kSizes[type], 16, 0);
+    if (type) store(cases, family, m, {256 / int(kSizes[type]), 30}, "add");
+    m.dim.resize(1), m.box.resize(1), m.element_stride.resize(1), m.stride.clear();
+    store(cases, family, m, {256 / int(kSizes[type])});
+  }
+  for (int swizzle : {1, 2, 3}) { // rows of half the span
+    store(cases, family, tile_map(2, 3, 48, 5, 2u << swizzle, 3, swizzle), {4, 1, 3});
+    store(cases, family, tile_map(6, 2, 96, 30, 4u << swizzle, 7, swizzle), {8, 25}, "add");
   }
   for (int type : {2, 3, 4, 5})
     for (const char* op : {"add", "min", "max", "inc", "dec", "and", "or", "xor"}) {
@@ -310,12 +363,70 @@ void stores(std::vector<Case>& cases) {
       if (wrap && type != 2) continue;
       if (type == 5 && std::string(op) == "add") continue; // no signed 64-bit addition
       store(cases, family, tile_map(type, 2, 32, 10, 16 * 4 / kSizes[type], 8, 0), {20, 5}, op);
+      if (type == 5 && op[0] != 'm') cases.back().refused = "the reduction does not exist";
     }
   for (int type : {6, 7, 9})
     for (const char* op : {"add", "min", "max"}) {
       if (type == 7 && op[0] == 'm') continue;
       store(cases, family, tile_map(type, 2, 48, 10, 16, 8, 0), {40, 5}, op);
     }
+}
+
+// Which f32 bits a copy changes, and how: every kind of value, 8 rows of 32.
+std::vector<uint32_t> special_words() {
+  std::vector<uint32_t> v;
+  for (uint32_t x :
+       {0x00000000u, 0x00000001u, 0x00001000u, 0x00001FFFu, 0x00002000u, 0x00003000u, 0x007FE000u,
+        0x007FF000u, 0x007FFFFFu, 0x00800000u, 0x00800FFFu, 0x00801000u, 0x00803000u, 0x3F800000u,
+        0x3F800FFFu, 0x3F801000u, 0x3F801001u, 0x3F802FFFu, 0x3F803000u, 0x3F803001u, 0x3FFFE000u,
+        0x3FFFF000u, 0x7F7FE000u, 0x7F7FEFFFu, 0x7F7FF000u, 0x7F7FFFFFu, 0x7F800000u, 0x7F800001u,
+        0x7F801000u, 0x7F8AEE1Fu, 0x7F900000u, 0x7FA00000u, 0x7FBFFFFFu, 0x7FC00000u, 0x7FC01000u,
+        0x7FC01FFFu, 0x7FFFE000u, 0x7FFFEFFFu, 0x7FFFF000u, 0x7FFFFFFFu})
+    v.push_back(x), v.push_back(x | 0x80000000u);
+  std::mt19937 g(5);
+  while (v.size() < 256) v.push_back(g());
+  return v;
+}
+
+std::string changes(const std::vector<uint32_t>& from, const std::vector<uint8_t>& gpu) {
+  std::string s = "values that the card changes:";
+  char line[48];
+  for (size_t i = 0; i < from.size() && i < 80 && 4 * i + 4 <= gpu.size(); ++i) {
+    uint32_t word;
+    std::memcpy(&word, &gpu[4 * i], 4);
+    if (word == from[i]) continue;
+    std::snprintf(line, sizeof line, " %08x->%08x", from[i], word);
+    s += line;
+  }
+  return s;
+}
+
+void specials(std::vector<Case>& cases) {
+  std::vector<uint32_t> words = special_words();
+  auto report = [words](const Case&, const std::vector<uint8_t>& gpu, const std::vector<uint8_t>&) {
+    return changes(words, gpu);
+  };
+  for (int type : {7, 10, 11, 12}) {
+    Map m = tile_map(type, 2, 32, 8, 32, 8, 0);
+    m.stride = {128};
+    load(cases, "tensor copies, tile", m, {0, 0});
+    cases.back().name += ", every kind of value";
+    cases.back().buffers[0].bytes = bytes_of(words);
+    cases.back().analyse = report;
+    store(cases, "tensor stores, reductions", m, {0, 0});
+    cases.back().name += ", every kind of value";
+    cases.back().buffers[0].bytes = bytes_of(words);
+    cases.back().buffers[1].bytes.assign(1024, 0);
+    cases.back().analyse = report;
+    for (uint32_t to : {0u, 0x80000000u, 0x00800000u, 0x3F800000u}) {
+      store(cases, "tensor stores, reductions", m, {0, 0}, "add");
+      cases.back().name += ", every kind of value to " + text(int64_t(to));
+      cases.back().buffers[0].bytes = bytes_of(words);
+      cases.back().buffers[1].bytes = bytes_of(std::vector<uint32_t>(256, to));
+      if (type > 10) cases.back().refused = "the reduction does not exist";
+      cases.back().analyse = report;
+    }
+  }
 }
 
 void multicast(std::vector<Case>& cases) {
@@ -387,6 +498,17 @@ void im2col(std::vector<Case>& cases) {
         load(cases, family, m, corner, ", " + offsets);
         inner[0] = int(m.dim[0]) - int(m.channels) / 2;
         load(cases, family, m, inner, ", " + offsets);
+        if (rank == 4 && swizzle > 1) { // rows of half the span
+          Map half = m;
+          half.channels /= 2;
+          half.pixels = 40;
+          load(cases, family, half, corner, ", " + offsets);
+        }
+        if (rank == 3 && type == 7) {
+          inner[0] = 1;
+          load(cases, family, m, inner, ", " + offsets, true, true);
+          cases.back().refused = "must be a multiple of 16 bytes";
+        }
         if (type != 0 && swizzle == 0) {
           m.fill = 1;
           load(cases, family, m, corner, ", " + offsets);
@@ -411,6 +533,7 @@ void im2col(std::vector<Case>& cases) {
 void add_tensor_cases(std::vector<Case>& cases) {
   tiles(cases);
   stores(cases);
+  specials(cases);
   multicast(cases);
   im2col(cases);
 }

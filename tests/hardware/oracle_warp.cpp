@@ -48,9 +48,13 @@ void exchange(const Lanes& l) {
     l.row(std::string("redux.sync.") + op + " d, a, -1;", "b32", {"b32"}, {v});
   l.row(".reg .pred p; elect.sync d|p, -1; @p add.u32 d, d, 100;", "b32", {"b32"}, {v});
   l.row("activemask.b32 d;", "b32", {"b32"}, {v});
-  for (const char* s : {"laneid", "warpid", "lanemask_eq", "lanemask_lt", "lanemask_le",
-                        "lanemask_gt", "lanemask_ge", "tid.x", "ntid.x", "ctaid.x", "nctaid.x"})
+  for (const char* s : {"laneid", "lanemask_eq", "lanemask_lt", "lanemask_le", "lanemask_gt",
+                        "lanemask_ge", "tid.x", "ntid.x", "ctaid.x", "nctaid.x"})
     l.row(std::string("mov.u32 d, %") + s + ";", "b32", {"b32"}, {v});
+  // Which warp slot of the multiprocessor is a matter of the card.
+  l.row(".reg .b32 w, n; .reg .pred p; mov.u32 w, %warpid; mov.u32 n, %nwarpid; "
+        "setp.lt.u32 p, w, n; selp.u32 d, 1, 0, p;",
+        "b32", {"b32"}, {v});
 }
 
 std::string list(const char* name, uint32_t n) {

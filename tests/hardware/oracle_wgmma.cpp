@@ -270,15 +270,16 @@ std::vector<Experiment> experiments(const Element& e) {
 }
 
 std::vector<float> by_model(const Element& e, const std::vector<Experiment>& v,
-                            tensor::Accumulation how, int fraction_bits) {
+                            tensor::Accumulation how, int fraction_bits, double factor) {
   const uint32_t k = 32 / e.bytes;
   tensor::PlainMma op;
   op.m = 64, op.n = 8, op.k = int(k);
   op.a = op.b = e.type;
   op.accumulation = how;
   op.fraction_bits = fraction_bits;
+  op.result_bits = e.bytes == 1 ? 13 : 23;
   std::vector<uint8_t> ones(8 * 32);
-  uint32_t one = code_of(e, 1);
+  uint32_t one = code_of(e, factor);
   for (size_t i = 0; i < ones.size(); i += e.bytes) std::memcpy(&ones[i], &one, e.bytes);
   std::vector<float> out;
   for (size_t first = 0; first < v.size(); first += 64) {
@@ -318,7 +319,8 @@ size_t agreeing(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 std::string analyse(const Element& e, const std::vector<Experiment>& v,
-                    const std::vector<uint8_t>& gpu, const std::vector<uint8_t>& simulated) {
+                    const std::vector<uint8_t>& gpu, const std::vector<uint8_t>& simulated,
+                    double factor) {
   std::vector<float> real = rows_of(gpu.empty() ? simulated : gpu);
   std::string s = gpu.empty() ? "(of the virtual GPU) " : "";
   // The largest step at which the small number was still seen.
@@ -349,20 +351,23 @@ std::string analyse(const Element& e, const std::vector<Experiment>& v,
   }
   for (const std::string& q : order) s += q + ":" + rounding[q] + "; ";
   s += "rows equal of " + std::to_string(v.size()) + ": exact " +
-       std::to_string(agreeing(real, by_model(e, v, tensor::Accumulation::exact, 25))) +
+       std::to_string(agreeing(real, by_model(e, v, tensor::Accumulation::exact, 25, factor))) +
        ", sequential " +
-       std::to_string(agreeing(real, by_model(e, v, tensor::Accumulation::sequential_fma, 25)));
+       std::to_string(
+           agreeing(real, by_model(e, v, tensor::Accumulation::sequential_fma, 25, factor)));
   size_t best = 0;
   int best_bits = 0;
   for (int bits = 8; bits <= 36; ++bits) {
-    size_t n = agreeing(real, by_model(e, v, tensor::Accumulation::aligned_truncation, bits));
+    size_t n =
+        agreeing(real, by_model(e, v, tensor::Accumulation::aligned_truncation, bits, factor));
     if (bits >= 12 && bits <= 28) s += ", " + std::to_string(bits) + " bits " + std::to_string(n);
     if (n > best) best = n, best_bits = bits;
   }
   s += "; best aligned_truncation: fraction_bits " + std::to_string(best_bits) + " with " +
        std::to_string(best);
   // The first rows that the best model gets wrong.
-  std::vector<float> model = by_model(e, v, tensor::Accumulation::aligned_truncation, best_bits);
+  std::vector<float> model =
+      by_model(e, v, tensor::Accumulation::aligned_truncation, best_bits, factor);
   int shown = 0;
   for (size_t i = 0; i < v.size() && shown < 6; ++i) {
     if (std::bit_cast<uint32_t>(model[i]) == std::bit_cast<uint32_t>(real[i])) continue;
@@ -376,7 +381,9 @@ std::string analyse(const Element& e, const std::vector<Experiment>& v,
   return s;
 }
 
-void measure(std::vector<Case>& cases, const Element& e) {
+// A times `factor`: with 1.5 a product's significand may be 2 and above, so it shows whether
+// exponents of products are compared before or after normalisation.
+void measure(std::vector<Case>& cases, const Element& e, double factor) {
   const uint32_t k = 32 / e.bytes;
   std::vector<Experiment> v = experiments(e);
   uint32_t blocks = uint32_t(v.size() / 64);
@@ -398,12 +405,13 @@ void measure(std::vector<Case>& cases, const Element& e) {
       }
   }
   std::vector<uint8_t> ones(1024);
-  uint32_t one = code_of(e, 1);
+  uint32_t one = code_of(e, factor);
   for (size_t i = 0; i < ones.size(); i += e.bytes) std::memcpy(&ones[i], &one, e.bytes);
   Case test;
   test.family = "wgmma accumulation";
   test.name = std::string("m64n8k") + std::to_string(k) + ".f32." + e.name;
-  test.compare = Compare::measured;
+  if (factor != 1) test.name += ", times 1.5";
+  test.hopper_sums = true;
   test.scheduled = false;
   test.block = {128, 1, 1};
   test.grid = {blocks, 1, 1};
@@ -437,9 +445,9 @@ void measure(std::vector<Case>& cases, const Element& e) {
   st.global.b32 [%rd9+1536], acc3;
   ret;)";
   test.in("in", ones).in("a", a).in("c", c).out("out", blocks * kBlockBytes);
-  test.analyse = [e, v](const Case&, const std::vector<uint8_t>& gpu,
-                        const std::vector<uint8_t>& simulated) {
-    return analyse(e, v, gpu, simulated);
+  test.analyse = [e, v, factor](const Case&, const std::vector<uint8_t>& gpu,
+                                const std::vector<uint8_t>& simulated) {
+    return analyse(e, v, gpu, simulated, factor);
   };
   cases.push_back(std::move(test));
 }
@@ -448,7 +456,8 @@ void measure(std::vector<Case>& cases, const Element& e) {
 
 void add_wgmma_cases(std::vector<Case>& cases) {
   exact(cases);
-  for (const Element* e : {&kF16, &kBf16, &kTf32, &kE4m3, &kE5m2}) measure(cases, *e);
+  for (const Element* e : {&kF16, &kBf16, &kTf32, &kE4m3, &kE5m2})
+    for (double factor : {1.0, 1.5}) measure(cases, *e, factor);
 }
 
 } // namespace wltest::oracle

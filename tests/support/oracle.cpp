@@ -51,7 +51,7 @@ std::string encode_virtual(const Map& m, uint64_t address, void* out) {
     a.rank = uint32_t(m.dim.size());
     a.address = place;
     a.dim = m.dim.data();
-    a.stride = m.stride.data();
+    a.stride = m.strides();
     a.lower = m.lower.data();
     a.upper = m.upper.data();
     a.channels_per_pixel = m.channels;
@@ -67,7 +67,7 @@ std::string encode_virtual(const Map& m, uint64_t address, void* out) {
   a.rank = uint32_t(m.dim.size());
   a.address = place;
   a.dim = m.dim.data();
-  a.stride = m.stride.data();
+  a.stride = m.strides();
   a.box = m.box.data();
   a.element_stride = m.element_stride.data();
   a.interleave = m.interleave;
@@ -96,6 +96,8 @@ bool run_virtual(const Case& c, const std::string& text, const std::string& sche
   launch.cluster = c.cluster;
   launch.dynamic_shared = c.dynamic_shared;
   launch.schedule = schedule;
+  launch.hopper_sums = c.hopper_sums;
+  launch.cluster_launch = c.cluster_launch;
   RunResult r = gpu.run(text, params, launch);
   if (!r.ok) {
     *error = "schedule " + schedule + ": " + r.text;
@@ -109,6 +111,28 @@ bool run_virtual(const Case& c, const std::string& text, const std::string& sche
 }
 
 // ---- comparison
+
+// The first rows that differ, operands and both results.
+std::string differing_rows(const Case& c, const std::vector<uint8_t>& a,
+                           const std::vector<uint8_t>& b) {
+  std::string s;
+  int shown = 0;
+  for (size_t at = 0; at + c.row_bytes <= std::min(a.size(), b.size()) && shown < 8;
+       at += c.row_bytes) {
+    uint64_t x = 0, y = 0;
+    std::memcpy(&x, &a[at], 8);
+    std::memcpy(&y, &b[at], 8);
+    if (x == y) continue;
+    s += shown++ ? ";" : " (";
+    for (uint32_t k = 1; k <= c.operands; ++k) {
+      uint64_t v = 0;
+      std::memcpy(&v, &c.buffers[0].bytes[at + 8 * k], 8);
+      s += (k > 1 ? ", " : shown > 1 ? " " : "") + hex(v);
+    }
+    s += ": GPU " + hex(x) + ", virtual " + hex(y);
+  }
+  return s.empty() ? s : s + ")";
+}
 
 std::string first_difference(const std::vector<uint8_t>& a, const std::vector<uint8_t>& b,
                              const char* name_a, const char* name_b) {
@@ -235,13 +259,13 @@ private:
     CUresult r;
     if (m.channels) {
       if (!cu_.TensorMapEncodeIm2col) throw Failed{"the driver has no cuTensorMapEncodeIm2col"};
-      r = cu_.TensorMapEncodeIm2col(map, type, rank, place, m.dim.data(), m.stride.data(),
+      r = cu_.TensorMapEncodeIm2col(map, type, rank, place, m.dim.data(), m.strides(),
                                     m.lower.data(), m.upper.data(), m.channels, m.pixels,
                                     m.element_stride.data(), interleave, swizzle,
                                     CU_TENSOR_MAP_L2_PROMOTION_NONE, fill);
     } else {
-      r = cu_.TensorMapEncodeTiled(map, type, rank, place, m.dim.data(), m.stride.data(),
-                                   m.box.data(), m.element_stride.data(), interleave, swizzle,
+      r = cu_.TensorMapEncodeTiled(map, type, rank, place, m.dim.data(), m.strides(), m.box.data(),
+                                   m.element_stride.data(), interleave, swizzle,
                                    CU_TENSOR_MAP_L2_PROMOTION_NONE, fill);
     }
     if (r != CUDA_SUCCESS) throw Failed{"cuTensorMapEncode: " + name(r)};
@@ -259,8 +283,9 @@ private:
     config.blockDimY = c.block.y;
     config.blockDimZ = c.block.z;
     config.sharedMemBytes = c.dynamic_shared;
-    config.attrs = c.cluster.count() > 1 ? &attribute : nullptr;
-    config.numAttrs = c.cluster.count() > 1 ? 1 : 0;
+    bool clusters = c.cluster_launch || c.cluster.count() > 1;
+    config.attrs = clusters ? &attribute : nullptr;
+    config.numAttrs = clusters ? 1 : 0;
     check(cu_.LaunchKernelEx(&config, function, params, nullptr), "cuLaunchKernelEx");
     auto start = std::chrono::steady_clock::now();
     while (cu_.StreamQuery) {
@@ -467,9 +492,11 @@ Summary run_both(const std::vector<Case>& cases, const std::vector<std::string>&
     }
     if (o.simulated && o.ran) {
       bool numbers_agree = true;
-      if (c.compare == Compare::bits)
+      if (c.compare == Compare::bits) {
         o.difference = first_difference(real, simulated[i], "GPU", "virtual");
-      else if (c.compare != Compare::measured)
+        if (c.operands && !o.difference.empty())
+          o.difference += differing_rows(c, real, simulated[i]);
+      } else if (c.compare != Compare::measured)
         o.difference = distances(c, real, simulated[i], &numbers_agree);
       o.equal = o.difference.empty();
     }

@@ -29,6 +29,13 @@ struct Map {
   int swizzle = 0, interleave = 0, fill = 0;
   std::vector<int> lower, upper;
   uint32_t channels = 0, pixels = 0;
+  bool null_stride = false; // of rank 1: no array of strides at all
+
+  // What the encoders get: an array even where no stride is read.
+  const uint64_t* strides() const {
+    static const uint64_t none[1] = {};
+    return null_stride ? nullptr : stride.empty() ? none : stride.data();
+  }
 };
 
 enum class Compare : uint8_t {
@@ -47,10 +54,13 @@ struct Case {
   uint32_t dynamic_shared = 0;
   std::vector<Map> maps;       // parameters m0, m1, ... come first
   std::vector<Buffer> buffers; // then these
+  bool cluster_launch = false; // the launch names clusters, even of one CTA
+  bool hopper_sums = false;    // option wgmma_accumulation of the virtual GPU
   bool scheduled = true;       // asynchronous: under several schedules, else under one
   Compare compare = Compare::bits;
   uint32_t row_bytes = 4;
-  std::string refused;           // part of the virtual GPU's refusal: a question to the card alone
+  uint32_t operands = 0; // of a row, 8 bytes each behind its result: shown where results differ
+  std::string refused;   // part of the virtual GPU's refusal: a question to the card alone
   std::vector<uint8_t> expected; // of the first output buffer; empty: not known here
   // Sentence for the report; `gpu` is empty without a GPU.
   std::function<std::string(const Case&, const std::vector<uint8_t>& gpu,
