@@ -92,6 +92,8 @@ RunResult Vgpu::run(const std::string& text, const Params& params, const Launch&
     spec.checks = launch.checks;
     spec.host_threads = launch.host_threads;
     spec.instruction_limit = launch.instruction_limit;
+    spec.hopper_sums = launch.hopper_sums;
+    spec.cluster_launch = launch.cluster_launch;
     if (spec.params.size() != program->param_bytes) {
       r.text = "the kernel has " + std::to_string(program->param_bytes) +
                " bytes of parameters, the test gives " + std::to_string(spec.params.size());

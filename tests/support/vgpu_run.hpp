@@ -54,6 +54,8 @@ struct Launch {
   uint32_t checks = 0;           // tools/vgpu/check/options.hpp
   uint64_t instruction_limit = 20'000'000;
   unsigned host_threads = 1;
+  bool hopper_sums = false;
+  bool cluster_launch = false; // names clusters, even of one CTA
 };
 
 struct RunResult {

@@ -46,7 +46,7 @@ TEST_CASE("integer arithmetic of two operands", "[virtual]") {
     op2("min", [](Wide a, Wide b) { return std::min(a, b); });
     op2("max", [](Wide a, Wide b) { return std::max(a, b); });
     op2("div", [](Wide a, Wide b) { return b == 0 ? Wide(-1) : a / b; });
-    op2("rem", [](Wide a, Wide b) { return b == 0 ? a : a % b; });
+    op2("rem", [](Wide a, Wide b) { return b == 0 ? Wide(-1) : a % b; });
     if (t.bits < 64) {
       op2("mul.hi", [&](Wide a, Wide b) { return (a * b) >> t.bits; });
       check_op2("mul.wide." + t.name + " d, a, b;", t.bits == 16 ? "b32" : "b64", t.reg(), t.reg(),
@@ -148,9 +148,11 @@ TEST_CASE("shifts, logic and bit fields", "[virtual]") {
       check_op1("bfind.shiftamt." + t + " d, a;", "b32", r, v,
                 [&](uint64_t a) { return find(a, true); });
       check_op3("bfe." + t + " d, a, b, c;", r, r, "b32", "b32", v,
-                {0, 3, 31, 32, 40, 63, 70, 255, 256}, {0, 1, 5, 16, 32, 64, 255},
+                {0, 3, 31, 32, 40, 63, 70, 255, 256}, {0, 1, 5, 16, 32, 64, 255, 256},
                 [&](uint64_t a, uint64_t b, uint64_t c) {
-                  uint32_t pos = b & 255, len = c & 255, msb = bits - 1;
+                  // The 64-bit forms look at all 32 bits of position and length.
+                  uint32_t low = bits == 64 ? ~0u : 255;
+                  uint32_t pos = b & low, len = c & low, msb = bits - 1;
                   bool sign = is_signed && len && (a >> std::min(pos + len - 1, msb) & 1);
                   uint64_t d = 0;
                   for (uint32_t k = 0; k <= msb; ++k) {
@@ -163,8 +165,8 @@ TEST_CASE("shifts, logic and bit fields", "[virtual]") {
     Column u, w, pos, len;
     for (uint64_t a : integers(bits, 6))
       for (uint64_t b : integers(bits, 2))
-        for (uint64_t p : {0, 7, 31, 63, 64, 255})
-          for (uint64_t n : {0, 1, 9, 32, 64, 200}) {
+        for (uint64_t p : {0, 7, 31, 63, 64, 255, 256})
+          for (uint64_t n : {0, 1, 9, 32, 64, 200, 256}) {
             u.push_back(a);
             w.push_back(b);
             pos.push_back(p);
@@ -173,8 +175,9 @@ TEST_CASE("shifts, logic and bit fields", "[virtual]") {
     Column out = run_op("bfi." + r + " d, a, b, c, e;", r, {r, r, "b32", "b32"}, {u, w, pos, len});
     for (size_t i = 0; i < u.size(); ++i) {
       uint64_t f = w[i];
-      for (uint64_t k = 0; k < len[i] && pos[i] + k < bits; ++k) {
-        uint64_t bit = 1ull << (pos[i] + k);
+      uint64_t low = bits == 64 ? ~0ull : 255, p = pos[i] & low;
+      for (uint64_t k = 0; k < (len[i] & low) && p + k < bits; ++k) {
+        uint64_t bit = 1ull << (p + k);
         f = u[i] >> k & 1 ? f | bit : f & ~bit;
       }
       INFO(i);

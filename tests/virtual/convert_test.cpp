@@ -179,9 +179,25 @@ TEST_CASE("conversions between floats", "[virtual]") {
   check_op1("cvt.rn.relu.f16.f32 d, a;", "b16", "b32", v, [](uint64_t a) {
     return num::encode(Format::f16, f32(a), {num::Rounding::rn, false, true});
   });
-  check_op1("cvt.rna.tf32.f32 d, a;", "b32", "b32", v, [](uint64_t a) {
-    return num::encode(Format::tf32, f32(a), {num::Rounding::rna, false, false});
+  // NaN as an H200 converts it.
+  for (bool satfinite : {false, true})
+    check_op1(satfinite ? "cvt.rna.satfinite.tf32.f32 d, a;" : "cvt.rna.tf32.f32 d, a;", "b32",
+              "b32", v, [&](uint64_t a) {
+                if ((a & 0x7FFFFFFF) > 0x7F800000)
+                  return (uint32_t(a) & 0xFFFFE000u) - (satfinite ? 0x2000u : 0u);
+                return num::encode(Format::tf32, f32(a), {num::Rounding::rna, satfinite, false});
+              });
+  check_op1("cvt.f64.f16 d, a;", "b64", "b16", {0x7C01, 0xFE01, 0x7FFF, 0x3C00}, [](uint64_t a) {
+    if ((a & 0x7FFF) <= 0x7C00) return uint64_t(0x3FF0000000000000);
+    return (a & 0x8000) << 48 | uint64_t(0x7FF8000000000000) | (a & 0x3FF) << 42;
   });
+  // A result that rounds to the least normal number but was smaller is flushed.
+  check_op1("cvt.rn.ftz.f32.f64 d, a;", "b32", "b64",
+            {0x3810000000000000, 0x380FFFFFE0000000, 0x380FFFFFF0000000, 0xB80FFFFFE0000000},
+            [](uint64_t a) {
+              bool flushed = (a & 0xFFFFFFFF) == 0xE0000000;
+              return (a >> 32 & 0x80000000) | (flushed ? 0u : 0x00800000u);
+            });
 }
 
 TEST_CASE("packed conversions", "[virtual]") {

@@ -292,6 +292,9 @@ TEST_CASE("driver: options, profiles and statistics", "[virtual]") {
   CHECK(d.set_option("threads", "2") == 0);
   CHECK(d.set_option("threads", "-1") != 0);
   CHECK(d.set_option("threads", "2x") != 0);
+  CHECK(d.set_option("wgmma_accumulation", "hopper") == 0);
+  CHECK(d.set_option("wgmma_accumulation", "exact") == 0);
+  CHECK(d.set_option("wgmma_accumulation", "blackwell") != 0);
   CHECK(d.set_option("colour", "red") != 0);
   CHECK_THAT(std::string(d.message()), ContainsSubstring("instruction_limit"));
   CHECK(d.set_option(nullptr, "1") != 0);

@@ -500,6 +500,12 @@ TEST_CASE("asynchronous stores complete bytes on a barrier", "[virtual]") {
     run(missing, text("128", send, ""), pattern(8), 256, l);
     INFO(missing.result.text);
     CHECK(missing.result.faulted("pending"));
+    Launch single = l;
+    single.grid = single.cluster = {1, 1, 1};
+    Run alone;
+    run(alone, text("128", send, wait), pattern(8), 256, single);
+    INFO(alone.result.text);
+    CHECK(alone.result.faulted("clusters"));
     Run hang;
     run(hang, text("132", send, wait), pattern(8), 256, l);
     INFO(hang.result.text);

@@ -401,6 +401,46 @@ TEST_CASE("the other accumulation policies", "[virtual][tensor][mma]") {
   }
 }
 
+// The cancellation tests of tests/hardware/oracle_wgmma.cpp with what an H200 answered.
+TEST_CASE("sums of wgmma on an H200", "[virtual][tensor][mma]") {
+  auto sum = [](MmaType type, num::Format format, float c, std::vector<float> terms) {
+    PlainMma op;
+    op.m = 1, op.n = 1;
+    op.a = op.b = type;
+    size_t bytes = type == MmaType::f16 ? 2 : 1;
+    op.k = int(32 / bytes);
+    hopper_accumulation(op);
+    unsigned char a[32] = {}, ones[32];
+    uint32_t one = num::encode(format, 1.0);
+    for (size_t i = 0; i < 32 / bytes; ++i) {
+      uint32_t code = i < terms.size() ? num::encode(format, double(terms[i])) : 0;
+      std::memcpy(a + i * bytes, &code, bytes);
+      std::memcpy(ones + i * bytes, &one, bytes);
+    }
+    mma_plain(op, a, ones, &c, 1);
+    return c;
+  };
+  auto f16 = [&](float c, std::vector<float> terms) {
+    return sum(MmaType::f16, num::Format::f16, c, terms);
+  };
+  auto e4m3 = [&](float c, std::vector<float> terms) {
+    return sum(MmaType::e4m3, num::Format::e4m3, c, terms);
+  };
+  REQUIRE(f16(0, {4.0f, 0x1p-23f, -4.0f}) == 0x1p-23f); // 25 bits below
+  REQUIRE(f16(0, {4.0f, 0x1p-24f, -4.0f}) == 0.0f);
+  REQUIRE(f16(0x1p-20f, {32.0f, -32.0f}) == 0x1p-20f);
+  REQUIRE(f16(0x1p-21f, {32.0f, -32.0f}) == 0.0f);
+  // Three quarters of the last place of the sum are cut, of both signs.
+  REQUIRE(f16(0x1p20f, {0x1p-5f, 0x1p-4f}) == 0x1p20f);
+  REQUIRE(f16(-0x1p20f, {-0x1p-5f, -0x1p-4f}) == -0x1p20f);
+  REQUIRE(e4m3(0, {16.0f, 0x1p-9f, -16.0f}) == 0x1p-9f); // 13 bits below
+  REQUIRE(e4m3(0, {32.0f, 0x1p-9f, -32.0f}) == 0.0f);
+  // The sum keeps 13 bits of its own.
+  REQUIRE(e4m3(1.0f + 0x1p-13f, {}) == 1.0f + 0x1p-13f);
+  REQUIRE(e4m3(1.0f + 0x1p-13f, {1.0f}) == 2.0f);
+  REQUIRE(e4m3(1.0f + 0x1p-12f, {1.0f}) == 2.0f + 0x1p-12f);
+}
+
 TEST_CASE("mxf8f6f4 scales whole rows and columns", "[virtual][tensor][mma]") {
   std::mt19937 random(11);
   using enum MmaType;

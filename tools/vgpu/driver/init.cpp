@@ -147,6 +147,10 @@ void set_option(Call& c, const std::string& key, const std::string& value) {
     o.instruction_limit = number(UINT64_MAX);
   } else if (key == "strict") {
     o.strict = number(1) != 0;
+  } else if (key == "wgmma_accumulation") {
+    c.require(value == "exact" || value == "hopper",
+              "option wgmma_accumulation must be exact or hopper");
+    o.hopper_sums = value == "hopper";
   } else if (key == "check") {
     std::string error;
     c.require(check::parse_checks(value, o.checks, &error), error);
@@ -167,7 +171,7 @@ void set_option(Call& c, const std::string& key, const std::string& value) {
     c.refuse(CUDA_ERROR_INVALID_VALUE,
              "there is no option \"" + key +
                  "\"; known: schedule, threads, instruction_limit, "
-                 "strict, check, graph, trace, source, sms, report, profile");
+                 "strict, wgmma_accumulation, check, graph, trace, source, sms, report, profile");
   }
 }
 

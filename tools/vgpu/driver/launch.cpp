@@ -11,6 +11,7 @@ namespace {
 
 struct Configuration {
   std::array<uint32_t, 3> grid{}, block{}, cluster{0, 0, 0}; // cluster 0: not given
+  bool names_clusters = false;
   unsigned dynamic_shared = 0;
   CUstream stream = nullptr;
   bool cooperative = false;
@@ -54,6 +55,7 @@ void read_attributes(Call& c, const CUlaunchConfig& config, Configuration& to) {
 // The cluster that the launch, the function's attribute or the kernel's directive asks for.
 void choose_cluster(Call& c, const Function& f, Configuration& config) {
   const exec::Program& p = *f.program;
+  config.names_clusters = config.cluster[0] || p.reqcluster[0] || f.required_cluster[0];
   if (!config.cluster[0]) {
     c.require(!needs_explicit_cluster(f),
               "the kernel is .explicitcluster and the launch names no cluster",
@@ -174,6 +176,7 @@ void launch(Call& c, const void* handle, Configuration config, void** parameters
   spec.grid = config.grid;
   spec.block = config.block;
   spec.cluster = config.cluster;
+  spec.cluster_launch = config.names_clusters;
   spec.dynamic_shared = config.dynamic_shared;
   spec.params = gather_parameters(c, p, parameters, extra);
   check_limits(c, *f, spec, config.cooperative);
@@ -189,6 +192,7 @@ void launch(Call& c, const void* handle, Configuration config, void** parameters
                                      spec.checks = s.options.checks;
                                      spec.graph = s.options.graph;
                                      spec.trace = s.options.trace;
+                                     spec.hopper_sums = s.options.hopper_sums;
                                      spec.strict_tensor_load_wait = s.options.strict;
                                    }
                                    run_kernel(spec);

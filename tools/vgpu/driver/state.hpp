@@ -162,6 +162,7 @@ struct Options {
   std::string graph;   // prefix of files for a deadlock's wait-for graph
   std::string source;  // PTX file whose entry takes the place of the same entry of any image
   bool strict = true;
+  bool hopper_sums = false;      // option wgmma_accumulation
   std::string report = "stderr"; // stderr, none, or a file to append to
 };
 

@@ -61,8 +61,9 @@ struct LaunchSpec {
   uint32_t checks = 0;            // check/options.hpp
   check::GridRaces* grid_races = nullptr; // made by run_grid for the race checker
   std::string graph;                      // prefix of files for the wait-for graph of a deadlock
-  std::string trace;        // prefix of the timeline files of cluster 0 (trace/), "" = none
-  bool hopper_sums = false; // wgmma truncates as an H200 does; else sums are exact
+  std::string trace;           // prefix of the timeline files of cluster 0 (trace/), "" = none
+  bool cluster_launch = false; // it names clusters, even of one CTA
+  bool hopper_sums = false;    // wgmma truncates as an H200 does; else sums are exact
   bool strict_tensor_load_wait = true; // a use of tcgen05.ld results needs wait::ld (ISA)
 };
 

@@ -125,8 +125,7 @@ uint32_t encode(Format format, double value, EncodeOptions options) {
   // tf32 codes are computed on their 19 bits and live in the upper bits of a 32-bit register.
   int place = format == Format::tf32 ? 13 : 0;
   if (std::isnan(value)) {
-    // The low 13 bits of a tf32 NaN are set too: it is the canonical NaN of f32.
-    return format == Format::tf32 ? kF32Nan : f.nan;
+    return f.nan << place; // tf32: 0x7FFFE000, measured on an H200
   }
   bool negative = std::signbit(value);
   if (negative && (options.relu || !f.has_sign)) return 0;

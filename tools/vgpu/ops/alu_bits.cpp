@@ -93,14 +93,20 @@ struct BfindShift {
   static uint32_t apply(T a) { return bfind<T, true>(a); }
 };
 
+// Only the low 8 bits of position and length count (9.7.1.19, 9.7.1.20), but on an H200 the 64-bit
+// forms look at all 32.
+template <class T>
+constexpr uint32_t kFieldBits = sizeof(T) == 8 ? 0xFFFFFFFFu : 255u;
+
 template <class T>
 struct Bfe {
   static T apply(T a, uint32_t b, uint32_t c) {
     using U = std::make_unsigned_t<T>;
     constexpr uint32_t bits = 8 * sizeof(T);
-    uint32_t pos = b & 255, len = c & 255;
+    uint32_t pos = b & kFieldBits<T>, len = c & kFieldBits<T>;
     if (len == 0) return 0;
-    bool sign = std::is_signed_v<T> && (U(a) >> std::min(pos + len - 1, bits - 1) & 1);
+    uint64_t last = std::min<uint64_t>(uint64_t(pos) + len - 1, bits - 1);
+    bool sign = std::is_signed_v<T> && (U(a) >> last & 1);
     U field = pos >= bits ? U(0) : U(U(a) >> pos);
     uint32_t have = pos >= bits ? 0 : std::min(len, bits - pos); // bits that come from a
     U mask = have >= bits ? U(~U(0)) : U((U(1) << have) - 1);
@@ -112,7 +118,7 @@ template <class T>
 struct Bfi {
   static T apply(T a, T b, uint32_t c, uint32_t d) {
     constexpr uint32_t bits = 8 * sizeof(T);
-    uint32_t pos = c & 255, len = d & 255;
+    uint32_t pos = c & kFieldBits<T>, len = d & kFieldBits<T>;
     if (len == 0 || pos >= bits) return b;
     T mask = len >= bits ? T(~T(0)) : T((T(1) << len) - 1);
     mask = T(mask << pos);

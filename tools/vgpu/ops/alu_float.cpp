@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cfenv>
+#include <cstring>
 
 namespace vgpu::ops {
 
@@ -23,21 +24,33 @@ struct SubF {
 };
 template <Rnd R, bool Ftz, bool Sat>
 struct MulF {
-  static float apply(float a, float b) { return out<Ftz, Sat>(mul_f32<R>(in<Ftz>(a), in<Ftz>(b))); }
+  static float apply(float a, float b) {
+    a = in<Ftz>(a), b = in<Ftz>(b);
+    return out_of<Ftz, Sat, R>(mul_f32<R>(a, b), double(a) * double(b));
+  }
 };
 template <Rnd R, bool Ftz, bool Sat>
 struct FmaF {
   static float apply(float a, float b, float c) {
-    return out<Ftz, Sat>(fma_f32<R>(in<Ftz>(a), in<Ftz>(b), in<Ftz>(c)));
+    a = in<Ftz>(a), b = in<Ftz>(b), c = in<Ftz>(c);
+    float v = fma_f32<R>(a, b, c);
+    if (Ftz && is_least_normal(v))
+      return out_of<Ftz, Sat, R>(v, odd_sum(double(a) * double(b), double(c)));
+    return out<Ftz, Sat>(v);
   }
 };
 template <Rnd R, bool Ftz, bool Sat>
 struct DivF {
-  static float apply(float a, float b) { return out<Ftz, Sat>(div_f32<R>(in<Ftz>(a), in<Ftz>(b))); }
+  static float apply(float a, float b) {
+    a = in<Ftz>(a), b = in<Ftz>(b);
+    float v = div_f32<R>(a, b);
+    if (Ftz && is_least_normal(v)) return out_of<Ftz, Sat, R>(v, odd_quotient(a, b));
+    return out<Ftz, Sat>(v);
+  }
 };
 template <Rnd R, bool Ftz, bool Sat>
 struct RcpF {
-  static float apply(float a) { return out<Ftz, Sat>(div_f32<R>(1.0f, in<Ftz>(a))); }
+  static float apply(float a) { return DivF<R, Ftz, Sat>::apply(1.0f, a); }
 };
 template <Rnd R, bool Ftz, bool Sat>
 struct SqrtF {
@@ -105,16 +118,25 @@ __attribute__((target("fma,avx2"))) Step fma_rn_host(Warp& w, const Inst& i, uin
   uint32_t* d = w.lanes<uint32_t>(i.op[0]);
   const uint32_t *a = w.lanes<uint32_t>(i.op[1]), *b = w.lanes<uint32_t>(i.op[2]),
                  *c = w.lanes<uint32_t>(i.op[3]);
-  if (mask == 0xFFFFFFFFu) {
+  auto one = [=](uint32_t l) __attribute__((always_inline, target("fma,avx2"))) {
+    return bits_of(out<Ftz, Sat>(
+        __builtin_fmaf(in<Ftz>(f32_of(a[l])), in<Ftz>(f32_of(b[l])), in<Ftz>(f32_of(c[l])))));
+  };
+  if (mask == 0xFFFFFFFFu && !Ftz) {
 #pragma GCC ivdep
-    for (uint32_t l = 0; l < 32; ++l)
-      d[l] = bits_of(out<Ftz, Sat>(
-          __builtin_fmaf(in<Ftz>(f32_of(a[l])), in<Ftz>(f32_of(b[l])), in<Ftz>(f32_of(c[l])))));
+    for (uint32_t l = 0; l < 32; ++l) d[l] = one(l);
+  } else if (mask == 0xFFFFFFFFu) {
+    uint32_t r[32], least = 0; // d may be a source
+    for (uint32_t l = 0; l < 32; ++l) r[l] = one(l);
+    for (uint32_t l = 0; l < 32; ++l) least |= (r[l] & 0x7FFFFFFFu) == 0x00800000u;
+    for (uint32_t l = 0; least && l < 32; ++l)
+      r[l] = bits_of(FmaF<Rnd::rn, Ftz, Sat>::apply(f32_of(a[l]), f32_of(b[l]), f32_of(c[l])));
+    std::memcpy(d, r, sizeof r);
   } else {
     for (uint32_t m = mask; m; m &= m - 1) {
       uint32_t l = uint32_t(std::countr_zero(m));
-      d[l] = bits_of(out<Ftz, Sat>(
-          __builtin_fmaf(in<Ftz>(f32_of(a[l])), in<Ftz>(f32_of(b[l])), in<Ftz>(f32_of(c[l])))));
+      d[l] = Ftz ? bits_of(FmaF<Rnd::rn, Ftz, Sat>::apply(f32_of(a[l]), f32_of(b[l]), f32_of(c[l])))
+                 : one(l);
     }
   }
   return Step::Next;
@@ -218,10 +240,12 @@ struct Mixed {
   };
 };
 
-// ---- sign and selection
+// ---- sign and selection. abs and neg of f32 and f16 give the canonical NaN, those of f64 and bf16
+// change the sign bit of a NaN too (measured on an H200).
 
-float abs_f32(float a) { return f32_of(bits_of(a) & 0x7FFFFFFFu); }
-float neg_f32(float a) { return f32_of(bits_of(a) ^ 0x80000000u); }
+float magnitude(float a) { return f32_of(bits_of(a) & 0x7FFFFFFFu); }
+float abs_f32(float a) { return canonical(magnitude(a)); }
+float neg_f32(float a) { return canonical(f32_of(bits_of(a) ^ 0x80000000u)); }
 float abs_ftz_f32(float a) { return abs_f32(flush(a)); }
 float neg_ftz_f32(float a) { return neg_f32(flush(a)); }
 double abs_f64(double a) { return std::bit_cast<double>(bits_of(a) & ~(1ull << 63)); }
@@ -236,13 +260,13 @@ struct MinMax {
     return out<Ftz, false>(min_max<Max, Nan>(in<Ftz>(a), in<Ftz>(b)));
   }
   static float xorsign(float a, float b) {
-    float r = min_max<Max, Nan>(abs_f32(in<Ftz>(a)), abs_f32(in<Ftz>(b)));
+    float r = min_max<Max, Nan>(magnitude(in<Ftz>(a)), magnitude(in<Ftz>(b)));
     if (r != r) return f32_of(num::kF32Nan);
     return f32_of(bits_of(r) | ((bits_of(a) ^ bits_of(b)) & 0x80000000u));
   }
   static float three(float a, float b, float c) { return two(two(a, b), c); }
   static float three_abs(float a, float b, float c) {
-    return three(abs_f32(a), abs_f32(b), abs_f32(c));
+    return three(magnitude(a), magnitude(b), magnitude(c));
   }
 };
 template <bool Max>
@@ -290,9 +314,10 @@ template <float (*F)(float)>
 Handler pick_approx(bool ftz) {
   return ftz ? lanewise<&approx1<F, true>> : lanewise<&approx1<F, false>>;
 }
-template <float (*F)(float, float), bool Ftz>
+template <float (*F)(float, float), bool Ftz> // quotients
 float approx2(float a, float b) {
-  return out<Ftz, false>(F(in<Ftz>(a), in<Ftz>(b)));
+  a = in<Ftz>(a), b = in<Ftz>(b);
+  return out_of<Ftz, false, Rnd::rn>(F(a, b), double(a) / double(b));
 }
 // 9.7.3.14, 9.7.3.17: the low 32 bits are zero, subnormals are flushed.
 double chop(double v) {

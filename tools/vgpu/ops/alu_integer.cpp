@@ -135,7 +135,7 @@ struct Div {
 template <class T>
 struct Rem {
   static T apply(T a, T b) {
-    if (b == 0) return a;
+    if (b == 0) return T(-1); // unspecified by the ISA; measured on an H200
     if (std::is_signed_v<T> && b == T(-1)) return 0;
     return T(a % b);
   }

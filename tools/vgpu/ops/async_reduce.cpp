@@ -1,6 +1,7 @@
 #include "tools/vgpu/ops/async_reduce.hpp"
 
 #include "tools/vgpu/num/formats.hpp"
+#include "tools/vgpu/ops/float.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -70,8 +71,6 @@ void reduce_half(ReduceOp op, uint8_t* dst, const uint8_t* src, size_t bytes) {
   });
 }
 
-float flush(float v) { return std::fpclassify(v) == FP_SUBNORMAL ? std::copysign(0.0f, v) : v; }
-
 } // namespace
 
 ReduceOp reduce_op(std::string_view t) {
@@ -115,7 +114,7 @@ bool reduce_allowed(ReduceOp op, ReduceType t, bool global) {
   };
   switch (op) {
   case ReduceOp::add:
-    return global ? any({T::u32, T::s32, T::u64, T::f32, T::f64, T::f16, T::bf16})
+    return global ? any({T::u32, T::s32, T::u64, T::f32, T::f32_ftz, T::f64, T::f16, T::bf16})
                   : any({T::u32, T::s32, T::u64});
   case ReduceOp::min:
   case ReduceOp::max:
@@ -145,9 +144,12 @@ void reduce(ReduceOp op, ReduceType t, uint8_t* dst, const uint8_t* src, size_t 
   case ReduceType::bf16:
     return reduce_half<Brain>(op, dst, src, bytes);
   case ReduceType::f32:
-    // Subnormal inputs and results become zero of the same sign.
-    return each_atomic<float>(dst, src, bytes,
-                              [](float a, float b) { return flush(flush(a) + flush(b)); });
+    // Subnormals stay, unlike those of red.add.f32; a NaN is the canonical one (measured on an
+    // H200).
+    return each_atomic<float>(dst, src, bytes, [](float a, float b) { return canonical(a + b); });
+  case ReduceType::f32_ftz:
+    return each_atomic<float>(
+        dst, src, bytes, [](float a, float b) { return canonical(flush(flush(a) + flush(b))); });
   case ReduceType::f64:
     return each_atomic<double>(dst, src, bytes, [](double a, double b) { return a + b; });
   case ReduceType::none:

@@ -8,7 +8,20 @@
 namespace vgpu::ops {
 
 enum class ReduceOp : uint8_t { add, min, max, inc, dec, and_, or_, xor_ };
-enum class ReduceType : uint8_t { b32, u32, s32, b64, u64, s64, f16, bf16, f32, f64, none };
+enum class ReduceType : uint8_t {
+  b32,
+  u32,
+  s32,
+  b64,
+  u64,
+  s64,
+  f16,
+  bf16,
+  f32,
+  f64,
+  f32_ftz,
+  none
+};
 
 ReduceOp reduce_op(std::string_view token);
 ReduceType reduce_type(std::string_view token);

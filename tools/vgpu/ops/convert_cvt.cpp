@@ -33,6 +33,11 @@ uint32_t mode_of(std::string_view t) {
 double value(double v) { return v; }
 double value(float v) { return v; }
 double value(F16 v) { return num::f16_to_f32(v.bits); }
+// A NaN of f16 keeps sign and payload in f64 and is made quiet (measured on an H200).
+double wide_nan(F16 v) {
+  uint64_t sign = uint64_t(v.bits & 0x8000u) << 48, payload = uint64_t(v.bits & 0x3FFu) << 42;
+  return std::bit_cast<double>(sign | 0x7FF8000000000000ull | payload);
+}
 double value(Bf16 v) { return num::bf16_to_f32(v.bits); }
 
 double to_integral(double v, uint32_t mode) {
@@ -80,6 +85,13 @@ float narrow_f32(double v, uint32_t mode) {
   }
 }
 
+bool tiny(double v, uint32_t mode) {
+  return mode == rz   ? tiny_before<Rnd::rz>(v)
+         : mode == rm ? tiny_before<Rnd::rm>(v)
+         : mode == rp ? tiny_before<Rnd::rp>(v)
+                      : tiny_before<Rnd::rn>(v);
+}
+
 num::EncodeOptions options_of(const Inst& i) {
   num::EncodeOptions o;
   o.rounding = i.mod[0] == rz   ? num::Rounding::rz
@@ -98,7 +110,9 @@ D to_float(const Inst& i, double v) {
   if constexpr (std::is_same_v<D, double>) return v;
   if constexpr (std::is_same_v<D, float>) {
     float f = canonical(narrow_f32(v, i.mod[0]));
-    return i.mod[1] & kFtz ? flush(f) : f;
+    if (!(i.mod[1] & kFtz)) return f;
+    if (is_least_normal(f) && tiny(v, i.mod[0])) return std::copysign(0.0f, f);
+    return flush(f);
   }
   if constexpr (std::is_same_v<D, F16>)
     return F16{uint16_t(num::encode(num::Format::f16, v, options_of(i)))};
@@ -140,6 +154,8 @@ D convert(const Inst& i, S v) {
     return to_float<D>(i, odd_double(v));
   } else {
     double x = value(v);
+    if constexpr (std::is_same_v<S, F16> && std::is_same_v<D, double>)
+      if (x != x) x = wide_nan(v);
     if constexpr (std::is_same_v<S, float>)
       if (i.mod[1] & kFtz) x = flush(v);
     if (i.mod[0] >= rni) x = to_integral(x, i.mod[0]);

@@ -49,8 +49,13 @@ uint32_t f16x2_rn(float a, float b) {
 uint32_t bf16x2_rn(float a, float b) {
   return uint32_t(num::f32_to_bf16(a)) << 16 | num::f32_to_bf16(b);
 }
-uint32_t encode_one(const Inst& i, float a) {
-  return num::encode(Format(i.mod[0]), a, options_of(i));
+// .rna cuts the payload of a NaN and, with .satfinite, takes the largest number of every exponent
+// field of ones by subtracting a last place; .rn and .rz give 0x7FFFE000 (all measured on an H200).
+uint32_t encode_tf32(const Inst& i, uint32_t a) {
+  bool nan = (a & 0x7FFFFFFFu) > 0x7F800000u;
+  if (nan && num::Rounding(i.mod[1]) == num::Rounding::rna)
+    return (a & 0xFFFFE000u) - (i.mod[2] & 1 ? 0x2000u : 0u);
+  return num::encode(Format::tf32, std::bit_cast<float>(a), options_of(i));
 }
 uint32_t encode_from_f16x2(const Inst& i, uint32_t a) {
   return num::encode_x2(Format(i.mod[0]), num::f16_to_f32(uint16_t(a >> 16)),
@@ -132,7 +137,7 @@ void cvt_scales(DecodeContext& dc, const Statement& s, const Match& m, Inst& ins
 
 void cvt_tf32(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
   set_modifiers(m, "tf32", inst);
-  inst.run = lanewise<&encode_one>;
+  inst.run = lanewise<&encode_tf32>;
   f32_sources(dc, s, inst);
 }
 

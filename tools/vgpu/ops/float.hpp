@@ -81,6 +81,21 @@ inline float round_sum(double s, double a, double b) {
   return round_to_f32<R>(s);
 }
 
+// Whether a result of +-2^-126 is tiny: `exact` (or that rounded to odd) rounds to less with an
+// unbounded exponent. .ftz flushes such a result, though its f32 value is normal (measured on an
+// H200).
+template <Rnd R>
+inline bool tiny_before(double exact) {
+  return std::fabs(round_to_f32<R>(exact * 0x1p64)) < 0x1p-62f;
+}
+inline bool is_least_normal(float v) { return (bits_of(v) & 0x7FFFFFFFu) == 0x00800000u; }
+// `v` is `exact` rounded to f32. Sums cannot be tiny and inexact, nor can square roots be tiny.
+template <bool Ftz, bool Sat, Rnd R>
+inline float out_of(float v, double exact) {
+  if (Ftz && is_least_normal(v) && tiny_before<R>(exact)) v = std::copysign(0.0f, v);
+  return out<Ftz, Sat>(v);
+}
+
 // Exact in double, whatever the f32 values: 48-bit products.
 template <Rnd R>
 inline float add_f32(float a, float b) {
@@ -98,13 +113,17 @@ inline float fma_f32(float a, float b, float c) {
   double p = double(a) * double(b);
   return round_sum<R>(odd_sum(p, c), p, c);
 }
+// The quotient rounded to odd.
+inline double odd_quotient(float a, float b) {
+  double q = double(a) / double(b);
+  if (!std::isfinite(q) || q == 0) return q;
+  double rest = std::fma(-q, double(b), double(a));
+  return odd(q, b > 0 ? rest : -rest);
+}
 template <Rnd R>
 inline float div_f32(float a, float b) {
   if constexpr (R == Rnd::rn) return a / b;
-  double q = double(a) / double(b);
-  if (!std::isfinite(q) || q == 0) return float(q);
-  double rest = std::fma(-q, double(b), double(a));
-  return round_to_f32<R>(odd(q, b > 0 ? rest : -rest));
+  return round_to_f32<R>(odd_quotient(a, b));
 }
 template <Rnd R>
 inline float sqrt_f32(float a) {

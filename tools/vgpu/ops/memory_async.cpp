@@ -107,6 +107,10 @@ private:
 // op: values of the elements, address, barrier.
 Step issue_lanes(Warp& w, const Inst& i, uint32_t mask) {
   const AsyncAccess& x = *static_cast<const AsyncAccess*>(i.data);
+  if (!x.global && w.cluster().ctas.size() == 1 && !w.cluster().spec.cluster_launch)
+    w.fault(i, mask, FaultCode::illegal_instruction, "clusters",
+            "asynchronous stores and reductions of shared memory do not run without a cluster: the "
+            "launch must name one, if only of one CTA (an H200 ends with an illegal instruction)");
   for (uint32_t m = mask; m; m &= m - 1) {
     uint32_t l = uint32_t(std::countr_zero(m)), offset = 0;
     auto op = std::make_unique<LaneOp>();

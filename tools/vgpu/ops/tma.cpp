@@ -122,7 +122,8 @@ std::vector<Range> tma_shared_ranges(const tensor::TmaAccess& access, uint32_t c
   auto range = [&](uint64_t lo, uint64_t hi) {
     return Range{Space::Shared, write, cta, lo, hi, 0, 128};
   };
-  if (access.map->swizzle() == tensor::Swizzle::none || bytes % 128 == 0)
+  if (access.map->swizzle() == tensor::Swizzle::none ||
+      (bytes % 128 == 0 && tensor::is_dense(access)))
     return {range(access.shared, access.shared + bytes)};
   std::vector<Range> ranges;
   tensor::for_each_segment(access, [&](const tensor::Segment& s) {

@@ -54,12 +54,14 @@ public:
     }
     uint8_t* shared = cluster.ctas[cta]->shared.data();
     unsigned char fill[16];
+    bool rounds = tensor::rounds_on_load(box->map.type);
     tensor::fill_pattern(box->map, fill);
     for_each_checked_segment(cluster, access, *this, false,
                              [&](const Segment& s, const uint8_t* from) {
                                uint8_t* to = shared + s.shared;
                                if (from) {
                                  std::memcpy(to, from, s.bytes);
+                                 if (rounds) tensor::round_loaded(to, s.bytes);
                                } else if (s.kind == SegmentKind::fill) {
                                  for (uint32_t i = 0; i < s.bytes; ++i)
                                    to[i] = fill[(s.shared + i) % 16];

@@ -48,15 +48,18 @@ ReduceType type_of(const tensor::TensorMap& m, ReduceOp op) {
     return bits ? ReduceType::b32 : ReduceType::s32;
   case ElementType::u64:
     return bits ? ReduceType::b64 : ReduceType::u64;
-  case ElementType::s64:
-    return bits ? ReduceType::b64 : ReduceType::s64;
+  case ElementType::s64: // an H200 ends and, or, xor of INT64 with an illegal instruction
+    return ReduceType::s64;
   case ElementType::f16:
     return ReduceType::f16;
   case ElementType::bf16:
     return ReduceType::bf16;
   case ElementType::f32:
-  case ElementType::f32_ftz:
+  case ElementType::tf32: // added as f32
     return ReduceType::f32;
+  case ElementType::f32_ftz:
+  case ElementType::tf32_ftz:
+    return ReduceType::f32_ftz;
   case ElementType::f64:
     return ReduceType::f64;
   default:

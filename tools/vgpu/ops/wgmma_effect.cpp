@@ -95,6 +95,7 @@ bool WarpgroupMma::perform(Cluster& cluster) {
   }
   tensor::PlainMma op = shape;
   op.accumulate = accumulate;
+  if (cluster.spec.hopper_sums) tensor::hopper_accumulation(op);
   if (data->integer)
     tensor::mma_integer(op, data->saturate, a_rows.data(), b_rows.data(),
                         reinterpret_cast<int32_t*>(tile.data()), n);

@@ -50,9 +50,9 @@ enum class Accumulation : uint8_t {
   exact,
   // FP32 fused multiply-adds in ascending K.
   sequential_fma,
-  // Products and accumulator aligned to the largest exponent of them, cut toward zero after
-  // `fraction_bits` bits below it, summed, and the sum cut to FP32: the structure that published
-  // measurements find in tensor cores. The number of bits is for a measurement to set.
+  // Products and accumulator aligned to the largest exponent of them (of a product: the sum of its
+  // operands' exponents), cut toward zero after `fraction_bits` bits below it, summed, and the sum
+  // cut toward zero to `result_bits` mantissa bits. See hopper_accumulation().
   aligned_truncation,
 };
 
@@ -73,7 +73,12 @@ struct PlainMma {
   Packing a_packing = Packing::natural, b_packing = Packing::natural;
   Accumulation accumulation = Accumulation::exact;
   int fraction_bits = 25; // of aligned_truncation
+  int result_bits = 23;   // of aligned_truncation
 };
+
+// What wgmma into f32 does on an H200, as measured by tests/hardware/oracle_wgmma.cpp: truncation
+// with 25 bits for f16, bf16 and tf32; with 13, and 13 of the sum, for e4m3 and e5m2.
+void hopper_accumulation(PlainMma& op);
 
 // Operand rows follow each other at row_bytes(type, k).
 int row_bytes(MmaType type, Packing packing, int k);

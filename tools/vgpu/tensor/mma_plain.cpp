@@ -99,10 +99,12 @@ void Panels::build(const PlainMma& op, const unsigned char* a_bytes, const unsig
 
 double power_of_two(int exponent) { return std::bit_cast<double>(uint64_t(exponent + 1023) << 52); }
 
-float cut_to_f32(double value) {
-  float nearest = float(value);
-  if (std::isinf(nearest) || std::fabs(double(nearest)) <= std::fabs(value)) return nearest;
-  return std::nextafterf(nearest, 0.0f);
+// Toward zero, to so many mantissa bits.
+float cut_to_f32(double value, int bits) {
+  float cut = float(value);
+  if (std::isinf(cut)) return cut;
+  if (std::fabs(double(cut)) > std::fabs(value)) cut = std::nextafterf(cut, 0.0f);
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(cut) & ~0u << (23 - bits));
 }
 
 namespace plain {
@@ -255,6 +257,13 @@ void decode_row(MmaType type, Packing packing, const unsigned char* row, int k, 
       break;
     }
   }
+}
+
+void hopper_accumulation(PlainMma& op) {
+  bool narrow = op.a == MmaType::e4m3 || op.a == MmaType::e5m2;
+  op.accumulation = Accumulation::aligned_truncation;
+  op.fraction_bits = narrow ? 13 : 25;
+  op.result_bits = narrow ? 13 : 23;
 }
 
 void mma_plain(const PlainMma& op, const unsigned char* a, const unsigned char* b, float* d,

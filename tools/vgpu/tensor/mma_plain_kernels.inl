@@ -97,7 +97,7 @@ void run_aligned(const PlainMma& op, const Panels& p, float* d, ptrdiff_t ld) {
                down = power_of_two(top - op.fraction_bits);
         double sum = std::trunc(start * up);
         for (int i = 0; i < p.k; ++i) sum += std::trunc(product[i] * up);
-        result = cut_to_f32(sum * down);
+        result = cut_to_f32(sum * down, op.result_bits);
       }
       d[r * ld + c] = op.d == MmaResult::f16 ? num::f16_to_f32(num::f32_to_f16(result)) : result;
     }

@@ -234,7 +234,8 @@ bool read_arguments(const Arguments& a, TensorMap& m, const void* out, Errors& e
     errors.add("tensorDataType = %d is outside 0..15", a.type);
   if (a.rank < 1 || a.rank > 5) errors.add("tensorRank = %u is outside 1..5", a.rank);
   if (a.dim == nullptr) errors.add("globalDim is null");
-  if (a.stride == nullptr && a.rank > 1) errors.add("globalStrides is null");
+  // Of rank 1 too, where no stride is read (CUDA 13.0's driver).
+  if (a.stride == nullptr) errors.add("globalStrides is null");
   if (a.element_stride == nullptr) errors.add("elementStrides is null");
   if (a.address == nullptr) errors.add("globalAddress is null");
   if (a.interleave < 0 || a.interleave > 2)

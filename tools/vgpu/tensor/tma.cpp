@@ -1,5 +1,7 @@
 #include "tools/vgpu/tensor/tma.hpp"
 
+#include "tools/vgpu/num/formats.hpp"
+
 #include <cstdio>
 #include <cstring>
 
@@ -85,6 +87,11 @@ std::string check(const TmaAccess& a) {
                     element_type_name(m.type));
   if (m.type == ElementType::b4x16 && inner % 2 != 0)
     return sentence("coordinate 0 = %d must be even for %s", inner, element_type_name(m.type));
+  int64_t from_row = int64_t(inner) * element_bits(m.type) / 8;
+  if (!is_sub_byte(m.type) && from_row % 16 != 0)
+    return sentence("coordinate 0 = %d is byte %lld of a row: must be a multiple of 16 bytes (an "
+                    "H200 ends with an illegal instruction)",
+                    inner, static_cast<long long>(from_row));
   if (a.store) {
     if (is_padded(m.type) && !a.reduce)
       return sentence("a store cannot use %s%s", element_type_name(m.type),
@@ -123,12 +130,21 @@ uint64_t transaction_bytes(const TmaAccess& a) {
 
 uint64_t shared_bytes(const TmaAccess& a) { return rows_of(a) * detail::row_pitch(a); }
 
+bool is_dense(const TmaAccess& a) { return detail::row_pitch(a) == detail::row_bytes(a); }
+
+void round_loaded(unsigned char* values, size_t bytes) {
+  for (size_t i = 0; i < bytes; i += 4) {
+    float value;
+    std::memcpy(&value, values + i, 4);
+    uint32_t code = num::encode(num::Format::tf32, value);
+    std::memcpy(values + i, &code, 4);
+  }
+}
+
 void fill_pattern(const TensorMap& map, unsigned char (&out)[16]) {
   std::memset(out, 0, sizeof out);
   if (map.fill == OobFill::zero) return;
-  int bytes = element_bits(map.type) / 8;
-  // All ones but the sign: the canonical NaN of every floating-point type (little-endian).
-  for (int i = 0; i < 16; ++i) out[i] = (i + 1) % bytes == 0 ? 0x7F : 0xFF;
+  for (int i = 0; i < 16; ++i) out[i] = i % 2 ? 0x7F : 0xF7;
 }
 
 } // namespace vgpu::tensor

@@ -4,7 +4,7 @@
 // for_each_segment() serves loads, stores and reductions. In a load every byte of the box is in
 // exactly one segment: data, fill (outside the tensor) or padding (holes that the padded sub-byte
 // types leave in shared memory). In a store only data segments are visited: elements outside the
-// tensor are not written.
+// tensor are not written, but for the rest of the last 16 bytes of a row.
 #pragma once
 
 #include "tools/vgpu/tensor/tensor_map.hpp"
@@ -44,12 +44,23 @@ std::string check(const TmaAccess& access);
 // the tensor included and padding excluded.
 uint64_t transaction_bytes(const TmaAccess& access);
 
-// Bytes the box takes in shared memory, padding included.
+// Bytes from the first to the last that the box takes in shared memory before swizzling, padding
+// and gaps between rows included.
 uint64_t shared_bytes(const TmaAccess& access);
 
-// 16 bytes of what elements outside the tensor read as. The NaN of NaN fill is the canonical NaN
-// of the element type (chosen: 5.5.3.3 does not name the bits of OOB-NaN).
+// Whether rows follow one another in shared memory without gaps.
+bool is_dense(const TmaAccess& access);
+
+// 16 bytes of what elements outside the tensor read as. 5.5.3.3 does not name the bits of OOB-NaN;
+// an H200 writes 0x7FF7 in every 16 bits, a NaN of all floating-point types.
 void fill_pattern(const TensorMap& map, unsigned char (&out)[16]);
+
+// Rounds loaded values of tf32 types to nearest even, as the TMA unit of an H200 does; a NaN
+// becomes 0x7FFFE000. Other types, FLOAT32_FTZ among them, arrive as they are.
+inline bool rounds_on_load(ElementType type) {
+  return type == ElementType::tf32 || type == ElementType::tf32_ftz;
+}
+void round_loaded(unsigned char* values, size_t bytes);
 
 namespace detail {
 
@@ -102,6 +113,8 @@ inline void emit_row(const TensorMap& map, const Row& row, uint32_t elements, ui
   }
   uint32_t head = row.first * bits / 8;
   uint32_t data = (row.last - row.first) * bits / 8;
+  // Stores end on a unit of 16 bytes, beyond the tensor's edge (measured on an H200).
+  if (store && !is_sub_byte(map.type)) data = std::min((data + 15) / 16 * 16, elements * bits / 8);
   uint32_t tail = elements * bits / 8 - head - data;
   if (head != 0 && !store) emit<S>(0, shared, head, SegmentKind::fill, fn);
   if (data != 0) emit<S>(row.global, shared + head, data, SegmentKind::data, fn);
@@ -212,11 +225,17 @@ inline uint32_t row_elements(const TmaAccess& access) {
   return access.mode == TmaMode::im2col ? access.map->channels_per_pixel : access.map->box[0];
 }
 
-// Shared bytes of one row, padding included. Rows follow one another without gaps.
-inline uint32_t row_pitch(const TmaAccess& access) {
+// Shared bytes of one row, padding included.
+inline uint32_t row_bytes(const TmaAccess& access) {
   uint32_t elements = row_elements(access);
   if (is_padded(access.map->type)) return elements;
   return elements * uint32_t(element_bits(access.map->type)) / 8;
+}
+
+// From row to row: without gaps, but a row narrower than the swizzle's span takes the whole span
+// and leaves the rest of it alone (measured on an H200).
+inline uint32_t row_pitch(const TmaAccess& access) {
+  return std::max(row_bytes(access), swizzle_span(access.map->swizzle()));
 }
 
 template <Swizzle S, class Fn>
