@@ -56,7 +56,7 @@ SUITES := host virtual hardware
 
 object = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
 
-.PHONY: all help lib shared vgpu demo test test-host test-virtual hardware-test check-ptx lint format clean \
+.PHONY: bench all help lib shared vgpu demo test test-host test-virtual hardware-test check-ptx lint format clean \
         mutation deps suites install uninstall sass-check coverage \
         timeline report
 all: lib $(BUILD)/warpline $(BUILD)/libvgpu.so $(BUILD)/vgpu-forms $(BUILD)/vgpu
@@ -68,6 +68,7 @@ help:
 	@echo "make test         all tests that need no GPU; installs Catch2 where it is missing"
 	@echo "make hardware-test  tests on the GPU of this machine; skipped and counted without one"
 	@echo "make mutation     breaks every synchronising instruction, one at a time: who notices?"
+	@echo "make bench        times the dual GEMM on the GPU of this machine"
 	@echo "make check-ptx    assembles every kernel with ptxas: spills, registers, warnings"
 	@echo "make sass-check   compares each kernel's machine code with tests/golden"
 	@echo "make lint         clang-format, cppcheck, shellcheck"
@@ -229,6 +230,13 @@ mutation: $(BUILD)/tests/mutation $(BUILD)/libvgpu.so
 	$(BUILD)/tests/mutation --out tests/virtual/mutation.md
 hardware-test: suites
 	@tests/run_suites.sh $(BUILD)/tests/hardware
+
+# Times the dual GEMM on the GPU of this machine: cold and warm L2, events, medians.
+$(BUILD)/bench: $(call object,$(wildcard tools/bench/*.cpp)) $(BUILD)/libwarpline.a
+	@echo "  LD   $@"
+	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
+bench: $(BUILD)/bench
+	$(BUILD)/bench
 
 # ---- gates ------------------------------------------------------------------------------------------
 
