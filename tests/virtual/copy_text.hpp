@@ -30,7 +30,8 @@ inline void make_map(uint64_t address, const MapSpec& spec, MapBytes& m) {
   a.rank = uint32_t(spec.dim.size());
   a.address = reinterpret_cast<const void*>(address);
   a.dim = spec.dim.data();
-  a.stride = spec.stride.data();
+  const uint64_t none = 0; // CUDA wants an array of strides even for rank 1
+  a.stride = spec.stride.empty() ? &none : spec.stride.data();
   a.box = spec.box.data();
   a.element_stride = ones.data();
   a.swizzle = spec.swizzle;

@@ -500,12 +500,19 @@ TEST_CASE("asynchronous stores complete bytes on a barrier", "[virtual]") {
     run(missing, text("128", send, ""), pattern(8), 256, l);
     INFO(missing.result.text);
     CHECK(missing.result.faulted("pending"));
-    Launch single = l;
-    single.grid = single.cluster = {1, 1, 1};
-    Run alone;
-    run(alone, text("128", send, wait), pattern(8), 256, single);
-    INFO(alone.result.text);
-    CHECK(alone.result.faulted("clusters"));
+    // A launch that names no cluster, and one that names a cluster of one CTA.
+    for (bool named : {false, true}) {
+      Launch single = l;
+      single.grid = single.cluster = {1, 1, 1};
+      single.cluster_launch = named;
+      std::string own = text("128", send, wait);
+      own.replace(own.find("xor.b32 other, rank, 1"), 22, "mov.u32 other, rank");
+      Run alone;
+      run(alone, own, pattern(8), 256, single);
+      INFO(alone.result.text);
+      CHECK(alone.result.ok == named);
+      CHECK(alone.result.faulted("clusters") != named);
+    }
     Run hang;
     run(hang, text("132", send, wait), pattern(8), 256, l);
     INFO(hang.result.text);

@@ -6,9 +6,9 @@ using namespace wltest;
 using namespace wltest::copies;
 
 TEST_CASE("TMA: a swizzled tile with rows and columns out of bounds", "[virtual][copy]") {
-  // 2-D bytes, 200 x 40, pitch 256; box 128 x 16 at (120, 30) and at (-8, -3).
+  // 2-D bytes, 200 x 40, pitch 256; box 128 x 16 at (112, 30) and at (-16, -3).
   std::vector<uint8_t> in = random_bytes(256 * 40, 1);
-  const int places[][2] = {{120, 30}, {-8, -3}, {0, 0}, {300, 5}};
+  const int places[][2] = {{112, 30}, {-16, -3}, {0, 0}, {304, 5}};
   for (auto [x, y] : places)
     for (const std::string& schedule : schedules()) {
       INFO("schedule " << schedule << " at " << x << ", " << y);
