@@ -57,13 +57,16 @@ Row make_row(const warpline::Image& image) {
   r.profile = sm100 ? "b200" : "h200";
   DualGemmCase& c = r.problem;
   c.seed = 11;
-  // More K tiles than stages, or than scale sets, where one tile has to show it.
-  c.k = !sm100 ? 1472 : contains(r.name, "_once") ? 2112 : contains(r.name, "pair") ? 1728 : 832;
   c.m = contains(r.name, "4x") ? 520 : 300;
+  if (!sm100) c.m = contains(r.name, "t256") ? 300 : contains(r.name, "t128") ? 150 : 70;
+  // More K tiles than stages, or than scale sets, where one tile has to show it.
+  c.k = !sm100                      ? (c.m < 80 ? 5440 : 2240)
+        : contains(r.name, "_once") ? 2112
+        : contains(r.name, "pair")  ? 1728
+                                    : 832;
   // Several column tiles of the cluster.
   bool wide = contains(r.name, "x2_n128") || contains(r.name, "x4_");
   c.n = wide ? 600 : 200;
-  if (!sm100) c.m = contains(r.name, "t256") ? 300 : contains(r.name, "t128") ? 150 : 70;
   c.out = contains(r.name, "bf16") ? OutputType::bf16 : OutputType::f16;
   if (contains(r.name, "decode")) r.config = "dual_gemm_sm90_t16_f16";
   c.config = r.config;
