@@ -1,9 +1,11 @@
 # Makes a readable .ptx out of the preprocessor's output.
 #   cpp -C -undef -nostdinc -I ptx -D... kernel.ptx | awk -f ptx/expand.awk > row.ptx
 # - one statement a line, indented by block
-# - comments of the kernel file stay, those of included files go, as do "///", which describe macros
+# - comments of the kernel's folder stay, those of other included files go, as do "///", which
+#   describe macros
 # - constant expressions of integers in parentheses, (4 * 55296 + 64), become numbers
-# The kernel file is the first file named by a line marker that is not <built-in>.
+# The kernel file is the first that a line marker names and that is not <built-in>; its folder is
+# that of the kernel.
 
 function trim(s) { sub(/^[ \t]+/, "", s); sub(/[ \t]+$/, "", s); return s }
 
@@ -63,7 +65,8 @@ function statement(s) {
 
 /^# [0-9]+ "/ {
   file = $3
-  if (main == "" && file !~ /^"</) main = file
+  if (home == "" && file !~ /^"</) { home = file; sub(/[^\/]*$/, "", home) }
+  own = home != "" && index(file, home) == 1
   next
 }
 
@@ -72,7 +75,7 @@ function statement(s) {
   comment = ""
   at = index(line, "//")
   if (at > 0) { comment = substr(line, at); line = substr(line, 1, at - 1) }
-  if (file != main) comment = ""
+  if (!own) comment = ""
   if (comment ~ /^\/\/\//) next
   match(line, /^ */)
   lead = indent(int(RLENGTH / 2))
@@ -80,7 +83,7 @@ function statement(s) {
   gsub(/[ \t]+/, " ", line)
   if (line == "") {
     if (comment != "") { print indent(depth) comment; blank = 0 }
-    else if (file == main && at == 0 && !blank) { print ""; blank = 1 }
+    else if (own && at == 0 && !blank) { print ""; blank = 1 }
     next
   }
   if (comment != "") pending_comment = "  " comment
