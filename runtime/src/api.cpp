@@ -211,9 +211,9 @@ wl_status wl_stream_destroy(wl_context* context, wl_stream stream) {
   return api("wl_stream_destroy", [&]() -> wl_status {
     WL_TRY(check_context(context));
     if (!stream) return WL_SUCCESS;
-    WL_TRY(check_stream(*context, stream));
     const ContextScope scope(*context);
     WL_TRY(scope.status());
+    WL_TRY(check_stream(*context, stream));
     WL_CHECK_CU(*context->driver, StreamDestroy, (static_cast<cuapi::CUstream>(stream)),
                 WL_ERROR_LAUNCH);
     return WL_SUCCESS;
