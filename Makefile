@@ -1,10 +1,12 @@
 # warpline. `make help` lists what can be made.
 #   CXX=g++      compiler, C++20        DEBUG=1       no optimisation, for debuggers
+#   CUBINS=0|1   kernels as machine code beside the PTX; default: 1 where ptxas is found
 #   SANITIZE=address,undefined | thread  builds into build/<sanitizer>
 
 CXX ?= g++
 AR ?= ar
-PTXAS ?=
+PTXAS ?= $(shell tools/find_ptxas.sh)
+CUBINS ?= $(if $(PTXAS),1,0)
 V ?= 0
 ifeq ($(V),0)
 Q := @
@@ -79,11 +81,11 @@ help:
 	@echo "make install      headers, libraries, warpline, pkg-config and CMake files; PREFIX=, DESTDIR="
 	@echo "make uninstall    removes what make install wrote, with the same PREFIX= and DESTDIR="
 	@echo "make clean        removes $(BUILD)/"
-	@echo "options: DEBUG=1, SANITIZE=address,undefined, V=1, CXX=..., -jN"
+	@echo "options: DEBUG=1, SANITIZE=address,undefined, CUBINS=0, V=1, CXX=..., -jN"
 
 # ---- kernels: preprocess, one statement a line, embed ------------------------------------------
 
-# $(1) row: its operation is the folder whose rows.def names it.
+# $(1) row, $(2) operation, $(3) source.
 define ptx_rule
 $(BUILD)/ptx/$(1).ptx: kernels/$(2)/$(3).ptx kernels/$(2)/rows.def kernels/rows.awk ptx/expand.awk \
                        $(wildcard ptx/*.inc) $(wildcard kernels/$(2)/*.inc)
@@ -93,18 +95,41 @@ $(BUILD)/ptx/$(1).ptx: kernels/$(2)/$(3).ptx kernels/$(2)/rows.def kernels/rows.
 	  $$$$(awk -v row=$(1) -f kernels/rows.awk kernels/$(2)/rows.def) kernels/$(2)/$(3).ptx \
 	  | awk -f ptx/expand.awk > $$@.tmp && mv $$@.tmp $$@
 endef
-$(foreach op,$(OPERATIONS),$(foreach pair,$(shell awk -v list=1 -f kernels/rows.awk \
-  kernels/$(op)/rows.def | awk '{print $$1 ":" $$2}'),$(eval $(call \
-  ptx_rule,$(firstword $(subst :, ,$(pair))),$(op),$(lastword $(subst :, ,$(pair)))))))
+
+# $(1) row, $(2) target. Machine code is an extra: a ptxas that does not know the target leaves the
+# file empty and the driver compiles the PTX. That every kernel assembles is check-ptx's business.
+define cubin_rule
+CUBIN_FILES += $(BUILD)/cubin/$(1).$(2).cubin
+$(BUILD)/cubin/$(1).$(2).cubin: $(BUILD)/ptx/$(1).ptx
+	@mkdir -p $$(@D)
+	@echo "  PTXAS $(1) $(2)"
+	$(Q)$(PTXAS) -arch=$(2) $$< -o $$@ 2> $$@.log && rm -f $$@.log \
+	  || { echo "  no machine code of $(1) for $(2), see $$@.log" && : > $$@; }
+endef
+
+# Targets that name one device's architecture end in "a".
+define row_rules
+$(call ptx_rule,$(1),$(2),$(3))
+$(if $(filter 1,$(CUBINS)),$(foreach target,$(filter %a,$(subst $(comma), ,$(4))), \
+  $(eval $(call cubin_rule,$(1),$(target)))))
+endef
+$(foreach op,$(OPERATIONS),$(foreach row,$(shell awk -v list=1 -f kernels/rows.awk \
+  kernels/$(op)/rows.def | awk '{print $$1 ":" $$2 ":" $$3}'),$(eval $(call row_rules,$(word \
+  1,$(subst :, ,$(row))),$(op),$(word 2,$(subst :, ,$(row))),$(word 3,$(subst :, ,$(row)))))))
+
+# The library is made anew when CUBINS changes.
+$(BUILD)/gen/cubins.$(CUBINS):
+	@mkdir -p $(@D)
+	@rm -f $(@D)/cubins.* && touch $@
 
 EMBED_SOURCES := $(wildcard runtime/embed/*.cpp) runtime/src/packed_text.cpp runtime/src/ptx_header.cpp
 $(BUILD)/embed: $(call object,$(EMBED_SOURCES))
 	@echo "  LD   $@"
 	$(Q)$(CXX) $(LDFLAGS) $^ -o $@
 
-$(BUILD)/gen/kernels.S: $(PTX) $(BUILD)/embed
+$(BUILD)/gen/kernels.S: $(PTX) $(CUBIN_FILES) $(BUILD)/embed $(BUILD)/gen/cubins.$(CUBINS)
 	@mkdir -p $(@D)
-	$(Q)$(BUILD)/embed $(BUILD)/gen/kernels.bin $(PTX) > $@.tmp && mv $@.tmp $@
+	$(Q)$(BUILD)/embed $(BUILD)/gen/kernels.bin $(PTX) $(CUBIN_FILES) > $@.tmp && mv $@.tmp $@
 
 $(BUILD)/obj/kernels.o: $(BUILD)/gen/kernels.S
 	@mkdir -p $(@D)

@@ -33,18 +33,7 @@ while [ $# -gt 0 ]; do
   shift
 done
 
-find_ptxas() {
-  local candidate
-  for candidate in "${CUDA_HOME:+$CUDA_HOME/bin/ptxas}" "${CUDA_PATH:+$CUDA_PATH/bin/ptxas}" \
-    "$(command -v ptxas)" /usr/local/cuda/bin/ptxas; do
-    if [ -n "$candidate" ] && [ -x "$candidate" ]; then
-      echo "$candidate"
-      return
-    fi
-  done
-}
-
-[ -n "$ptxas" ] || ptxas=$(find_ptxas)
+[ -n "$ptxas" ] || ptxas=$(tools/find_ptxas.sh)
 if [ -z "$ptxas" ] || [ ! -x "$ptxas" ]; then
   echo "check_ptx: ptxas not found in CUDA_HOME, CUDA_PATH, PATH or /usr/local/cuda/bin" >&2
   if [ "$allow_missing" = 1 ]; then

@@ -217,6 +217,7 @@ void fill_info(const Row& row, const Kernel& kernel, const LaunchConfig& config,
   info->shared_bytes = row.shared_bytes + kernel.static_shared_bytes;
   info->registers = kernel.registers;
   info->load_ms = kernel.load_ms;
+  info->precompiled = kernel.precompiled;
 }
 
 } // namespace warpline::dual_gemm

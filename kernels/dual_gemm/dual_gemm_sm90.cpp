@@ -208,6 +208,7 @@ wl_status make_sm90_plan(wl_context* context, const wl_dual_gemm_args& args, con
   info.workspace_bytes = static_cast<size_t>(args.l) * static_cast<size_t>(args.m) *
                          static_cast<size_t>(k_blocks) * 256;
   info.load_ms += made->decode_kernel->load_ms;
+  info.precompiled &= static_cast<int>(made->decode_kernel->precompiled);
 
   *plan = made.release();
   return WL_SUCCESS;

@@ -1,12 +1,15 @@
-// embed OUT.bin ROW.ptx...   packs expanded kernels into OUT.bin and writes to stdout the assembler
-// file that puts them in the library. A row is the file's name without .ptx. The contract is
-// runtime/src/images.hpp: for each row a record wl_ptx_<row>, all records in one array
-// wl_ptx_index, which a record without a name ends. Records hold addresses, so they lie where a
-// position-independent program may relocate them.
+// embed OUT.bin ROW.ptx... ROW.TARGET.cubin...   packs expanded kernels and their machine code into
+// OUT.bin and writes to stdout the assembler file that puts them in the library. A row is the PTX
+// file's name without .ptx. The contract is runtime/src/images.hpp: for each row a record
+// wl_ptx_<row>, all records in one array wl_ptx_index, which a record without a name ends. Records
+// hold addresses, so they lie where a position-independent program may relocate them.
 #include "runtime/src/packed_text.hpp"
 #include "runtime/src/ptx_header.hpp"
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -17,83 +20,158 @@ using namespace warpline;
 
 namespace {
 
-struct Row {
-  std::string name, text, packed;
-  PtxHeader header;
-  const Row* base = nullptr; // is never packed against another row
+struct Blob {
+  std::string label, bytes, packed; // label: of its PackedBlob in the assembler file
+  const Blob* base = nullptr;       // is never packed against another one
 };
 
-int failure(const std::string& message) {
+struct Cubin {
+  std::string target;
+  Blob blob;
+};
+
+struct Row {
+  std::string name;
+  Blob text;
+  PtxHeader header;
+  std::vector<Cubin> cubins;
+};
+
+[[noreturn]] void fail(const std::string& message) {
   std::fprintf(stderr, "embed: %s\n", message.c_str());
-  return 1;
+  std::exit(1);
 }
 
-std::string stem_of(const std::string& file) {
-  const size_t slash = file.rfind('/');
-  const std::string name = slash == std::string::npos ? file : file.substr(slash + 1);
-  return name.substr(0, name.rfind(".ptx"));
+std::string read_file(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::string bytes(std::istreambuf_iterator<char>(in), {});
+  if (!in || bytes.empty()) fail(file + " cannot be read");
+  return bytes;
 }
 
-// A row that shares little with the bases so far becomes one.
-void pack(Row* row, std::vector<const Row*>* bases) {
-  row->packed = pack_text("", row->text);
-  const size_t alone = row->packed.size();
-  for (const Row* base : *bases) {
-    std::string packed = pack_text(base->text, row->text);
-    if (packed.size() < row->packed.size()) row->packed = std::move(packed), row->base = base;
+// "sm90_t8.sm_90a" of "build/cubin/sm90_t8.sm_90a.cubin"; "" when the file does not end so.
+std::string stem_of(const std::string& file, const std::string& ending) {
+  const std::string name = file.substr(file.rfind('/') + 1);
+  if (!name.ends_with(ending)) return "";
+  return name.substr(0, name.size() - ending.size());
+}
+
+// A blob that shares little with the bases so far becomes one.
+void pack(Blob* blob, std::vector<const Blob*>* bases) {
+  const std::string alone = pack_text("", blob->bytes);
+  blob->packed = alone;
+  for (const Blob* base : *bases) {
+    std::string packed = pack_text(base->bytes, blob->bytes);
+    if (packed.size() < blob->packed.size()) blob->packed = std::move(packed), blob->base = base;
   }
-  if (row->packed.size() * 2 < alone) return;
-  row->packed = pack_text("", row->text);
-  row->base = nullptr;
-  bases->push_back(row);
+  if (blob->packed.size() * 2 >= alone.size()) {
+    blob->packed = alone;
+    blob->base = nullptr;
+    bases->push_back(blob);
+  }
+  std::string again;
+  if (!unpack_text(blob->base ? blob->base->bytes : "", blob->packed, blob->bytes.size(), &again) ||
+      again != blob->bytes)
+    fail(blob->label + " does not unpack to what was packed");
+}
+
+std::vector<Row> read_rows(const std::vector<std::string>& files) {
+  std::vector<Row> rows;
+  for (const std::string& file : files) {
+    const std::string name = stem_of(file, ".ptx");
+    if (name.empty()) continue;
+    Row& row = rows.emplace_back();
+    row.name = name;
+    row.text.label = "wl_text_" + name;
+    row.text.bytes = read_file(file);
+    row.header = read_ptx_header(row.text.bytes);
+    if (row.header.target.empty() || row.header.major == 0)
+      fail(file + " has no .target or no .version");
+  }
+  for (const std::string& file : files) {
+    const std::string name = stem_of(file, ".cubin");
+    if (name.empty()) continue;
+    const std::string owner = name.substr(0, name.find('.'));
+    const auto row =
+        std::find_if(rows.begin(), rows.end(), [&](const Row& r) { return r.name == owner; });
+    if (row == rows.end() || owner == name) fail(file + " is no ROW.TARGET.cubin of a row");
+    const std::string target = name.substr(owner.size() + 1);
+    if (std::filesystem::exists(file) && std::filesystem::is_empty(file)) continue; // not assembled
+    row->cubins.push_back({target, {"wl_code_" + owner + "_" + target, read_file(file), "", {}}});
+  }
+  return rows;
+}
+
+class Assembler {
+public:
+  explicit Assembler(std::string file) : file_(std::move(file)) {}
+
+  void string(const std::string& label, const std::string& text) {
+    std::cout << label << ":\n        .asciz \"" << text << "\"\n";
+  }
+  void packed(const Blob& blob) {
+    std::cout << "wl_packed_" << blob.label << ":\n        .incbin \"" << file_ << "\", "
+              << bytes_.size() << ", " << blob.packed.size() << "\n";
+    bytes_ += blob.packed;
+  }
+  void record(const Blob& blob) {
+    std::cout << blob.label << ":\n        .quad wl_packed_" << blob.label << ", "
+              << blob.packed.size() << ", " << blob.bytes.size() << ", "
+              << (blob.base ? blob.base->label : "0") << "\n";
+  }
+  bool write() const {
+    std::ofstream out(file_, std::ios::binary);
+    out << bytes_;
+    return static_cast<bool>(out.flush());
+  }
+
+private:
+  std::string file_, bytes_;
+};
+
+void put(const std::vector<Row>& rows, Assembler* out) {
+  std::cout << "        .section .rodata\n";
+  for (const Row& row : rows) {
+    out->string("wl_name_" + row.name, row.name);
+    out->string("wl_target_" + row.name, row.header.target);
+    out->packed(row.text);
+    for (const Cubin& cubin : row.cubins) {
+      out->string("wl_target_" + cubin.blob.label, cubin.target);
+      out->packed(cubin.blob);
+    }
+  }
+  std::cout << "        .section .data.rel.ro, \"aw\", @progbits\n        .balign 8\n";
+  for (const Row& row : rows) {
+    std::cout << "wl_cubins_" << row.name << ":\n";
+    for (const Cubin& cubin : row.cubins) {
+      std::cout << "        .quad wl_target_" << cubin.blob.label << "\n";
+      out->record(cubin.blob);
+    }
+  }
+  std::cout << "        .global wl_ptx_index\n        .hidden wl_ptx_index\nwl_ptx_index:\n";
+  for (const Row& row : rows) {
+    std::cout << "        .global wl_ptx_" << row.name << "\n        .hidden wl_ptx_" << row.name
+              << "\nwl_ptx_" << row.name << ":\n        .quad wl_name_" << row.name
+              << ", wl_target_" << row.name << "\n";
+    out->record(row.text);
+    std::cout << "        .quad wl_cubins_" << row.name << ", " << row.cubins.size()
+              << "\n        .long " << row.header.major << ", " << row.header.minor << "\n";
+  }
+  std::cout << "        .quad 0, 0, 0, 0, 0, 0, 0, 0, 0\n"
+            << "        .section .note.GNU-stack, \"\", @progbits\n";
 }
 
 } // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2) return failure("usage: embed OUT.bin ROW.ptx... > OUT.S");
-  std::vector<Row> rows(static_cast<size_t>(argc - 2));
-  std::vector<const Row*> bases;
-  std::string blob;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const std::string file = argv[i + 2];
-    std::ifstream in(file, std::ios::binary);
-    Row& row = rows[i];
-    row.name = stem_of(file);
-    row.text.assign(std::istreambuf_iterator<char>(in), {});
-    if (!in || row.text.empty()) return failure(file + " cannot be read");
-    row.header = read_ptx_header(row.text);
-    if (row.header.target.empty() || row.header.major == 0)
-      return failure(file + " has no .target or no .version");
-    pack(&row, &bases);
-    std::string again;
-    if (!unpack_text(row.base ? row.base->text : "", row.packed, row.text.size(), &again) ||
-        again != row.text)
-      return failure(file + " does not unpack to what was packed");
-  }
-
-  std::cout << "        .section .rodata\n";
-  for (const Row& row : rows) {
-    std::cout << "wl_name_" << row.name << ":\n        .asciz \"" << row.name << "\"\n"
-              << "wl_target_" << row.name << ":\n        .asciz \"" << row.header.target << "\"\n"
-              << "wl_packed_" << row.name << ":\n        .incbin \"" << argv[1] << "\", "
-              << blob.size() << ", " << row.packed.size() << "\n";
-    blob += row.packed;
-  }
-  std::cout << "        .section .data.rel.ro, \"aw\", @progbits\n        .balign 8\n"
-            << "        .global wl_ptx_index\n        .hidden wl_ptx_index\nwl_ptx_index:\n";
-  for (const Row& row : rows)
-    std::cout << "        .global wl_ptx_" << row.name << "\n        .hidden wl_ptx_" << row.name
-              << "\nwl_ptx_" << row.name << ":\n        .quad wl_name_" << row.name
-              << ", wl_target_" << row.name << ", wl_packed_" << row.name << ", "
-              << row.packed.size() << ", " << row.text.size() << ", "
-              << (row.base ? "wl_ptx_" + row.base->name : "0") << "\n        .long "
-              << row.header.major << ", " << row.header.minor << "\n";
-  std::cout << "        .quad 0, 0, 0, 0, 0, 0, 0\n"
-            << "        .section .note.GNU-stack, \"\", @progbits\n";
-
-  std::ofstream out(argv[1], std::ios::binary);
-  out << blob;
-  if (!out.flush()) return failure(std::string(argv[1]) + " cannot be written");
-  return std::cout.flush() ? 0 : failure("standard output cannot be written");
+  if (argc < 2) fail("usage: embed OUT.bin ROW.ptx... ROW.TARGET.cubin... > OUT.S");
+  std::vector<Row> rows = read_rows({argv + 2, argv + argc});
+  std::vector<const Blob*> texts, codes;
+  for (Row& row : rows) pack(&row.text, &texts);
+  for (Row& row : rows)
+    for (Cubin& cubin : row.cubins) pack(&cubin.blob, &codes);
+  Assembler out(argv[1]);
+  put(rows, &out);
+  if (!out.write()) fail(std::string(argv[1]) + " cannot be written");
+  if (!std::cout.flush()) fail("standard output cannot be written");
 }

@@ -6,18 +6,21 @@ extern "C" const warpline::EmbeddedPtx wl_ptx_index[];
 
 namespace warpline {
 
-namespace {
-
-std::string text_of(const EmbeddedPtx& row) {
-  const std::string base = row.base ? text_of(*row.base) : "";
-  std::string text;
-  unpack_text(base, {row.packed, row.packed_bytes}, row.text_bytes, &text);
-  return text;
+std::string unpacked(const PackedBlob& blob) {
+  const std::string base = blob.base ? unpacked(*blob.base) : "";
+  std::string result;
+  unpack_text(base, {blob.packed, blob.packed_bytes}, blob.bytes, &result);
+  return result;
 }
 
-} // namespace
+std::string Image::text() const { return embedded ? unpacked(embedded->text) : std::string(plain); }
 
-std::string Image::text() const { return embedded ? text_of(*embedded) : std::string(plain); }
+const EmbeddedCubin* Image::cubin_for(int compute_major, int compute_minor) const {
+  for (uint64_t i = 0; embedded && i < embedded->cubin_count; ++i)
+    if (target_runs_on(embedded->cubins[i].target, compute_major, compute_minor))
+      return &embedded->cubins[i];
+  return nullptr;
+}
 
 Image make_image(std::string name, std::string entry, std::string_view text) {
   PtxHeader header = read_ptx_header(text);

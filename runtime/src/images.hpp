@@ -1,7 +1,7 @@
 // The kernels embedded in the library. runtime/embed packs each row's expanded PTX
-// (packed_text.hpp) and writes an assembler file with a record for each row, wl_ptx_<row>; the
-// records make up the array wl_ptx_index, which lets the runtime list all rows without knowing an
-// operation.
+// (packed_text.hpp), and its machine code where ptxas was found at build, and writes an assembler
+// file with a record for each row, wl_ptx_<row>; the records make up the array wl_ptx_index, which
+// lets the runtime list all rows without knowing an operation.
 #pragma once
 
 #include "runtime/src/ptx_header.hpp"
@@ -15,14 +15,25 @@
 namespace warpline {
 
 // Written by runtime/embed/main.cpp, field for field.
+struct PackedBlob {
+  const char* packed;
+  uint64_t packed_bytes, bytes;
+  const PackedBlob* base; // what this one is packed against, or null
+};
+struct EmbeddedCubin {
+  const char* target; // "sm_90a": what ptxas assembled for
+  PackedBlob code;
+};
 struct EmbeddedPtx {
   const char* name; // null ends the index
   const char* target;
-  const char* packed;
-  uint64_t packed_bytes, text_bytes;
-  const EmbeddedPtx* base; // the row whose text this one is packed against, or null
+  PackedBlob text;
+  const EmbeddedCubin* cubins;
+  uint64_t cubin_count;
   int32_t ptx_major, ptx_minor;
 };
+
+std::string unpacked(const PackedBlob& blob);
 
 } // namespace warpline
 
@@ -42,6 +53,8 @@ struct Image {
 
   // The PTX, unpacked at each call: it is needed once, when the kernel is loaded.
   std::string text() const;
+  // The embedded machine code that runs on the device, or null: then the driver compiles the PTX.
+  const EmbeddedCubin* cubin_for(int compute_major, int compute_minor) const;
 };
 
 // Reads .version and .target from the text, which must outlive the image.

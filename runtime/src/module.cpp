@@ -45,16 +45,15 @@ void dump_file(const std::filesystem::path& path, const char* data, size_t size)
            std::strerror(errno));
 }
 
-// The PTX exactly as the driver gets it, and what its compiler said. A failure to write is logged
-// and stops nothing.
-void dump(const Image& image, const std::string& text, const std::string& jit_log) {
+// What the driver got, byte for byte: the PTX and what its compiler said, or the machine code. A
+// failure to write is logged and stops nothing.
+void dump(const Image& image, const char* ending, const std::string& bytes) {
   const char* directory = std::getenv("WARPLINE_DUMP_DIR");
   if (!directory || !*directory) return;
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   const std::filesystem::path base = std::filesystem::path(directory) / image.name;
-  dump_file(base.string() + ".ptx", text.data(), text.size());
-  dump_file(base.string() + ".log", jit_log.data(), jit_log.size());
+  dump_file(base.string() + ending, bytes.data(), bytes.size());
 }
 
 wl_status check_image(const wl_context& context, const Image& image) {
@@ -80,6 +79,32 @@ wl_status check_image(const wl_context& context, const Image& image) {
               remedy.c_str());
 }
 
+// CUDA's own switch, which makes a driver pass over machine code in a fat binary.
+bool machine_code_wanted() {
+  const char* force = std::getenv("CUDA_FORCE_PTX_JIT");
+  return !force || !*force || std::strcmp(force, "0") == 0;
+}
+
+// The machine code embedded at build, where there is some for the device. A driver may refuse it
+// (an older one, the virtual GPU): then the PTX is compiled.
+bool load_machine_code(const wl_context& context, const Image& image, Kernel* kernel) {
+  const DeviceLimits& limits = context.limits;
+  const EmbeddedCubin* cubin = image.cubin_for(limits.compute_major, limits.compute_minor);
+  if (!cubin || !machine_code_wanted()) return false;
+  const std::string code = unpacked(cubin->code);
+  const cuapi::CUresult result =
+      context.driver->cu.ModuleLoadDataEx(&kernel->module, code.data(), 0, nullptr, nullptr);
+  kernel->precompiled = result == cuapi::CUDA_SUCCESS;
+  if (kernel->precompiled) {
+    dump(image, ".cubin", code);
+    return true;
+  }
+  kernel->module = nullptr;
+  WL_LOG(log_calls, "%s: the driver takes no machine code for %s (%s), its PTX is compiled",
+         image.name.c_str(), cubin->target, cu_error_name(*context.driver, result).c_str());
+  return false;
+}
+
 wl_status compile(const wl_context& context, const Image& image, Kernel* kernel) {
   const cuapi::Functions& cu = context.driver->cu;
   std::vector<char> info(log_bytes), errors(log_bytes);
@@ -93,29 +118,33 @@ wl_status compile(const wl_context& context, const Image& image, Kernel* kernel)
                     number(1)};
   // cuModuleLoadDataEx reads PTX up to a zero byte, which an image of the caller need not have.
   const std::string text = image.text();
-  const auto start = std::chrono::steady_clock::now();
   const cuapi::CUresult result = cu.ModuleLoadDataEx(
       &kernel->module, text.c_str(), static_cast<unsigned>(std::size(options)), options, values);
-  const std::chrono::duration<double, std::milli> elapsed =
-      std::chrono::steady_clock::now() - start;
-  kernel->load_ms = elapsed.count();
   kernel->jit_log = printable_log(info);
   const std::string error_log = printable_log(errors);
   if (!error_log.empty()) kernel->jit_log += (kernel->jit_log.empty() ? "" : "\n") + error_log;
-  dump(image, text, kernel->jit_log);
-  if (result != cuapi::CUDA_SUCCESS) {
-    kernel->module = nullptr;
-    const std::string context_text =
-        format("kernel %s (PTX %d.%d for %s); the driver's log: %s", image.name.c_str(),
-               image.ptx_major, image.ptx_minor, image.target.c_str(),
-               kernel->jit_log.empty() ? "(empty)" : kernel->jit_log.c_str());
-    return fail_cu(*context.driver, result, "cuModuleLoadDataEx", WL_ERROR_JIT,
-                   context_text.c_str());
-  }
-  WL_LOG(log_detail, "loaded %s in %.1f ms; JIT log: %s", image.name.c_str(), kernel->load_ms,
-         kernel->jit_log.c_str());
+  dump(image, ".ptx", text);
+  dump(image, ".log", kernel->jit_log);
+  if (result == cuapi::CUDA_SUCCESS) return WL_SUCCESS;
+  kernel->module = nullptr;
+  const std::string context_text =
+      format("kernel %s (PTX %d.%d for %s); the driver's log: %s", image.name.c_str(),
+             image.ptx_major, image.ptx_minor, image.target.c_str(),
+             kernel->jit_log.empty() ? "(empty)" : kernel->jit_log.c_str());
+  return fail_cu(*context.driver, result, "cuModuleLoadDataEx", WL_ERROR_JIT, context_text.c_str());
+}
+
+wl_status load_module(const wl_context& context, const Image& image, Kernel* kernel) {
+  const auto start = std::chrono::steady_clock::now();
+  if (!load_machine_code(context, image, kernel)) WL_TRY(compile(context, image, kernel));
+  const std::chrono::duration<double, std::milli> elapsed =
+      std::chrono::steady_clock::now() - start;
+  kernel->load_ms = elapsed.count();
+  WL_LOG(
+      log_detail, "loaded %s in %.1f ms; %s%s", image.name.c_str(), kernel->load_ms,
+      kernel->precompiled ? "machine code of the library" : "JIT log: ", kernel->jit_log.c_str());
   const cuapi::CUresult found =
-      cu.ModuleGetFunction(&kernel->function, kernel->module, image.entry.c_str());
+      context.driver->cu.ModuleGetFunction(&kernel->function, kernel->module, image.entry.c_str());
   if (found != cuapi::CUDA_SUCCESS)
     return fail_cu(
         *context.driver, found, "cuModuleGetFunction", WL_ERROR_JIT,
@@ -212,7 +241,7 @@ wl_status load_new(const wl_context& context, const Image& image, const KernelNe
   kernel->entry = image.entry;
   kernel->target = image.target;
   kernel->params = needs.params;
-  wl_status status = compile(context, image, kernel);
+  wl_status status = load_module(context, image, kernel);
   if (status == WL_SUCCESS) status = check_params(context, *kernel, needs.params);
   if (status == WL_SUCCESS) status = query_function(context, kernel);
   if (status == WL_SUCCESS) status = set_attributes(context, needs, kernel);

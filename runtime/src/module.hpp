@@ -1,5 +1,6 @@
-// Loads an embedded PTX image into a context through the driver's JIT compiler, checks that the
-// host and the kernel agree on the parameter block, and keeps the kernel for later plans.
+// Loads an embedded image into a context, as machine code where the library holds some for the
+// device, else through the driver's JIT compiler; checks that the host and the kernel agree on the
+// parameter block, and keeps the kernel for later plans.
 #pragma once
 
 #include "runtime/src/cuda_api.hpp"
@@ -37,7 +38,8 @@ struct Kernel {
   std::atomic<int> dynamic_shared_limit{0}; // highest opted into so far
   int local_bytes = 0;                      // per thread; spills and stack
   int max_threads = 0;                      // per CTA, from .maxntid and the register count
-  double load_ms = 0;                       // JIT compilation and loading
+  double load_ms = 0;                       // loading, JIT compilation included
+  bool precompiled = false;                 // loaded as machine code
   std::string jit_log;
   std::vector<Param> params;
 };

@@ -38,7 +38,7 @@ class PlanInfo(c.Structure):  # wl_plan_info
                 ("cluster", c.c_uint * 3), ("tile_m", c.c_int), ("tile_n", c.c_int),
                 ("tile_k", c.c_int), ("stages", c.c_int), ("shared_bytes", c.c_int),
                 ("registers", c.c_int), ("launches", c.c_int), ("workspace_bytes", c.c_size_t),
-                ("load_ms", c.c_double)]
+                ("load_ms", c.c_double), ("precompiled", c.c_int)]
 
 
 class Warpline:

@@ -1,5 +1,6 @@
 #include "runtime/src/log.hpp"
 #include "tests/support/fake_gpu.hpp"
+#include "tests/support/log_file.hpp"
 
 #include <cstdio>
 #include <fstream>
@@ -7,6 +8,7 @@
 
 using namespace warpline;
 using wltest::ContainsSubstring;
+using wltest::LogFile;
 using wltest::ScopedEnv;
 
 namespace {
@@ -17,26 +19,6 @@ std::string contents(const std::string& path) {
   text << file.rdbuf();
   return text.str();
 }
-
-// A log file for one test case; the settings are read again on entry and on exit.
-struct LogFile {
-  explicit LogFile(const std::string& level)
-      : path("/tmp/warpline_log_test_" + std::to_string(getpid())),
-        level_("WARPLINE_LOG_LEVEL", level), destination_("WARPLINE_LOG_DEST", path) {
-    std::remove(path.c_str());
-    log_reload();
-  }
-  ~LogFile() { std::remove(path.c_str()); }
-
-  std::string path;
-
-private:
-  // Declared first, so destroyed last: after the environment is restored.
-  struct Reload {
-    ~Reload() { log_reload(); }
-  } reload_;
-  ScopedEnv level_, destination_;
-};
 
 } // namespace
 

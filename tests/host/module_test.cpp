@@ -1,6 +1,8 @@
 #include "runtime/src/module.hpp"
+#include "runtime/src/packed_text.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/fake_gpu.hpp"
+#include "tests/support/log_file.hpp"
 #include "tests/support/temporary.hpp"
 
 #include <cstring>
@@ -75,6 +77,12 @@ TEST_CASE("the embedded index lists whole PTX files", "[host][module]") {
     CHECK(text == wltest::read_text(wltest::build_file("ptx/" + image.name + ".ptx")));
     CHECK(image.target == read_ptx_header(text).target);
     CHECK_THAT(text, ContainsSubstring(".entry " + image.entry));
+    // Machine code, of a build that found ptxas, is the file that ptxas wrote.
+    for (uint64_t i = 0; i < image.embedded->cubin_count; ++i) {
+      const EmbeddedCubin& cubin = image.embedded->cubins[i];
+      const std::string file = "cubin/" + image.name + "." + cubin.target + ".cubin";
+      CHECK(unpacked(cubin.code) == wltest::read_text(wltest::build_file(file)));
+    }
   }
 }
 
@@ -106,6 +114,70 @@ TEST_CASE("a kernel is loaded once, by many threads", "[host][module]") {
   CHECK(gpu.fake->loads == 1);
   CHECK(gpu.fake->dynamic_shared_limit == 220 * 1024);
   CHECK(gpu.fake->nonportable);
+}
+
+namespace {
+
+// A row with PTX for the family and machine code for 10.0 alone.
+struct EmbeddedExample {
+  std::string text = text_100f, code = std::string("\177ELF, 10.0 only", 15);
+  std::string packed_text = pack_text("", text), packed_code = pack_text("", code);
+  EmbeddedCubin cubin{"sm_100a", {packed_code.data(), packed_code.size(), code.size(), nullptr}};
+  EmbeddedPtx row{"example_sm100",
+                  "sm_100f",
+                  {packed_text.data(), packed_text.size(), text.size(), nullptr},
+                  &cubin,
+                  1,
+                  8,
+                  8};
+};
+
+} // namespace
+
+TEST_CASE("machine code is loaded where the library holds some for the device", "[host][module]") {
+  const EmbeddedExample example;
+  FakeGpu gpu;
+  const ScopedEnv no_force("CUDA_FORCE_PTX_JIT", "0");
+  const KernelNeeds needs = matching_needs(gpu.fake);
+  const Kernel* kernel = nullptr;
+  REQUIRE(load_kernel(gpu.context(), make_image(example.row), needs, &kernel) == WL_SUCCESS);
+  CHECK(kernel->precompiled);
+  CHECK(kernel->jit_log.empty());
+  CHECK(gpu.fake->loads == 1);
+  CHECK(gpu.fake->loaded_text == example.code);
+}
+
+TEST_CASE("where there is no machine code to load the PTX is compiled", "[host][module]") {
+  const EmbeddedExample example;
+  const struct {
+    const char* what;
+    cuapi::CUresult answer;
+    int minor;
+    const char* force;
+    int loads;
+    const char* log;
+  } cases[] = {
+      {"the driver refuses it", cuapi::CUDA_ERROR_NOT_FOUND, 0, "0", 2,
+       "example_sm100: the driver takes no machine code for sm_100a (CUDA_ERROR_NOT_FOUND), its "
+       "PTX is compiled"},
+      {"another device of the family", cuapi::CUDA_SUCCESS, 3, "0", 1, "wl_context_create"},
+      {"CUDA_FORCE_PTX_JIT", cuapi::CUDA_SUCCESS, 0, "1", 1, "wl_context_create"},
+  };
+  for (const auto& c : cases) {
+    INFO(c.what);
+    const wltest::LogFile log("2");
+    FakeGpu gpu;
+    const ScopedEnv force("CUDA_FORCE_PTX_JIT", c.force);
+    gpu.fake->binary_result = c.answer;
+    gpu.fake->compute_minor = c.minor;
+    const KernelNeeds needs = matching_needs(gpu.fake);
+    const Kernel* kernel = nullptr;
+    REQUIRE(load_kernel(gpu.context(), make_image(example.row), needs, &kernel) == WL_SUCCESS);
+    CHECK_FALSE(kernel->precompiled);
+    CHECK(gpu.fake->loads == c.loads);
+    CHECK(gpu.fake->loaded_text == example.text);
+    CHECK_THAT(wltest::read_text(log.path), ContainsSubstring(c.log));
+  }
 }
 
 TEST_CASE("a driver too old for the PTX version is told both numbers", "[host][module]") {

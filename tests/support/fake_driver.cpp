@@ -176,7 +176,8 @@ CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned count,
   }
   if (log && size) std::snprintf(log, size, "%s", fake.load_log);
   *module = handle_of<CUmodule>(module_object);
-  return fake.load_result;
+  const bool machine_code = std::memcmp(image, "\177ELF", 4) == 0;
+  return machine_code ? fake.binary_result : fake.load_result;
 }
 
 CUresult cuModuleUnload(CUmodule) {

@@ -15,8 +15,9 @@ struct FakeDriver {
   cuapi::CUresult init_result;
   int device_count;
   int compute_major, compute_minor;
-  cuapi::CUresult load_result;
-  const char* load_log; // goes into the JIT error log
+  cuapi::CUresult load_result;   // of PTX
+  cuapi::CUresult binary_result; // of machine code
+  const char* load_log;          // goes into the JIT error log
   cuapi::CUresult function_result;
   size_t param_count;
   size_t param_offset[16], param_size[16];

@@ -257,7 +257,10 @@ void report_run(Report& report, const Device& device, const Request& r, const wl
   report.add_integer("launches", "launches", plan.launches);
   report.add_integer("workspace bytes", "workspace_bytes",
                      static_cast<int64_t>(plan.workspace_bytes));
-  report.add("load time", duration_text(plan.load_ms * 1e-3), "load_ms", json_number(plan.load_ms));
+  report.add("load time",
+             duration_text(plan.load_ms * 1e-3) +
+                 (plan.precompiled ? " (machine code of the library)" : " (PTX)"),
+             "load_ms", json_number(plan.load_ms));
   report.add("run time",
              duration_text(outcome.run_seconds) +
                  (device.info.is_virtual ? " (emulation on this host, says nothing about a GPU)"

@@ -147,7 +147,8 @@ typedef struct wl_plan_info {
   int registers;    /* per thread at entry, as the driver reports */
   int launches;     /* kernels that one run enqueues */
   size_t workspace_bytes;
-  double load_ms; /* time that loading and JIT-compiling the kernel took in this process */
+  double load_ms;  /* time that loading the kernels took in this process, JIT included */
+  int precompiled; /* 1: machine code of the library; 0: the driver compiled the PTX */
 } wl_plan_info;
 
 WL_API wl_status wl_plan_get_info(const wl_plan* plan, wl_plan_info* info);
