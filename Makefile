@@ -245,7 +245,7 @@ $(BUILD)/tests/libfakecuda.so: $(call object,tests/support/fake_driver.cpp)
 # Catch2 may have to be installed before anything that includes it is compiled.
 $(call object,$(foreach s,$(SUITES),$(wildcard tests/$(s)/*.cpp)) $(SUPPORT_SOURCES)): | deps
 
-suites: $(SUITES:%=$(BUILD)/tests/%) $(BUILD)/tests/libfakecuda.so all
+suites: $(SUITES:%=$(BUILD)/tests/%) $(BUILD)/tests/libfakecuda.so $(BUILD)/host-cost all
 
 test: suites
 	@tests/run_suites.sh $(SUITES:%=$(BUILD)/tests/%)
@@ -256,12 +256,15 @@ mutation: $(BUILD)/tests/mutation $(BUILD)/libvgpu.so
 hardware-test: suites
 	@tests/run_suites.sh $(BUILD)/tests/hardware
 
-# Times the dual GEMM on the GPU of this machine: cold and warm L2, events, medians.
-$(BUILD)/bench: $(call object,$(wildcard tools/bench/*.cpp)) $(BUILD)/libwarpline.a
+# Times the dual GEMM on the GPU of this machine: cold L2, events, medians; and the host's side.
+$(BUILD)/bench $(BUILD)/host-cost: $(BUILD)/%: $(call object,tools/bench/problem.cpp) $(BUILD)/libwarpline.a
 	@echo "  LD   $@"
 	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
-bench: $(BUILD)/bench
+$(BUILD)/bench: $(call object,tools/bench/bench.cpp)
+$(BUILD)/host-cost: $(call object,tools/bench/host_cost.cpp)
+bench: $(BUILD)/bench $(BUILD)/host-cost
 	$(BUILD)/bench
+	$(BUILD)/host-cost
 
 # ---- gates ------------------------------------------------------------------------------------------
 

@@ -8,16 +8,17 @@
 // calls: the difference proves the flush. The first lines give what a launch costs in such a graph
 // (the smallest legal problem) and what a copy of the rotated bytes reaches.
 #include "runtime/src/context.hpp"
-#include "warpline/warpline.h"
+#include "tools/bench/problem.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
+
+using namespace bench;
 
 namespace {
 
@@ -29,34 +30,6 @@ struct Options {
   bool warm = false;
   std::string json;
 };
-
-[[noreturn]] void die(const std::string& text) {
-  std::fprintf(stderr, "bench: %s\n", text.c_str());
-  std::exit(1);
-}
-void require(wl_status status) {
-  if (status != WL_SUCCESS) die(wl_last_error());
-}
-void require(cuapi::CUresult result, const char* what) {
-  if (result != cuapi::CUDA_SUCCESS) die(std::string(what) + ": error " + std::to_string(result));
-}
-
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts;
-  size_t from = 0;
-  for (size_t at; (at = text.find(',', from)) != std::string::npos; from = at + 1)
-    parts.push_back(text.substr(from, at - from));
-  parts.push_back(text.substr(from));
-  return parts;
-}
-
-int64_t number(const std::string& text) {
-  char* end = nullptr;
-  const long long value = std::strtoll(text.c_str(), &end, 10);
-  if (end == text.c_str() || *end != '\0' || value < 1)
-    die("\"" + text + "\" is no positive number");
-  return value;
-}
 
 Options parse(int argc, char** argv) {
   Options options;
@@ -87,49 +60,6 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
-uint64_t next_random(uint64_t* state) { // SplitMix64
-  uint64_t z = *state += 0x9E3779B97F4A7C15ull;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-  return z ^ (z >> 31);
-}
-
-class Memory {
-public:
-  Memory(wl_context* context, size_t bytes) : context_(context) {
-    require(wl_malloc(context, bytes, &pointer_));
-  }
-  ~Memory() { wl_free(context_, pointer_); }
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-  void* get() const { return pointer_; }
-
-private:
-  wl_context* context_;
-  void* pointer_ = nullptr;
-};
-
-// Random E2M1 codes, or scales of 0.25 to 2.
-std::unique_ptr<Memory> random_bytes(wl_context* context, size_t bytes, bool scales,
-                                     uint64_t* state) {
-  std::vector<uint8_t> host((bytes + 7) / 8 * 8);
-  for (size_t i = 0; i < host.size(); i += 8) {
-    uint64_t word = next_random(state);
-    if (scales) word = (word & 0x0F0F0F0F0F0F0F0Full) + 0x2828282828282828ull;
-    std::memcpy(&host[i], &word, 8);
-  }
-  auto memory = std::make_unique<Memory>(context, bytes);
-  require(wl_upload(context, memory->get(), host.data(), bytes));
-  return memory;
-}
-
-struct Set {
-  std::unique_ptr<Memory> a, b1, b2, sfa, sfb1, sfb2, d, workspace;
-  wl_plan* plan = nullptr;
-  wl_plan_info info{};
-  ~Set() { wl_plan_destroy(plan); }
-};
-
 class Bench {
 public:
   explicit Bench(const Options& options) : options_(options) {
@@ -155,15 +85,15 @@ public:
     const size_t per_set = weights + 2 * wl_sf_bytes(WL_SF_128x4, n, k);
     const size_t l2 = static_cast<size_t>(std::max(context_->limits.l2_bytes, 1));
     const size_t count = warm ? 1 : std::min<size_t>(std::max<size_t>(3 * l2 / per_set + 2, 4), 64);
-    std::vector<std::unique_ptr<Set>> sets;
-    for (size_t i = 0; i < count; ++i) sets.push_back(make_set(m, n, k, config));
+    std::vector<std::unique_ptr<Problem>> sets;
+    for (size_t i = 0; i < count; ++i) {
+      sets.push_back(std::make_unique<Problem>(context_, Shape{m, n, k}, config, &state_));
+      sets.back()->make_plan();
+    }
     const size_t calls = std::max<size_t>(count, m > 1024 ? 4 : 16);
 
     const auto enqueue = [&] {
-      for (size_t i = 0; i < calls; ++i) {
-        const Set& set = *sets[i % count];
-        require(wl_plan_run(set.plan, set.workspace->get(), set.info.workspace_bytes, stream_));
-      }
+      for (size_t i = 0; i < calls; ++i) sets[i % count]->run(stream_);
     };
     const auto stream = static_cast<cuapi::CUstream>(stream_);
     enqueue();
@@ -187,8 +117,8 @@ public:
     require(cu_->GraphExecDestroy(executable), "cuGraphExecDestroy");
     require(cu_->GraphDestroy(graph), "cuGraphDestroy");
     std::sort(times.begin(), times.end());
-    const Set& set = *sets.front();
-    return {set.info.config, times[times.size() / 2], times.front(), set.info.grid[0]};
+    const wl_plan_info& info = sets.front()->info();
+    return {info.config, times[times.size() / 2], times.front(), info.grid[0]};
   }
 
   // TB/s of a device-to-device copy, bytes read and written.
@@ -215,45 +145,6 @@ public:
   int driver_version() const { return context_->driver->version; }
 
 private:
-  std::unique_ptr<Set> make_set(int64_t m, int64_t n, int64_t k, const std::string& config) {
-    auto set = std::make_unique<Set>();
-    const auto operand = [&](int64_t rows) {
-      return random_bytes(context_, static_cast<size_t>(rows) * static_cast<size_t>(k) / 2, false,
-                          &state_);
-    };
-    const auto scales = [&](int64_t rows) {
-      return random_bytes(context_, wl_sf_bytes(WL_SF_128x4, rows, k), true, &state_);
-    };
-    set->a = operand(m);
-    set->b1 = operand(n);
-    set->b2 = operand(n);
-    set->sfa = scales(m);
-    set->sfb1 = scales(n);
-    set->sfb2 = scales(n);
-    set->d = std::make_unique<Memory>(context_, static_cast<size_t>(m * n) * 2);
-    wl_dual_gemm_args args{};
-    args.struct_size = sizeof args;
-    args.m = m;
-    args.n = n;
-    args.k = k;
-    args.l = 1;
-    args.a = set->a->get();
-    args.b1 = set->b1->get();
-    args.b2 = set->b2->get();
-    args.sfa = set->sfa->get();
-    args.sfb1 = set->sfb1->get();
-    args.sfb2 = set->sfb2->get();
-    args.sf_layout = WL_SF_128x4;
-    args.d = set->d->get();
-    args.d_type = WL_F16;
-    args.config = config.empty() ? nullptr : config.c_str();
-    require(wl_dual_gemm_plan(context_, &args, &set->plan));
-    set->info.struct_size = sizeof set->info;
-    require(wl_plan_get_info(set->plan, &set->info));
-    set->workspace = std::make_unique<Memory>(context_, set->info.workspace_bytes + 256);
-    return set;
-  }
-
   Options options_;
   wl_context* context_ = nullptr;
   wl_stream stream_ = nullptr;

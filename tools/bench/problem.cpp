@@ -1,0 +1,114 @@
+#include "tools/bench/problem.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace bench {
+
+namespace {
+
+uint64_t next_random(uint64_t* state) { // SplitMix64
+  uint64_t z = *state += 0x9E3779B97F4A7C15ull;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+  return z ^ (z >> 31);
+}
+
+// Random E2M1 codes, or scales of 0.25 to 2.
+std::unique_ptr<Memory> random_bytes(wl_context* context, size_t bytes, bool scales,
+                                     uint64_t* state) {
+  std::vector<uint8_t> host((bytes + 7) / 8 * 8);
+  for (size_t i = 0; i < host.size(); i += 8) {
+    uint64_t word = next_random(state);
+    if (scales) word = (word & 0x0F0F0F0F0F0F0F0Full) + 0x2828282828282828ull;
+    std::memcpy(&host[i], &word, 8);
+  }
+  auto memory = std::make_unique<Memory>(context, bytes);
+  require(wl_upload(context, memory->get(), host.data(), bytes));
+  return memory;
+}
+
+} // namespace
+
+void die(const std::string& text) {
+  std::fprintf(stderr, "%s: %s\n", program_invocation_short_name, text.c_str());
+  std::exit(1);
+}
+void require(wl_status status) {
+  if (status != WL_SUCCESS) die(wl_last_error());
+}
+void require(cuapi::CUresult result, const char* what) {
+  if (result != cuapi::CUDA_SUCCESS) die(std::string(what) + ": error " + std::to_string(result));
+}
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts;
+  size_t from = 0;
+  for (size_t at; (at = text.find(',', from)) != std::string::npos; from = at + 1)
+    parts.push_back(text.substr(from, at - from));
+  parts.push_back(text.substr(from));
+  return parts;
+}
+
+int64_t number(const std::string& text) {
+  char* end = nullptr;
+  const long long value = std::strtoll(text.c_str(), &end, 10);
+  if (end == text.c_str() || *end != '\0' || value < 1)
+    die("\"" + text + "\" is no positive number");
+  return value;
+}
+
+Memory::Memory(wl_context* context, size_t bytes) : context_(context) {
+  require(wl_malloc(context, bytes, &pointer_));
+}
+Memory::~Memory() { wl_free(context_, pointer_); }
+
+Problem::Problem(wl_context* context, Shape shape, const std::string& config, uint64_t* state)
+    : context_(context), config_(config) {
+  const auto operand = [&](int64_t rows) {
+    return random_bytes(context, static_cast<size_t>(rows) * static_cast<size_t>(shape.k) / 2,
+                        false, state);
+  };
+  const auto scales = [&](int64_t rows) {
+    return random_bytes(context, wl_sf_bytes(WL_SF_128x4, rows, shape.k), true, state);
+  };
+  a_ = operand(shape.m);
+  b1_ = operand(shape.n);
+  b2_ = operand(shape.n);
+  sfa_ = scales(shape.m);
+  sfb1_ = scales(shape.n);
+  sfb2_ = scales(shape.n);
+  d_ = std::make_unique<Memory>(context, static_cast<size_t>(shape.m * shape.n) * 2);
+  args_.struct_size = sizeof args_;
+  args_.m = shape.m;
+  args_.n = shape.n;
+  args_.k = shape.k;
+  args_.l = 1;
+  args_.a = a_->get();
+  args_.b1 = b1_->get();
+  args_.b2 = b2_->get();
+  args_.sfa = sfa_->get();
+  args_.sfb1 = sfb1_->get();
+  args_.sfb2 = sfb2_->get();
+  args_.sf_layout = WL_SF_128x4;
+  args_.d = d_->get();
+  args_.d_type = WL_F16;
+  args_.config = config_.empty() ? nullptr : config_.c_str();
+}
+
+Problem::~Problem() { wl_plan_destroy(plan_); }
+
+void Problem::make_plan() {
+  require(wl_dual_gemm_plan(context_, &args_, &plan_));
+  info_.struct_size = sizeof info_;
+  require(wl_plan_get_info(plan_, &info_));
+  workspace_ = std::make_unique<Memory>(context_, info_.workspace_bytes + 256);
+}
+
+void Problem::run(wl_stream stream) const {
+  require(wl_plan_run(plan_, workspace_->get(), info_.workspace_bytes, stream));
+}
+
+} // namespace bench

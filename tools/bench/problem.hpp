@@ -1,0 +1,61 @@
+// What the programs of this folder share: options' values, and a dual GEMM with random operands.
+#pragma once
+
+#include "runtime/src/cuda_api.hpp"
+#include "warpline/warpline.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace bench {
+
+// Prints "PROGRAM: TEXT" and ends the program.
+[[noreturn]] void die(const std::string& text);
+void require(wl_status status);
+void require(cuapi::CUresult result, const char* what);
+
+std::vector<std::string> split(const std::string& text); // at commas
+int64_t number(const std::string& text);                 // positive
+
+class Memory {
+public:
+  Memory(wl_context* context, size_t bytes);
+  ~Memory();
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  void* get() const { return pointer_; }
+
+private:
+  wl_context* context_;
+  void* pointer_ = nullptr;
+};
+
+struct Shape {
+  int64_t m, n, k;
+};
+
+// Random operands in device memory, and the plan on them.
+class Problem {
+public:
+  // The row's name, or "" for the library's choice. *state is of a random sequence.
+  Problem(wl_context* context, Shape shape, const std::string& config, uint64_t* state);
+  ~Problem();
+  Problem(const Problem&) = delete;
+  Problem& operator=(const Problem&) = delete;
+
+  void make_plan();
+  void run(wl_stream stream) const;
+  const wl_plan_info& info() const { return info_; }
+
+private:
+  wl_context* context_;
+  std::string config_;
+  std::unique_ptr<Memory> a_, b1_, b2_, sfa_, sfb1_, sfb2_, d_, workspace_;
+  wl_dual_gemm_args args_{};
+  wl_plan* plan_ = nullptr;
+  wl_plan_info info_{};
+};
+
+} // namespace bench
