@@ -51,7 +51,7 @@ LIB_SOURCES := $(wildcard runtime/src/*.cpp) $(wildcard kernels/*/*.cpp)
 # forms/ is the main of its own small program.
 VGPU_SOURCES := $(filter-out tools/vgpu/forms/% tools/vgpu/run/%,$(wildcard tools/vgpu/*/*.cpp))
 VGPU_CORE := $(filter-out tools/vgpu/driver/%,$(VGPU_SOURCES))
-CLI_SOURCES := $(wildcard tools/cli/*.cpp)
+CLI_SOURCES := $(wildcard tools/cli/*.cpp tools/stamps/*.cpp) tools/vgpu/trace/export.cpp tools/vgpu/trace/head.cpp
 REFERENCE_SOURCES := $(wildcard tests/reference/*.cpp)
 SUPPORT_SOURCES := $(filter-out tests/support/fake_driver.cpp,$(wildcard tests/support/*.cpp))
 SUITES := host virtual hardware

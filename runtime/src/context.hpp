@@ -5,6 +5,7 @@
 #include "runtime/src/driver.hpp"
 #include "runtime/src/module.hpp"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -44,6 +45,9 @@ struct wl_context {
   // Loaded kernels by image name; they stay until the context is destroyed.
   std::mutex kernels_mutex;
   std::map<std::string, std::unique_ptr<warpline::Kernel>> kernels;
+  // For tools that measure inside kernels: takes a kernel's name and PTX, gives the PTX to compile.
+  // Machine code is passed over then. Set before the first plan.
+  std::function<std::string(const std::string& name, const std::string& ptx)> rewrite;
 };
 
 namespace warpline {

@@ -90,7 +90,7 @@ bool machine_code_wanted() {
 bool load_machine_code(const wl_context& context, const Image& image, Kernel* kernel) {
   const DeviceLimits& limits = context.limits;
   const EmbeddedCubin* cubin = image.cubin_for(limits.compute_major, limits.compute_minor);
-  if (!cubin || !machine_code_wanted()) return false;
+  if (!cubin || context.rewrite || !machine_code_wanted()) return false;
   const std::string code = unpacked(cubin->code);
   const cuapi::CUresult result =
       context.driver->cu.ModuleLoadDataEx(&kernel->module, code.data(), 0, nullptr, nullptr);
@@ -117,7 +117,8 @@ wl_status compile(const wl_context& context, const Image& image, Kernel* kernel)
   void* values[] = {info.data(), number(info.size()), errors.data(), number(errors.size()),
                     number(1)};
   // cuModuleLoadDataEx reads PTX up to a zero byte, which an image of the caller need not have.
-  const std::string text = image.text();
+  std::string text = image.text();
+  if (context.rewrite) text = context.rewrite(image.name, text);
   const cuapi::CUresult result = cu.ModuleLoadDataEx(
       &kernel->module, text.c_str(), static_cast<unsigned>(std::size(options)), options, values);
   kernel->jit_log = printable_log(info);

@@ -10,6 +10,7 @@
 #include "tools/cli/progress.hpp"
 #include "tools/cli/report.hpp"
 #include "tools/cli/safetensors.hpp"
+#include "tools/stamps/session.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -25,7 +26,7 @@ struct Request {
   std::string device = "auto", out = "f16", schedule, check, trace, config, json, input, output;
   uint64_t seed = 1;
   std::optional<float> alpha1, alpha2;
-  bool verify = false, stats = false;
+  bool verify = false, stats = false, stamps = false;
 
   wltest::OutputType type() const {
     return out == "f16" ? wltest::OutputType::f16 : wltest::OutputType::bf16;
@@ -64,8 +65,11 @@ Options declare(Request& r) {
   o.text("--check", "LIST", "virtual GPU: off, all, or some of races,definedness,barriers,advice",
          r.check);
   o.text("--trace", "PREFIX",
-         "virtual GPU: write the timeline of the first cluster, PREFIX.KERNEL.json and .svg",
+         "write the timeline of the first cluster, PREFIX.KERNEL.json and .svg; on a GPU\n"
+         "from stamps in the kernel, and of a second run: the first warms up",
          r.trace);
+  o.flag("--stamps", "virtual GPU: --trace from stamps too, not from the emulator's events",
+         r.stamps);
   o.flag("--stats", "virtual GPU: count what moved, by operand, and what was issued", r.stats);
   o.text("--config", "ROW", "force a configuration row", r.config);
   o.text("--json", "FILE", "write the table as JSON too, - = to stdout instead of the table",
@@ -168,18 +172,29 @@ Outcome run_on_device(wl_context* context, const Device& device, const Request& 
   args.alpha1 = static_cast<const float*>(alpha1.get());
   args.alpha2 = static_cast<const float*>(alpha2.get());
   args.d = d.get();
+  std::optional<stamps::Session> session;
+  if (r.stamps) session.emplace(context);
   const Plan plan(context, args);
   outcome.plan.struct_size = sizeof outcome.plan;
   require(wl_plan_get_info(plan.get(), &outcome.plan));
   const DeviceMemory workspace(context, outcome.plan.workspace_bytes);
   {
     const Progress progress(std::string("running on ") + device.info.name);
+    if (session) {
+      require(wl_plan_run(plan.get(), workspace.get(), outcome.plan.workspace_bytes, nullptr));
+      require(wl_stream_synchronize(context, nullptr));
+      session->clear();
+    }
     if (r.stats) reset_virtual_stats();
     const auto start = std::chrono::steady_clock::now();
     require(wl_plan_run(plan.get(), workspace.get(), outcome.plan.workspace_bytes, nullptr));
     require(wl_stream_synchronize(context, nullptr));
     outcome.run_seconds = seconds_since(start);
     if (r.stats) outcome.stats = virtual_stats();
+  }
+  if (session) {
+    const std::string wrong = session->write(r.trace);
+    if (!wrong.empty()) throw Failure(exit_device, "dual-gemm: --trace: " + wrong);
   }
   outcome.tensors = {{"A", args.a},     {"B1", args.b1},     {"B2", args.b2},
                      {"SFA", args.sfa}, {"SFB1", args.sfb1}, {"SFB2", args.sfb2}};
@@ -392,7 +407,12 @@ ExitStatus run_dual_gemm(const Arguments& arguments) {
   if (!device.note.empty()) std::fprintf(stderr, "warpline: %s\n", device.note.c_str());
   if (!request.schedule.empty()) set_virtual_option("schedule", request.schedule);
   if (!request.check.empty()) set_virtual_option("check", request.check);
-  if (!request.trace.empty()) set_virtual_option("trace", request.trace);
+  if (request.stamps && request.trace.empty())
+    throw Failure(exit_usage, "dual-gemm: --stamps needs --trace PREFIX, where the timeline goes");
+  if (!request.trace.empty()) {
+    if (!device.info.is_virtual) request.stamps = true;
+    if (!request.stamps) set_virtual_option("trace", request.trace);
+  }
   if (request.stats && !device.info.is_virtual)
     throw Failure(exit_usage, "dual-gemm: --stats counts on the virtual GPU, the device is " +
                                   std::string(device.info.name));

@@ -1,8 +1,9 @@
 // The two forms of a recording.
-#include "tools/vgpu/trace/timeline.hpp"
+#include "tools/vgpu/trace/recording.hpp"
 
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
 #include <sstream>
 
 namespace vgpu::trace {
@@ -44,10 +45,11 @@ std::string number(double value) {
   return text;
 }
 
-std::string tip(const Span& span) {
+std::string tip(const Span& span, const char* unit) {
   std::string text = (span.wait ? "waits for " : "") + span.name;
   if (!span.wait && span.stage >= 0) text += ", stage " + std::to_string(span.stage);
-  text += ": ticks " + std::to_string(span.begin) + " to " + std::to_string(span.end);
+  text += std::string(": ") + unit + " " + std::to_string(span.begin) + " to " +
+          std::to_string(span.end);
   if (span.line > 0) text += ", PTX line " + std::to_string(span.line);
   return text;
 }
@@ -66,10 +68,15 @@ uint64_t mark_step(uint64_t end) {
 } // namespace
 
 std::string to_chrome_json(const Recording& recording, const std::string& title) {
+  const auto microseconds = [&](uint64_t time) {
+    return recording.microseconds == 1 ? std::to_string(time)
+                                       : number(static_cast<double>(time) * recording.microseconds);
+  };
   std::ostringstream out;
-  out << "{\"otherData\": {\"title\": \"" << escaped(title, false)
-      << "\", \"unit\": \"ticks of a causal clock, no time of a device\", \"truncated\": "
-      << (recording.truncated ? "true" : "false") << "},\n\"traceEvents\": [\n";
+  out << "{\"otherData\": {\"title\": \"" << escaped(title, false) << "\", \"clock\": \""
+      << escaped(recording.clock, false)
+      << "\", \"truncated\": " << (recording.truncated ? "true" : "false")
+      << "},\n\"traceEvents\": [\n";
   for (size_t i = 0; i < recording.rows.size(); ++i) {
     const Row& row = recording.rows[i];
     if (i == 0 || recording.rows[i - 1].cta != row.cta)
@@ -85,9 +92,9 @@ std::string to_chrome_json(const Recording& recording, const std::string& title)
     const Span& s = recording.spans[i];
     out << "{\"ph\": \"X\", \"name\": \"" << escaped(s.name, false) << "\", \"cat\": \""
         << (s.wait ? "wait" : "work") << "\", \"pid\": " << recording.rows[s.row].cta
-        << ", \"tid\": " << s.row << ", \"ts\": " << s.begin << ", \"dur\": " << s.end - s.begin
-        << ", \"args\": {\"stage\": " << s.stage << ", \"ptx_line\": " << s.line << "}}"
-        << (i + 1 == recording.spans.size() ? "\n" : ",\n");
+        << ", \"tid\": " << s.row << ", \"ts\": " << microseconds(s.begin)
+        << ", \"dur\": " << microseconds(s.end - s.begin) << ", \"args\": {\"stage\": " << s.stage
+        << ", \"ptx_line\": " << s.line << "}}" << (i + 1 == recording.spans.size() ? "\n" : ",\n");
   }
   out << "]}\n";
   return out.str();
@@ -128,7 +135,8 @@ std::string to_svg(const Recording& recording, const std::string& title) {
     const double inset = s.wait ? 6 : 2;
     body << "<rect x=\"" << number(left) << "\" y=\"" << number(top[s.row] + inset) << "\" width=\""
          << number(width) << "\" height=\"" << number(kRowHeight - 2 * inset) << "\" fill=\""
-         << colour(s) << "\"><title>" << escaped(tip(s), true) << "</title></rect>\n";
+         << colour(s) << "\"><title>" << escaped(tip(s, recording.unit), true)
+         << "</title></rect>\n";
   }
 
   std::ostringstream out;
@@ -136,8 +144,8 @@ std::string to_svg(const Recording& recording, const std::string& title) {
       << number(y + 12) << "\" font-family=\"sans-serif\" font-size=\"11\">\n"
       << "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n<text x=\"4\" y=\"16\" "
       << "font-size=\"14\">" << escaped(title, true) << "</text>\n"
-      << "<text x=\"4\" y=\"32\">Ticks of a causal clock: order, overlap and waiting, no time of a "
-      << "device. Colours: stages. Thin and light: waiting."
+      << "<text x=\"4\" y=\"32\">" << escaped(recording.clock, true)
+      << " Colours: stages. Thin and light: waiting."
       << (recording.truncated ? " Cut: the run went on." : "") << "</text>\n";
   const uint64_t step = mark_step(recording.end);
   for (uint64_t tick = 0; tick <= recording.end; tick += step)
@@ -146,6 +154,30 @@ std::string to_svg(const Recording& recording, const std::string& title) {
         << "\" y=\"48\" fill=\"#777777\">" << tick << "</text>\n";
   out << body.str() << "</svg>\n";
   return out.str();
+}
+
+std::string write_files(const Recording& recording, const std::string& title,
+                        const std::string& stem) {
+  for (const bool svg : {false, true}) {
+    const std::string file = stem + (svg ? ".svg" : ".json");
+    std::ofstream out(file, std::ios::binary);
+    out << (svg ? to_svg(recording, title) : to_chrome_json(recording, title));
+    if (!out.flush()) return "the timeline " + file + " cannot be written";
+  }
+  return "";
+}
+
+void keep_used_rows(Recording* recording) {
+  std::vector<bool> used(recording->rows.size());
+  for (const Span& s : recording->spans) used[s.row] = true;
+  std::vector<uint32_t> place(recording->rows.size());
+  std::vector<Row> rows;
+  for (size_t i = 0; i < used.size(); ++i) {
+    place[i] = static_cast<uint32_t>(rows.size());
+    if (used[i]) rows.push_back(recording->rows[i]);
+  }
+  for (Span& s : recording->spans) s.row = place[s.row];
+  recording->rows = std::move(rows);
 }
 
 } // namespace vgpu::trace

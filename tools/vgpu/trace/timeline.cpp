@@ -161,19 +161,9 @@ void Timeline::close() {
       who.cta = c, who.warp = w;
       add({warp_row(who), state.busy_from, state.time, false, state.stage, "work", state.pc});
     }
-  std::vector<bool> used(recording_.rows.size());
-  for (const Span& s : recording_.spans) used[s.row] = true;
-  std::vector<uint32_t> place(recording_.rows.size());
-  std::vector<Row> rows;
-  for (size_t i = 0; i < used.size(); ++i) {
-    place[i] = static_cast<uint32_t>(rows.size());
-    if (used[i]) rows.push_back(recording_.rows[i]);
-  }
-  for (Span& s : recording_.spans) {
-    s.row = place[s.row];
+  keep_used_rows(&recording_);
+  for (Span& s : recording_.spans)
     if (naming_.line) s.line = naming_.line(s.pc);
-  }
-  recording_.rows = std::move(rows);
 }
 
 // ---- operations

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "tools/vgpu/check/observer.hpp"
+#include "tools/vgpu/trace/recording.hpp"
 
 #include <functional>
 #include <map>
@@ -21,30 +22,6 @@
 #include <vector>
 
 namespace vgpu::trace {
-
-// A coloured piece of a row. Colours are stages: the place of the barrier among those of its kind
-// that the work waited for or completes on; -1 when there is none.
-struct Span {
-  uint32_t row = 0;
-  uint64_t begin = 0, end = 0;
-  bool wait = false;
-  int stage = -1;
-  std::string name; // of a barrier for waits, of an operation for operations
-  uint32_t pc = 0;
-  int line = 0; // of pc
-};
-
-struct Row {
-  std::string name;
-  uint32_t cta = 0;
-};
-
-struct Recording {
-  std::vector<Row> rows;
-  std::vector<Span> spans;
-  uint64_t end = 0;
-  bool truncated = false; // more spans than are kept
-};
 
 // What the recorder cannot know by itself.
 struct Naming {
@@ -145,9 +122,5 @@ private:
   Meeting cluster_;
   bool closed_ = false;
 };
-
-// Chrome's trace format (also read by Perfetto), and a picture that needs nothing else.
-std::string to_chrome_json(const Recording& recording, const std::string& title);
-std::string to_svg(const Recording& recording, const std::string& title);
 
 } // namespace vgpu::trace
