@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <cinttypes>
 #include <memory>
+#include <utility>
+#include <vector>
 
 namespace warpline::dual_gemm {
 
@@ -135,11 +137,21 @@ wl_status make_plan(wl_context* context, const wl_dual_gemm_args& args, wl_plan*
                        ? find_row(args.config)
                        : choose_row({args.m, args.n, args.k, args.l, args.d_type}, context->limits);
   if (row == nullptr) {
-    std::string reasons, reason;
-    for (const Row& candidate : rows())
-      if (!can_run(candidate, args.d_type, context->limits, &reason))
-        reasons += std::string(reasons.empty() ? "" : "; ") + candidate.name + ": " + reason;
-    return fail(WL_ERROR_NOT_SUPPORTED, "no configuration row can run this: %s", reasons.c_str());
+    std::vector<std::pair<std::string, int>> counts; // of rows, by reason
+    std::string reason, reasons;
+    for (const Row& candidate : rows()) {
+      if (can_run(candidate, args.d_type, context->limits, &reason)) continue;
+      const auto same = [&](const auto& entry) { return entry.first == reason; };
+      const auto found = std::find_if(counts.begin(), counts.end(), same);
+      if (found == counts.end())
+        counts.emplace_back(reason, 1);
+      else
+        ++found->second;
+    }
+    for (const auto& [why, count] : counts)
+      reasons += (reasons.empty() ? "" : "; ") + std::to_string(count) + " rows: " + why;
+    return fail(WL_ERROR_NOT_SUPPORTED, "no configuration row makes %s on %s: %s",
+                dtype_name(args.d_type), context->limits.name.c_str(), reasons.c_str());
   }
 
   const ContextScope scope(*context);

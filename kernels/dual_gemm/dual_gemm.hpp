@@ -117,6 +117,8 @@ Traffic traffic(const Row& row, const Problem& problem);
 // Every byte of A, B1, B2 and their scales once.
 int64_t least_traffic(const Problem& problem);
 
+const char* dtype_name(wl_dtype type); // "WL_F16"
+
 // Whether the row's kernel runs on the device and makes the output type; `reason` says why not.
 bool can_run(const Row& row, wl_dtype d_type, const DeviceLimits& device, std::string* reason);
 

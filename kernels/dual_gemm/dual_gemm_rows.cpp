@@ -21,11 +21,11 @@ constexpr Grid PERSISTENT = Grid::persistent;
 constexpr Grid ONE_TILE = Grid::one_tile;
 constexpr Grid LAUNCH_CONTROL = Grid::launch_control;
 
+} // namespace
+
 const char* dtype_name(wl_dtype type) {
   return type == WL_F16 ? "WL_F16" : type == WL_BF16 ? "WL_BF16" : "WL_NVFP4";
 }
-
-} // namespace
 
 const std::vector<Row>& rows() {
   static const std::vector<Row> table = {

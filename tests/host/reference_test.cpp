@@ -194,3 +194,37 @@ TEST_CASE("compare_exact counts differing bits", "[host]") {
   CHECK(c.unequal == 2); // one place off, and the sign of zero; NaN equals NaN
   CHECK(c.bad == 2);
 }
+
+TEST_CASE("compare_nvfp4 takes the replay and finds what is wrong", "[host]") {
+  const Problem p = make_problem(24, 64, 128, 2, InputKind::public_problem, 31);
+  const Sums sums = accumulate(p);
+  const std::vector<double> reference = gated(sums, p.alpha1, p.alpha2);
+  for (const float d_scale : {1.0f, 0.125f, 3.0f}) {
+    INFO("d_scale " << d_scale << ", seed 31");
+    const Operand right = quantized_replayed(sums, p.alpha1, p.alpha2, d_scale);
+    const Comparison good = compare_nvfp4(sums, reference, right, double{d_scale});
+    INFO(describe(good));
+    CHECK(good.passed());
+    CHECK(good.count == 2 * 24 * 64);
+    CHECK(count_unequal(right, right) == 0);
+    for (size_t i = 0; i < right.scales.size(); i += 5) {
+      Operand bent = right;
+      bent.scales[i] = static_cast<uint8_t>(bent.scales[i] + 2);
+      const Comparison c = compare_nvfp4(sums, reference, bent, double{d_scale});
+      INFO("scale " << i);
+      CHECK(c.bad >= 1);
+      CHECK(count_unequal(bent, right) == 16);
+      bent.scales[i] = 0x7F; // NaN
+      CHECK(compare_nvfp4(sums, reference, bent, double{d_scale}).bad == 16);
+    }
+    for (size_t i = 0; i < right.values.size(); i += 7) {
+      const auto low = static_cast<uint8_t>(right.values[i] & 15);
+      if ((low & 7) < 2 || (low & 7) > 5) continue;
+      Operand bent = right; // two codes away is never the nearest but one
+      bent.values[i] = static_cast<uint8_t>(bent.values[i] + 2);
+      INFO("value " << 2 * i);
+      CHECK(compare_nvfp4(sums, reference, bent, double{d_scale}).bad == 1);
+      CHECK(count_unequal(bent, right) == 1);
+    }
+  }
+}

@@ -101,6 +101,68 @@ Comparison compare_exact(const Sums& shape, const std::vector<uint16_t>& referen
   return c;
 }
 
+namespace {
+
+// Half a unit in the last place of an E4M3 number of this size: 3 mantissa bits, 2^-6 the least
+// exponent.
+double half_place_e4m3(double value) {
+  return std::ldexp(1.0, std::max(value > 0 ? std::ilogb(value) : -6, -6) - 4);
+}
+
+// By how much more `got` lies from `wanted` than the nearest E2M1 number does.
+double excess_e2m1(double got, double wanted) {
+  double nearest = infinity;
+  for (uint8_t code = 0; code < 16; ++code)
+    nearest = std::min(nearest, std::fabs(decode_e2m1(code) - wanted));
+  return std::fabs(got - wanted) - nearest;
+}
+
+// The use of the freedom that the bound gives a block's scale, or infinity.
+double scale_use(double scale, double largest, double d_scale) {
+  const double wanted = std::min(largest / (6 * d_scale), 448.0);
+  const double freedom = error_bound(OutputType::f16, largest) / (6 * d_scale);
+  const double excess = std::fabs(scale - wanted) - half_place_e4m3(std::max(scale, wanted));
+  return std::isnan(scale) ? infinity : std::max(excess, 0.0) / freedom;
+}
+
+} // namespace
+
+Comparison compare_nvfp4(const Sums& shape, const std::vector<double>& reference, const Operand& d,
+                         double d_scale) {
+  Comparison c;
+  for (size_t block = 0; block < d.scales.size(); ++block) {
+    const double* wanted = &reference[16 * block];
+    double largest = 0;
+    for (size_t i = 0; i < 16; ++i) largest = std::max(largest, std::fabs(wanted[i]));
+    const double scale = decode_e4m3(d.scales[block]);
+    const double of_scale = scale < 0 ? infinity : scale_use(scale, largest, d_scale);
+    for (size_t i = 0; i < 16; ++i) {
+      const size_t at = 16 * block + i;
+      const double code = decode_e2m1(nibble(d.values.data(), static_cast<int64_t>(at)));
+      const double step = scale * d_scale;
+      Judgement j{std::fabs(code * step - wanted[i]), of_scale};
+      if (step > 0)
+        j.use = std::max(j.use, excess_e2m1(code, wanted[i] / step) * step /
+                                    (2 * error_bound(OutputType::f16, wanted[i])));
+      if (std::isnan(j.error)) j.error = infinity;
+      const auto row = static_cast<int64_t>(at) / shape.n;
+      add(c, {row / shape.m, row % shape.m, static_cast<int64_t>(at) % shape.n}, code * step,
+          wanted[i], j, !(j.use <= 1));
+    }
+  }
+  return c;
+}
+
+int64_t count_unequal(const Operand& found, const Operand& expected) {
+  int64_t count = 0;
+  for (size_t i = 0; i < 2 * expected.values.size(); ++i) {
+    const auto at = static_cast<int64_t>(i);
+    count += found.scales[i / 16] != expected.scales[i / 16] ||
+             nibble(found.values.data(), at) != nibble(expected.values.data(), at);
+  }
+  return count;
+}
+
 std::string describe(const Coordinate& at) {
   return "l " + std::to_string(at.entry) + ", m " + std::to_string(at.row) + ", n " +
          std::to_string(at.column);

@@ -85,6 +85,15 @@ Comparison compare(const Sums& shape, const std::vector<double>& reference, cons
 Comparison compare_exact(const Sums& shape, const std::vector<uint16_t>& reference,
                          const uint16_t* out, int64_t ldd, int64_t batch_stride, OutputType type);
 
+// D in NVFP4, plain layout, rows m and k = n; n is a multiple of 16. A block's scale must be the
+// largest magnitude / (6 * d_scale) rounded to E4M3, and each value the E2M1 number nearest to
+// reference / (scale * d_scale), where the reference may move by FP16's bound before it is rounded:
+// codes beside a tie may differ. The bound's use is the part of that freedom that a code takes.
+Comparison compare_nvfp4(const Sums& shape, const std::vector<double>& reference, const Operand& d,
+                         double d_scale);
+// Elements whose value or whose block's scale has other bits.
+int64_t count_unequal(const Operand& found, const Operand& expected);
+
 // One or two lines for a test's or a program's message.
 std::string describe(const Comparison& comparison);
 std::string describe(const Coordinate& at); // "l 0, m 12, n 345"

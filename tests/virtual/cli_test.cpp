@@ -178,6 +178,15 @@ TEST_CASE("cli: devices lists the virtual ones", "[virtual][cli]") {
   CHECK(with_kernel >= 2);
 }
 
+TEST_CASE("cli: a device without rows for the output says why", "[virtual][cli]") {
+  check_refusal(warpline_cli({"dual-gemm", "-m", "8", "-n", "64", "-k", "64", "--out", "nvfp4",
+                              "--device", "virtual:h200"}),
+                3, "no configuration row makes WL_NVFP4 on warpline virtual H200: ");
+  check_refusal(warpline_cli({"dual-gemm", "--d-scale", "2"}), 2, "--d-scale is for --out nvfp4");
+  check_refusal(warpline_cli({"dual-gemm", "--out", "nvfp4", "--d-scale", "-1"}), 2,
+                "--d-scale must be positive");
+}
+
 TEST_CASE("cli: a safetensors file through the kernel", "[virtual][cli]") {
   const TemporaryDirectory directory;
   const std::string input = directory / "in.safetensors", output = directory / "out.safetensors";
@@ -215,6 +224,22 @@ TEST_CASE("cli: a safetensors file through the kernel", "[virtual][cli]") {
     CHECK(run.status == 0);
     CHECK_THAT(run.out, !ContainsSubstring("PASS"));
     CHECK(warpline::cli::SafetensorsFile(output).find("d")->dtype == "BF16");
+  }
+  SECTION("D in NVFP4 is the A of a next problem") {
+    const ChildResult made =
+        warpline_cli({"make-example", input, "-m", "40", "-n", "128", "-k", "128", "--seed", "6"});
+    REQUIRE(made.status == 0);
+    const ChildResult run =
+        warpline_cli({"dual-gemm", "--input", input, "--output", output, "--device", "virtual:b200",
+                      "--out", "nvfp4", "--d-scale", "0.5", "--verify", "--check", "all"});
+    INFO_CHILD(run);
+    CHECK(run.status == 0);
+    CHECK_THAT(run.out, ContainsSubstring("PASS") && ContainsSubstring("5120 of 5120 (FP32"));
+    const warpline::cli::SafetensorsFile result(output);
+    CHECK(result.find("d")->shape == std::vector<uint64_t>{40, 64});
+    CHECK(result.find("d_scale")->shape == std::vector<uint64_t>{40, 8});
+    CHECK(result.find("d_scale")->dtype == "F8_E4M3");
+    CHECK(result.read(*result.find("d_tensor_scale")) == std::vector<uint8_t>{0, 0, 0, 0x3F});
   }
   SECTION("sizes belong to the file") {
     check_refusal(warpline_cli({"dual-gemm", "--input", input, "-m", "40"}), 2, "the file says it");

@@ -25,10 +25,11 @@ struct Request {
   int64_t m = 256, n = 4096, k = 7168, l = 1;
   std::string device = "auto", out = "f16", schedule, check, trace, config, json, input, output;
   uint64_t seed = 1;
-  std::optional<float> alpha1, alpha2;
+  std::optional<float> alpha1, alpha2, d_scale;
   bool verify = false, stats = false, stamps = false;
 
-  wltest::OutputType type() const {
+  bool quantised() const { return out == "nvfp4"; }
+  wltest::OutputType type() const { // of outputs of 16 bits
     return out == "f16" ? wltest::OutputType::f16 : wltest::OutputType::bf16;
   }
 };
@@ -52,7 +53,8 @@ Options declare(Request& r) {
               r.device = value;
               return check_device(value);
             }});
-  o.choice("--out", "type of D (default f16)", r.out, {"f16", "bf16"});
+  o.choice("--out", "type of D (default f16)", r.out, {"f16", "bf16", "nvfp4"});
+  o.real("--d-scale", "FP32 scale of D, --out nvfp4 (default 1)", r.d_scale);
   o.unsigned64("--seed", "seed of the inputs (default 1)", r.seed);
   o.real("--alpha1", "FP32 scale of the first product (default 1, or the input file's)", r.alpha1);
   o.real("--alpha2", "FP32 scale of the second product", r.alpha2);
@@ -95,7 +97,7 @@ wl_dual_gemm_args sizes_only(const Request& r) {
   args.k = r.k;
   args.l = r.l;
   args.sf_layout = WL_SF_128x4;
-  args.d_type = r.type() == wltest::OutputType::f16 ? WL_F16 : WL_BF16;
+  args.d_type = r.quantised() ? WL_NVFP4 : r.type() == wltest::OutputType::f16 ? WL_F16 : WL_BF16;
   args.config = r.config.empty() ? nullptr : r.config.c_str();
   return args;
 }
@@ -112,6 +114,7 @@ void check_sizes(wl_context* context, const Request& r) {
   args.sfb1 = far_apart(5);
   args.sfb2 = far_apart(6);
   args.d = far_apart(7);
+  args.sfd = far_apart(8);
   require(wl_dual_gemm_check(context, &args));
 }
 
@@ -144,6 +147,7 @@ struct Outcome {
   wl_plan_info plan = {};
   double run_seconds = 0;
   std::vector<uint16_t> d;
+  wltest::Operand quantised;                                // D with --out nvfp4
   std::string stats;                                        // the virtual GPU's, JSON
   std::vector<std::pair<const char*, const void*>> tensors; // names and addresses, for stats
 };
@@ -153,14 +157,19 @@ Outcome run_on_device(wl_context* context, const Device& device, const Request& 
   const DeviceMemory a(context, problem.a.values), b1(context, problem.b1.values),
       b2(context, problem.b2.values), sfa(context, pack_scales(problem.a)),
       sfb1(context, pack_scales(problem.b1)), sfb2(context, pack_scales(problem.b2));
-  const std::vector<float> alphas = {problem.alpha1, problem.alpha2};
+  const std::vector<float> alphas = {problem.alpha1, problem.alpha2, r.d_scale.value_or(1)};
   const DeviceMemory alpha1(context, &alphas[0], sizeof(float)),
-      alpha2(context, &alphas[1], sizeof(float));
+      alpha2(context, &alphas[1], sizeof(float)), d_scale(context, &alphas[2], sizeof(float));
   Outcome outcome;
-  // 0xFFFF is a NaN in FP16 and BF16: an output that the kernel leaves out cannot pass.
-  outcome.d.assign(static_cast<size_t>(problem.l * problem.m * problem.n), 0xFFFF);
+  // 0xFFFF is a NaN in FP16 and BF16, 0xFF in E4M3: an output that the kernel leaves out cannot
+  // pass.
+  const size_t outputs = static_cast<size_t>(problem.l * problem.m * problem.n);
+  outcome.d.assign(r.quantised() ? outputs / 4 : outputs, 0xFFFF);
   const size_t d_bytes = outcome.d.size() * sizeof(uint16_t);
   const DeviceMemory d(context, outcome.d.data(), d_bytes);
+  const size_t sfd_entry = r.quantised() ? wl_sf_bytes(WL_SF_128x4, problem.m, problem.n) : 0;
+  std::vector<uint8_t> scales(sfd_entry * static_cast<size_t>(problem.l), 0xFF);
+  const DeviceMemory sfd(context, scales);
 
   wl_dual_gemm_args args = sizes_only(r);
   args.a = a.get();
@@ -172,6 +181,10 @@ Outcome run_on_device(wl_context* context, const Device& device, const Request& 
   args.alpha1 = static_cast<const float*>(alpha1.get());
   args.alpha2 = static_cast<const float*>(alpha2.get());
   args.d = d.get();
+  if (r.quantised()) {
+    args.sfd = sfd.get();
+    args.d_scale = static_cast<const float*>(d_scale.get());
+  }
   std::optional<stamps::Session> session;
   if (r.stamps) session.emplace(context);
   const Plan plan(context, args);
@@ -199,25 +212,47 @@ Outcome run_on_device(wl_context* context, const Device& device, const Request& 
   outcome.tensors = {{"A", args.a},     {"B1", args.b1},     {"B2", args.b2},
                      {"SFA", args.sfa}, {"SFB1", args.sfb1}, {"SFB2", args.sfb2}};
   require(wl_download(context, outcome.d.data(), d.get(), d_bytes));
+  if (!r.quantised()) return outcome;
+  require(wl_download(context, scales.data(), sfd.get(), scales.size()));
+  wltest::Operand& q = outcome.quantised;
+  q = {problem.m, problem.n, problem.l, {}, {}};
+  q.values.resize(d_bytes);
+  std::memcpy(q.values.data(), outcome.d.data(), d_bytes);
+  q.scales.resize(outputs / 16);
+  for (size_t entry = 0; entry < static_cast<size_t>(problem.l); ++entry)
+    require(
+        wl_sf_unpack(WL_SF_128x4, problem.m, problem.n, scales.data() + entry * sfd_entry,
+                     q.scales.data() + entry * (outputs / 16 / static_cast<size_t>(problem.l))));
   return outcome;
 }
 
 struct Verdict {
-  wltest::Comparison comparison, replay;
+  wltest::Comparison comparison;
+  int64_t unequal = 0; // to the replay
   double seconds = 0;
 };
 
-Verdict verify(const wltest::Problem& problem, const Outcome& outcome, wltest::OutputType type) {
+Verdict verify(const wltest::Problem& problem, const Outcome& outcome, const Request& r) {
   Progress progress("comparing with the reference");
   Verdict verdict;
   const wltest::Sums sums =
       wltest::accumulate(problem, 0, [&](double fraction) { progress.fraction(fraction); });
   const int64_t stride = problem.m * problem.n;
-  verdict.comparison = wltest::compare(sums, gated(sums, problem.alpha1, problem.alpha2),
-                                       outcome.d.data(), problem.n, stride, type);
-  verdict.replay =
-      wltest::compare_exact(sums, gated_replayed(sums, problem.alpha1, problem.alpha2, type),
-                            outcome.d.data(), problem.n, stride, type);
+  const std::vector<double> reference = gated(sums, problem.alpha1, problem.alpha2);
+  if (r.quantised()) {
+    const float scale = r.d_scale.value_or(1);
+    verdict.comparison = wltest::compare_nvfp4(sums, reference, outcome.quantised, double{scale});
+    verdict.unequal = wltest::count_unequal(
+        outcome.quantised, quantized_replayed(sums, problem.alpha1, problem.alpha2, scale));
+  } else {
+    const auto type = r.type();
+    verdict.comparison =
+        wltest::compare(sums, reference, outcome.d.data(), problem.n, stride, type);
+    verdict.unequal =
+        wltest::compare_exact(sums, gated_replayed(sums, problem.alpha1, problem.alpha2, type),
+                              outcome.d.data(), problem.n, stride, type)
+            .unequal;
+  }
   verdict.seconds = progress.seconds();
   return verdict;
 }
@@ -283,7 +318,7 @@ void report_run(Report& report, const Device& device, const Request& r, const wl
              "run_ms", json_number(outcome.run_seconds * 1e3));
 }
 
-void report_verdict(Report& report, const Verdict& verdict, wltest::OutputType type) {
+void report_verdict(Report& report, const Verdict& verdict, const Request& r) {
   const wltest::Comparison& c = verdict.comparison;
   report.rule();
   report.add("reference time", duration_text(verdict.seconds), "verify_ms",
@@ -300,8 +335,9 @@ void report_verdict(Report& report, const Verdict& verdict, wltest::OutputType t
                     describe(c.worst_relative_at).c_str()),
              "worst_relative", coordinate_json(c.worst_relative, c.worst_relative_at));
   report.add("bound",
-             type == wltest::OutputType::f16 ? "1e-3 + 1e-3 |ref|"
-                                             : "1e-3 + 1e-3 |ref| + half a last place of BF16",
+             r.out == "f16"    ? "1e-3 + 1e-3 |ref|"
+             : r.out == "bf16" ? "1e-3 + 1e-3 |ref| + half a last place of BF16"
+                               : "codes nearest to the reference, moved by 1e-3 + 1e-3 |ref|",
              "", "");
   report.add("margin",
              c.passed() ? format("%.1f %% of the bound left; nearest at (%s): got %.8g, "
@@ -310,10 +346,10 @@ void report_verdict(Report& report, const Verdict& verdict, wltest::OutputType t
                                  c.worst_reference)
                         : "none",
              "margin", json_number(c.margin()));
-  const int64_t same = verdict.replay.count - verdict.replay.unequal;
+  const int64_t same = c.count - verdict.unequal;
   report.add("same bits as replay",
              format("%lld of %lld (FP32 epilogue replayed on exact sums)",
-                    static_cast<long long>(same), static_cast<long long>(verdict.replay.count)),
+                    static_cast<long long>(same), static_cast<long long>(c.count)),
              "same_bits", std::to_string(same));
   if (!c.passed())
     report.add("first wrong",
@@ -400,6 +436,11 @@ ExitStatus run_dual_gemm(const Arguments& arguments) {
     throw Failure(exit_usage,
                   "dual-gemm: --schedule is for the virtual GPU, --device is " + request.device);
 
+  if (request.d_scale && !request.quantised())
+    throw Failure(exit_usage, "dual-gemm: --d-scale is for --out nvfp4, --out is " + request.out);
+  if (request.d_scale && !(*request.d_scale > 0))
+    throw Failure(exit_usage, "dual-gemm: --d-scale must be positive");
+
   if (!request.output.empty()) check_writable(request.output);
   if (!request.json.empty() && request.json != "-") check_writable(request.json);
 
@@ -444,14 +485,18 @@ ExitStatus run_dual_gemm(const Arguments& arguments) {
   std::string result = "DONE, not verified (--verify compares with the reference)";
   ExitStatus status = exit_right;
   if (request.verify) {
-    const Verdict verdict = verify(problem, outcome, request.type());
-    report_verdict(report, verdict, request.type());
+    const Verdict verdict = verify(problem, outcome, request);
+    report_verdict(report, verdict, request);
     status = verdict.comparison.passed() ? exit_right : exit_wrong;
     result = status == exit_right ? "PASS" : "FAIL";
   }
   report.add("", "", "result", json_string(request.verify ? result : "NOT VERIFIED"));
   if (!request.output.empty() && status == exit_right) {
-    write_result(request.output, problem, file.batched || problem.l > 1, request.type(), outcome.d);
+    const bool batched = file.batched || problem.l > 1;
+    if (request.quantised())
+      write_result(request.output, batched, outcome.quantised, request.d_scale.value_or(1));
+    else
+      write_result(request.output, problem, batched, request.type(), outcome.d);
     report.add_text("written", "output", request.output);
   } else if (!request.output.empty()) {
     report.add("written", "nothing: the results are wrong", "", "");

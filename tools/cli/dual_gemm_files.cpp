@@ -127,21 +127,27 @@ FileProblem read_problem(const std::string& path) {
   return result;
 }
 
+namespace {
+
+void add_operand(std::vector<OutputTensor>* tensors, const std::string& name, bool batched,
+                 const wltest::Operand& operand) {
+  tensors->push_back({name, "U8", shape_of(batched, operand.l, operand.rows, operand.k / 2),
+                      operand.values.data(), operand.values.size()});
+  tensors->push_back({name + "_scale", "F8_E4M3",
+                      shape_of(batched, operand.l, operand.rows, operand.k / 16),
+                      operand.scales.data(), operand.scales.size()});
+}
+
+} // namespace
+
 void write_problem(const std::string& path, const wltest::Problem& p) {
   const bool batched = p.l > 1;
   std::vector<OutputTensor> tensors;
-  auto add = [&](const std::string& name, const wltest::Operand& operand) {
-    tensors.push_back({name, "U8", shape_of(batched, p.l, operand.rows, operand.k / 2),
-                       operand.values.data(), operand.values.size()});
-    tensors.push_back({name + "_scale", "F8_E4M3",
-                       shape_of(batched, p.l, operand.rows, operand.k / 16), operand.scales.data(),
-                       operand.scales.size()});
-  };
   tensors.push_back({"alpha1", "F32", {1}, &p.alpha1, sizeof p.alpha1});
   tensors.push_back({"alpha2", "F32", {1}, &p.alpha2, sizeof p.alpha2});
-  add("a", p.a);
-  add("b1", p.b1);
-  add("b2", p.b2);
+  add_operand(&tensors, "a", batched, p.a);
+  add_operand(&tensors, "b1", batched, p.b1);
+  add_operand(&tensors, "b2", batched, p.b2);
   write_safetensors(path, tensors, {{"format", "nvfp4"}, {"producer", "warpline make-example"}});
 }
 
@@ -150,6 +156,12 @@ void write_result(const std::string& path, const wltest::Problem& p, bool batche
   const char* dtype = type == wltest::OutputType::f16 ? "F16" : "BF16";
   write_safetensors(path, {{"d", dtype, shape_of(batched, p.l, p.m, p.n), d.data(), d.size() * 2}},
                     {{"producer", "warpline dual-gemm"}});
+}
+
+void write_result(const std::string& path, bool batched, const wltest::Operand& d, float d_scale) {
+  std::vector<OutputTensor> tensors = {{"d_tensor_scale", "F32", {1}, &d_scale, sizeof d_scale}};
+  add_operand(&tensors, "d", batched, d);
+  write_safetensors(path, tensors, {{"format", "nvfp4"}, {"producer", "warpline dual-gemm"}});
 }
 
 } // namespace warpline::cli

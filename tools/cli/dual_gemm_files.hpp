@@ -22,5 +22,7 @@ FileProblem read_problem(const std::string& path);
 void write_problem(const std::string& path, const wltest::Problem& problem);
 void write_result(const std::string& path, const wltest::Problem& problem, bool batched,
                   wltest::OutputType type, const std::vector<uint16_t>& d);
+// In NVFP4: d (U8), d_scale (F8_E4M3, plain layout) and the scale of the whole, d_tensor_scale.
+void write_result(const std::string& path, bool batched, const wltest::Operand& d, float d_scale);
 
 } // namespace warpline::cli
