@@ -204,7 +204,7 @@ TEST_CASE("races alone: a barrier used before its initialisation is known", "[vi
     CHECK(b.notes.all[0].rule == "init");
   }
   SECTION("fence.mbarrier_init and a relaxed cluster barrier") {
-    b.races.fence(b.lane(0), check::Fence::MbarrierInit);
+    b.races.fence(b.lane(0), check::Fence::MbarrierInit, check::Scope::Gpu);
     b.races.cluster_arrive(b.warp(0), false);
     b.races.cluster_arrive(b.warp(1), false);
     b.races.cluster_complete();
@@ -224,7 +224,7 @@ TEST_CASE("races alone: a barrier used before its initialisation is known", "[vi
 TEST_CASE("races alone: loads complete on an mbarrier", "[virtual]") {
   Bench b;
   b.races.mbarrier_init(b.lane(0), 0, 2048, 1);
-  b.races.fence(b.lane(0), check::Fence::MbarrierInit);
+  b.races.fence(b.lane(0), check::Fence::MbarrierInit, check::Scope::Gpu);
   b.barrier(0);
   check::Who op = b.lane(0, 0, 5);
   b.races.issue(op, check::OpKind::Load);
@@ -267,7 +267,7 @@ TEST_CASE("races alone: the tensor core's own order", "[virtual]") {
   SECTION("a load of the accumulator without and with commit") {
     op(1, check::OpKind::Mma, b.columns(0, 64), true);
     b.races.mbarrier_init(b.lane(0), 0, 2048, 1);
-    b.races.fence(b.lane(0), check::Fence::MbarrierInit);
+    b.races.fence(b.lane(0), check::Fence::MbarrierInit, check::Scope::Gpu);
     b.barrier(0);
     check::Who commit = b.lane(0, 0, 2);
     b.races.issue(commit, check::OpKind::Commit);
@@ -290,7 +290,7 @@ TEST_CASE("races alone: the tensor core's own order", "[virtual]") {
     }
     SECTION("with both") {
       b.races.mbarrier_wait(b.warp(1), 0, 2048, 0, true);
-      b.races.fence(b.warp(1), check::Fence::TensorAfter);
+      b.races.fence(b.warp(1), check::Fence::TensorAfter, check::Scope::Gpu);
       b.races.issue(load, check::OpKind::TensorLoad);
       b.access(load, b.columns(0, 16), false, check::Proxy::Tensor);
       CHECK(b.notes.all.empty());

@@ -2,29 +2,53 @@
 
 namespace vgpu::check {
 
+namespace {
+
+enum class Relation { Unordered, Ordered, NoProxyFence };
+
+// Whether `later`, of another cluster, comes after `first` of `cluster`.
+Relation follows(const GlobalUse& later, const GlobalUse& first, uint64_t cluster) {
+  if (!later.foreign) return Relation::Unordered;
+  auto it = later.foreign->find(cluster);
+  if (it == later.foreign->end() || !covers(it->second->known, first.epoch, !first.write))
+    return Relation::Unordered;
+  const bool crosses =
+      first.write && first.proxy == Proxy::Generic && later.proxy != Proxy::Generic && !later.write;
+  return crosses && !covers(it->second->global, first.epoch, false) ? Relation::NoProxyFence
+                                                                    : Relation::Ordered;
+}
+
+} // namespace
+
 std::optional<GridRaces::Conflict> GridRaces::add(uint64_t cluster,
-                                                  const std::vector<GlobalUse>& uses) {
+                                                  const std::vector<GlobalUse>& uses, bool heard) {
   std::lock_guard lock(mutex_);
   std::optional<Conflict> found;
-  for (const GlobalUse& use : uses) {
-    cells_.visit(use.lo, use.hi, [&](Cell& c, uint64_t lo, uint64_t hi) {
-      auto conflict = [&](uint64_t other, const Who& who, bool write) {
-        if (!found) found = Conflict{use, GlobalUse{lo, hi, write, who}, lo, hi, other};
-      };
-      if (c.writer != kNobody && c.writer != cluster) conflict(c.writer, c.wrote, true);
-      if (!use.write) {
-        // Two readers are enough to tell whether another cluster than a writer's has read.
-        if (c.reader == kNobody || c.reader == cluster)
-          c.reader = cluster, c.read = use.who;
-        else
-          c.second_reader = cluster, c.read_second = use.who;
-        return;
+  for (const GlobalUse& given : uses) {
+    const GlobalUse& mine = uses_.emplace_back(given);
+    const bool silent = !heard && !mine.foreign && !mine.strong;
+    cells_.visit(mine.lo, mine.hi, [&](std::vector<Entry>& cell, uint64_t lo, uint64_t hi) {
+      bool here = false, two = false;
+      uint64_t reader = ~0ull;
+      for (const Entry& e : cell) {
+        const GlobalUse& other = *e.use;
+        if (e.silent && !other.write) {
+          here |= e.cluster == cluster;
+          two |= reader != ~0ull && reader != e.cluster;
+          reader = e.cluster;
+        }
+        if (e.cluster == cluster || !(mine.write || other.write)) continue;
+        if (mine.strong && other.strong &&
+            mutual(mine.scope, {cluster, mine.who.cta}, other.scope, {e.cluster, other.who.cta}))
+          continue;
+        Relation r = follows(mine, other, e.cluster);
+        if (r == Relation::Unordered) r = follows(other, mine, cluster);
+        if (r != Relation::Ordered && !found)
+          found = Conflict{mine, other, lo, hi, e.cluster, r == Relation::NoProxyFence};
       }
-      if (c.reader != kNobody && c.reader != cluster) conflict(c.reader, c.read, false);
-      if (c.second_reader != kNobody && c.second_reader != cluster)
-        conflict(c.second_reader, c.read_second, false);
-      c.writer = cluster;
-      c.wrote = use.who;
+      // Of readers that nobody can know of, two show whether any cluster but a writer's has read.
+      if (silent && !mine.write && (here || two)) return;
+      cell.push_back({cluster, silent, &mine});
     });
     if (found) break;
   }

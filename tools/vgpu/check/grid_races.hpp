@@ -1,19 +1,25 @@
-// Races over global memory between clusters. Clusters that use no flag (a strong access of global
-// memory) are ordered by nothing inside a launch, so what two of them touch must not conflict.
+// Races over global memory between clusters. What a cluster did there is compared with what others
+// did when it ends: two accesses of a byte, one a write, must be in order, which between clusters
+// only a flag can bring about: a release and an acquire at a scope that holds both.
 #pragma once
 
-#include "tools/vgpu/check/observer.hpp"
+#include "tools/vgpu/check/flags.hpp"
 #include "tools/vgpu/check/shadow.hpp"
 
+#include <deque>
 #include <mutex>
 #include <optional>
 
 namespace vgpu::check {
 
-// Bytes of global memory that a cluster wrote, or read, last by `who`.
+// What a cluster did to bytes of global memory.
 struct GlobalUse {
   uint64_t lo = 0, hi = 0;
-  bool write = false;
+  bool write = false, strong = false;
+  Scope scope = Scope::Gpu;
+  Proxy proxy = Proxy::Generic;
+  Epoch epoch;
+  ForeignRef foreign; // what it knew of other clusters
   Who who;
 };
 
@@ -23,18 +29,24 @@ public:
     GlobalUse mine, other;
     uint64_t lo = 0, hi = 0;
     uint64_t other_cluster = 0;
+    bool proxy = false; // in order, but for the proxy fence
   };
-  // Adds what a cluster did; the first conflict with an earlier one, if there is any.
-  std::optional<Conflict> add(uint64_t cluster, const std::vector<GlobalUse>& uses);
+  // Adds what a cluster did; the first conflict with an earlier one, if there is any. `heard`: the
+  // cluster has left messages in flags of global memory.
+  std::optional<Conflict> add(uint64_t cluster, const std::vector<GlobalUse>& uses, bool heard);
+
+  // Only for clusters that are run by one host thread; see talks_between_clusters().
+  FlagTable flags;
 
 private:
-  static constexpr uint64_t kNobody = ~0ull;
-  struct Cell {
-    uint64_t writer = kNobody, reader = kNobody, second_reader = kNobody;
-    Who wrote, read, read_second;
+  struct Entry {
+    uint64_t cluster;
+    bool silent; // no other cluster can know of it, nor it of others
+    const GlobalUse* use;
   };
   std::mutex mutex_;
-  Intervals<Cell> cells_;
+  std::deque<GlobalUse> uses_;
+  Intervals<std::vector<Entry>> cells_;
 };
 
 } // namespace vgpu::check

@@ -30,78 +30,6 @@ std::string hex_text(uint64_t v) {
 
 } // namespace
 
-Hub::Traits Hub::traits_of(const Inst& inst) {
-  Traits t;
-  if (!inst.text || inst.text->opcode.empty()) return t;
-  const std::vector<std::string>& op = inst.text->opcode;
-  auto has = [&](std::string_view token) {
-    return std::find(op.begin(), op.end(), token) != op.end();
-  };
-  const std::string& first = op[0];
-  t.relaxed = has("relaxed");
-  if (first == "ld" || first == "st" || first == "atom" || first == "red") {
-    bool rmw = first == "atom" || first == "red";
-    t.order = has("acq_rel")                                            ? Order::AcqRel
-              : has("acquire")                                          ? Order::Acquire
-              : has("release")                                          ? Order::Release
-              : rmw || has("relaxed") || has("volatile") || has("mmio") ? Order::Relaxed
-                                                                        : Order::Weak;
-  } else if (first == "fence" || first == "membar") {
-    t.event = Event::Fence;
-    if (has("mbarrier_init"))
-      t.fence = Fence::MbarrierInit;
-    else if (has("proxy") && (has("async") || has("async::generic")))
-      t.fence = has("global") ? Fence::ProxyGlobal
-                : has("shared::cta") || has("shared::cluster") || has("async::generic")
-                    ? Fence::ProxyShared
-                    : Fence::ProxyAll;
-    else if (has("proxy"))
-      t.event = Event::None;
-  } else if (first == "tcgen05") {
-    const std::string& what = op.size() > 1 ? op[1] : first;
-    if (what == "fence::before_thread_sync" || what == "fence::after_thread_sync") {
-      t.event = Event::Fence;
-      t.fence = what[7] == 'b' ? Fence::TensorBefore : Fence::TensorAfter;
-    }
-    if (what == "wait::ld") t.event = Event::TensorWaitLoad;
-    if (what == "wait::st") t.event = Event::TensorWaitStore;
-    if (what == "mma") t.op = OpKind::Mma;
-    if (what == "cp") t.op = OpKind::TensorCopy;
-    if (what == "shift") t.op = OpKind::TensorShift;
-    if (what == "commit") t.op = OpKind::Commit;
-    if (what == "ld") t.op = OpKind::TensorLoad;
-    if (what == "st") t.op = OpKind::TensorStore;
-  } else if (first == "cp") {
-    bool bulk = has("bulk");
-    if (has("commit_group"))
-      t.event = bulk ? Event::BulkCommit : Event::CpCommit;
-    else if (has("wait_group"))
-      t.event = !bulk ? Event::CpWait : has("read") ? Event::BulkWaitRead : Event::BulkWait;
-    else if (has("wait_all"))
-      t.event = Event::CpWaitAll;
-    else if (bulk)
-      t.op = OpKind::Store;
-    else
-      t.op = has("mbarrier") ? OpKind::CpArrive : OpKind::CpAsync;
-  } else if (first == "wgmma") {
-    if (has("mma_async")) t.event = Event::WgmmaOp, t.op = OpKind::Wgmma;
-    if (has("commit_group")) t.event = Event::WgmmaCommit;
-    if (has("wait_group")) t.event = Event::WgmmaWait;
-  } else if (first == "bar" || first == "barrier") {
-    if (has("warp"))
-      t.event = Event::WarpSync;
-    else if (has("cluster"))
-      t.event = has("arrive") ? Event::ClusterArrive : Event::ClusterWait;
-    else
-      t.event = has("arrive") ? Event::NamedArrive : Event::NamedSync;
-    t.id_operand = static_cast<uint8_t>(inst.n_dst);
-  }
-  // Copies, st.async, red.async, clusterlaunchcontrol: shared memory is written later, and the
-  // write pays an mbarrier.
-  if (has("mbarrier::complete_tx::bytes")) t.op = OpKind::Load;
-  return t;
-}
-
 Hub::Hub(exec::Cluster& cluster) : cluster_(cluster) {
   const exec::LaunchSpec& spec = cluster.spec;
   for (const Inst& inst : spec.program->code) traits_.push_back(traits_of(inst));
@@ -109,7 +37,9 @@ Hub::Hub(exec::Cluster& cluster) : cluster_(cluster) {
   uint32_t ctas = spec.cluster[0] * spec.cluster[1] * spec.cluster[2];
   uint32_t warps = (threads + 31) / 32;
   if (spec.checks & kRaces) {
-    auto races = std::make_unique<Races>(RaceLimits{ctas, warps}, *this);
+    RaceLimits limits{ctas, warps, cluster.index};
+    if (spec.grid_races) limits.flags = &spec.grid_races->flags;
+    auto races = std::make_unique<Races>(limits, *this);
     races_ = races.get();
     observers_.push_back(std::move(races));
   }
@@ -179,7 +109,7 @@ void Hub::after(Warp& w, const Inst& inst, uint32_t mask, exec::Step step) {
   each([&](Observer& o) {
     switch (t.event) {
     case Event::Fence:
-      o.fence(me, t.fence);
+      o.fence(me, t.fence, t.strength.scope);
       break;
     case Event::TensorWaitLoad:
     case Event::TensorWaitStore:
@@ -236,9 +166,13 @@ void Hub::access(const exec::Access& a, const Origin& origin) {
   b.cta = a.space == exec::Space::Shared ? a.cta : 0;
   b.lo = a.address;
   b.hi = a.address + a.bytes;
-  Order order = a.op ? (a.atomic ? Order::Relaxed : Order::Weak) : traits_[me.pc].order;
+  Strength strength = traits_[me.pc].strength;
+  if (a.op && a.atomic)
+    strength = Strength(Order::Relaxed, Scope::Gpu, true);
+  else if (a.op && !(a.write && b.space == Space::Global && strength.order == Order::Release))
+    strength = Strength();
   Proxy proxy = a.proxy == exec::Proxy::Generic ? Proxy::Generic : Proxy::Async;
-  each([&](Observer& o) { o.access(me, b, a.write, order, proxy); });
+  each([&](Observer& o) { o.access(me, b, a.write, strength, proxy); });
   if (definedness_) definedness_->access(a, origin, op_);
 }
 
@@ -250,7 +184,7 @@ void Hub::access_lanes(const exec::Access& a, const uint64_t* addresses, uint32_
     b.cta = a.space == exec::Space::Shared ? a.cta : 0;
     Who me = who(origin);
     me.op = 0;
-    Order order = traits_[me.pc].order;
+    const Strength& strength = traits_[me.pc].strength;
     // Lanes that name the same address act together.
     for (uint32_t left = mask; left;) {
       uint32_t l = static_cast<uint32_t>(std::countr_zero(left));
@@ -262,7 +196,7 @@ void Hub::access_lanes(const exec::Access& a, const uint64_t* addresses, uint32_
       left &= ~me.lanes;
       b.lo = addresses[l];
       b.hi = b.lo + a.bytes;
-      each([&](Observer& o) { o.access(me, b, a.write, order, Proxy::Generic); });
+      each([&](Observer& o) { o.access(me, b, a.write, strength, Proxy::Generic); });
     }
   }
   if (!definedness_) return;
@@ -288,7 +222,7 @@ void Hub::access_tensor(uint32_t cta, uint32_t lane, uint32_t lanes, uint32_t co
     me.lanes = cluster_.ctas[origin.cta]->warps[origin.warp]->live_mask;
   }
   Bytes b{Space::Tensor, cta, column, column + columns, lane, lane + lanes};
-  each([&](Observer& o) { o.access(me, b, write, Order::Weak, Proxy::Tensor); });
+  each([&](Observer& o) { o.access(me, b, write, Strength(), Proxy::Tensor); });
   if (definedness_)
     definedness_->access_tensor(cta, lane, lanes, column, columns, write, by_warp, origin);
 }
@@ -358,17 +292,27 @@ void Hub::cta_exit(uint32_t cta) {
 void Hub::end() {
   each([&](Observer& x) { x.end(); });
   if (!races_ || !cluster_.spec.grid_races) return;
-  auto conflict = cluster_.spec.grid_races->add(cluster_.index, races_->global_uses());
-  if (!conflict) return;
-  auto what = [](bool write) { return std::string(write ? "write" : "read"); };
-  const exec::Inst& other = cluster_.spec.program->code[conflict->other.who.pc];
+  auto conflict =
+      cluster_.spec.grid_races->add(cluster_.index, races_->global_uses(), races_->left_messages());
+  if (conflict) found_between_clusters(*conflict);
+}
+
+void Hub::found_between_clusters(const GridRaces::Conflict& c) {
+  auto what = [](const GlobalUse& u) { return std::string(u.write ? "write" : "read"); };
+  const exec::Inst& line = cluster_.spec.program->code[c.other.who.pc];
+  std::string missing = "a release and an acquire of a flag, both at .gpu scope, between them";
+  if (c.mine.strong && c.other.strong)
+    missing = "a scope of these strong accesses that holds both clusters (.gpu or .sys)";
+  if (c.proxy)
+    missing = "fence.proxy.async after the generic write or before the asynchronous read";
   Finding f{"races", "grid", false, "", {}};
-  f.text = what(conflict->mine.write) + " of global memory 0x" + hex_text(conflict->lo) + "..0x" +
-           hex_text(conflict->hi - 1) + ", and " + what(conflict->other.write) +
-           " of the same bytes by cluster " + std::to_string(conflict->other_cluster) + " (line " +
-           std::to_string(other.text ? other.text->line : 0) +
-           "), which nothing in the launch orders: neither cluster uses a flag";
-  f.sites.push_back({"this " + what(conflict->mine.write), conflict->mine.who});
+  f.text = what(c.mine) + " of global memory 0x" + hex_text(c.lo) + "..0x" + hex_text(c.hi - 1) +
+           ", and " + what(c.other) + " of the same bytes by cluster " +
+           std::to_string(c.other_cluster) + ", CTA rank " + std::to_string(c.other.who.cta) +
+           ", warp " + std::to_string(c.other.who.warp) + " (line " +
+           std::to_string(line.text ? line.text->line : 0) + "), " +
+           (c.proxy ? "are in order only in part" : "are not ordered") + "; missing: " + missing;
+  f.sites.push_back({"this " + what(c.mine), c.mine.who});
   found(f);
 }
 

@@ -2,7 +2,8 @@
 // and their findings into faults and advice. The only file pair here that knows the executor.
 #pragma once
 
-#include "tools/vgpu/check/observer.hpp"
+#include "tools/vgpu/check/grid_races.hpp"
+#include "tools/vgpu/check/traits.hpp"
 #include "tools/vgpu/exec/cluster.hpp"
 
 #include <memory>
@@ -51,36 +52,6 @@ public:
   void found(const Finding& finding) override;
 
 private:
-  // What the checkers see in an instruction, from its opcode.
-  enum class Event : uint8_t {
-    None,
-    Fence,
-    TensorWaitLoad,
-    TensorWaitStore,
-    BulkCommit,
-    BulkWait,
-    BulkWaitRead,
-    CpCommit,
-    CpWait,
-    CpWaitAll,
-    WgmmaOp,
-    WgmmaCommit,
-    WgmmaWait,
-    NamedSync,
-    NamedArrive,
-    WarpSync,
-    ClusterArrive,
-    ClusterWait
-  };
-  struct Traits {
-    Event event = Event::None;
-    Fence fence = Fence::AcqRel;
-    OpKind op = OpKind::Other;
-    Order order = Order::Weak;
-    bool relaxed = false; // an arrive that does not release, a wait that does not acquire
-    uint8_t id_operand = 0;
-  };
-  static Traits traits_of(const exec::Inst& inst);
   const Traits& traits(const exec::Inst& inst) const { return traits_[inst.pc]; }
   Who who(const exec::Origin& o) const;
   Who who(const exec::Warp& w, const exec::Inst& inst, uint32_t mask) const;
@@ -89,6 +60,7 @@ private:
     for (auto& o : observers_) fn(*o);
   }
   std::string sites_text(const Finding& f) const;
+  void found_between_clusters(const GridRaces::Conflict& conflict);
 
   exec::Cluster& cluster_;
   std::vector<Traits> traits_; // by pc

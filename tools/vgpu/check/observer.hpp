@@ -47,6 +47,8 @@ enum class Group : uint8_t { Bulk, CpAsync, Wgmma };
 
 enum class Fence : uint8_t {
   AcqRel,       // fence.acq_rel, fence.sc, membar
+  Acquire,      // fence.acquire
+  Release,      // fence.release
   ProxyShared,  // fence.proxy.async.shared::{cta,cluster}
   ProxyGlobal,  // fence.proxy.async.global
   ProxyAll,     // fence.proxy.async
@@ -55,8 +57,19 @@ enum class Fence : uint8_t {
   TensorAfter   // tcgen05.fence::after_thread_sync
 };
 
-// Memory order of a strong access.
+// Memory order of an access; all but Weak are strong (8.3).
 enum class Order : uint8_t { Weak, Relaxed, Acquire, Release, AcqRel };
+
+// The threads that a strong access or a fence reaches (8.4).
+enum class Scope : uint8_t { Cta, Cluster, Gpu, Sys };
+
+struct Strength {
+  Strength(Order o = Order::Weak, Scope s = Scope::Gpu, bool a = false)
+      : order(o), scope(s), atomic(a) {}
+  Order order;
+  Scope scope;
+  bool atomic; // reads and writes in one
+};
 
 struct Site {
   std::string role; // "this write", "the read before it", ...
@@ -81,7 +94,7 @@ class Observer {
 public:
   virtual ~Observer() = default;
 
-  virtual void access(const Who&, const Bytes&, bool /*write*/, Order, Proxy) {}
+  virtual void access(const Who&, const Bytes&, bool /*write*/, const Strength&, Proxy) {}
 
   virtual void issue(const Who&, OpKind) {}
   virtual void finished(const Who&) {} // the operation is over
@@ -89,7 +102,7 @@ public:
   virtual void group_wait(const Who&, Group, uint32_t /*pending*/, bool /*read_only*/) {}
   virtual void wgmma_executed(const Who&) {}               // by one warp of the warpgroup
   virtual void tensor_wait(const Who&, bool /*stores*/) {} // tcgen05.wait::ld, ::st
-  virtual void fence(const Who&, Fence) {}
+  virtual void fence(const Who&, Fence, Scope) {}
 
   virtual void mbarrier_init(const Who&, uint32_t /*cta*/, uint32_t /*offset*/, uint32_t) {}
   virtual void mbarrier_inval(const Who&, uint32_t /*cta*/, uint32_t /*offset*/) {}

@@ -80,29 +80,25 @@ bool Races::ordered(const Record& r, const View& v) const {
     return true;
   }
   if (v.op && r.op == v.op->who.op && v.who->op == r.op) return true; // its own parts
-  if (r.channel != kNone && at(known, r.channel) >= r.value) return true;
+  if (covers(known, r, !r.writes)) return true;
   if (v.op && pipelined(r.kind, v.op->kind)) return r.base == v.own || at(known, r.base) >= r.time;
   return false;
 }
 
-bool Races::fenced(const Record& r, const View&, const Times& frontier) const {
-  if (r.lanes == 0) return at(frontier, r.channel) >= r.value;
-  for (uint32_t left = r.lanes; left; left &= left - 1)
-    if (at(frontier, r.base + static_cast<uint32_t>(std::countr_zero(left))) < r.time) return false;
-  return true;
+bool Races::morally_strong(const Record& r, const View& v) const {
+  if (!r.strong || !v.strong) return false;
+  return mutual(r.scope, {limits_.cluster, who_of(r).cta}, v.scope, {limits_.cluster, v.who->cta});
 }
 
-void Races::judge(const Record& r, bool r_writes, const View& v) {
-  if (!r_writes && !v.write) return;
-  if (r.strong && v.strong) return;
-  bool done = ordered(r, v);
-  if (!done && !r_writes && r.early != kNone) done = at(v.clock->known, r.early) >= r.value;
-  if (!done) {
+void Races::judge(const Record& r, const View& v) {
+  if (!r.writes && !v.write) return;
+  if (morally_strong(r, v)) return;
+  if (!ordered(r, v)) {
     // One instruction of a warp that writes the same bytes with several lanes: one of them stays.
-    if (r.lanes != 0 && !v.op && r_writes && v.write && r.pc == v.who->pc && r.base == v.base &&
+    if (r.lanes != 0 && !v.op && r.writes && v.write && r.pc == v.who->pc && r.base == v.base &&
         r.time == v.own_time)
       return;
-    report(r, r_writes, v, "order", false, missing_for(r, v));
+    report(r, v, "order", false, missing_for(r, v));
     return;
   }
   if (v.bytes.space == Space::Tensor) {
@@ -113,60 +109,91 @@ void Races::judge(const Record& r, bool r_writes, const View& v) {
       bool through = (r.channel != kNone && at(t, r.channel) >= r.value) ||
                      (v.op && pipelined(r.kind, v.op->kind) && at(t, r.base) >= r.time);
       if (!through)
-        report(r, r_writes, v, "tcgen05-fence", true,
+        report(r, v, "tcgen05-fence", true,
                "tcgen05.fence::before_thread_sync before the releasing arrive or barrier (a commit "
                "implies it), or tcgen05.fence::after_thread_sync after the wait");
     }
     return;
   }
-  if (r_writes && r.proxy == Proxy::Generic && v.proxy == Proxy::Async) {
+  if (r.writes && r.proxy == Proxy::Generic && v.proxy == Proxy::Async) {
     const Times& frontier = v.bytes.space == Space::Shared ? v.clock->shared : v.clock->global;
-    if (!fenced(r, v, frontier))
-      report(r, r_writes, v, "proxy", v.write,
+    if (!covers(frontier, r, false))
+      report(r, v, "proxy", v.write,
              "fence.proxy.async after the generic write and before the synchronisation that the "
              "asynchronous access follows");
   }
 }
 
+// A record leaves its cell because of one that follows it. Whatever of other clusters is in order
+// with the follower is in order with it too, if both knew the same of them.
+void Races::forget(const Record& r, const Record& by, uint64_t lo, uint64_t hi) {
+  if (r.foreign != by.foreign) past_global_.push_back(use_of(r, lo, hi));
+}
+
+// A read that this one follows in its own channel, or in its own thread, needs no memory.
+void Races::remember_read(Cell& cell, const Record& record, uint64_t lo, uint64_t hi) {
+  size_t keep = 0;
+  bool merged = false;
+  for (Record& r : cell.others) {
+    if (!r.writes && record.lanes != 0 && r.lanes != 0 && r.base == record.base &&
+        r.strong == record.strong && r.scope == record.scope) {
+      if (r.time == record.time && r.pc == record.pc && r.foreign == record.foreign) {
+        r.lanes |= record.lanes;
+        merged = true;
+      } else if (r.lanes & record.lanes) {
+        Record part = r;
+        part.lanes &= record.lanes;
+        forget(part, record, lo, hi);
+        r.lanes &= ~record.lanes;
+        if (r.lanes == 0) continue;
+      }
+    } else if (!r.writes && record.lanes == 0 && r.lanes == 0 && r.channel == record.channel &&
+               r.channel != kNone && r.kind == record.kind) {
+      forget(r, record, lo, hi);
+      continue;
+    }
+    if (&cell.others[keep] != &r) cell.others[keep] = r;
+    ++keep;
+  }
+  cell.others.resize(keep);
+  if (!merged) cell.others.push_back(record);
+}
+
 void Races::visit_pieces(Intervals<Cell>& map, View& v, const Record& record) {
   Bytes whole = v.bytes;
+  const bool global = whole.space == Space::Global;
+  // Strong writes that this write does not follow stay beside it.
+  std::vector<std::pair<Bytes, Record>> beside;
   map.visit(whole.lo, whole.hi, [&](Cell& cell, uint64_t lo, uint64_t hi) {
     v.bytes.lo = lo;
     v.bytes.hi = hi;
-    if (cell.written) judge(cell.write, true, v);
-    if (v.write) {
-      for (const Record& r : cell.reads) judge(r, false, v);
-      return;
-    }
-    // A read that this one follows in its own channel, or in its own thread, needs no memory.
-    size_t keep = 0;
-    bool merged = false;
-    for (Record& r : cell.reads) {
-      if (record.lanes != 0 && r.lanes != 0 && r.base == record.base && r.strong == record.strong) {
-        if (r.time == record.time && r.pc == record.pc) {
-          r.lanes |= record.lanes;
-          merged = true;
-        } else {
-          r.lanes &= ~record.lanes;
-          if (r.lanes == 0) continue;
-        }
-      } else if (record.lanes == 0 && r.lanes == 0 && r.channel == record.channel &&
-                 r.channel != kNone && r.kind == record.kind) {
-        continue;
+    if (cell.written) judge(cell.write, v);
+    for (const Record& r : cell.others) judge(r, v);
+    if (!v.write) return remember_read(cell, record, lo, hi);
+    auto replaced = [&](Record r) {
+      if (r.lanes != 0 && r.base == record.base) { // a lane follows itself
+        Record part = r;
+        part.lanes &= record.lanes;
+        if (global && part.lanes != 0) forget(part, record, lo, hi);
+        r.lanes &= ~record.lanes;
+        if (r.lanes == 0) return;
       }
-      if (&cell.reads[keep] != &r) cell.reads[keep] = r;
-      ++keep;
-    }
-    cell.reads.resize(keep);
-    if (!merged) cell.reads.push_back(record);
+      if (r.strong && v.strong && !ordered(r, v))
+        beside.emplace_back(v.bytes, r);
+      else if (global)
+        forget(r, record, lo, hi);
+    };
+    if (cell.written) replaced(cell.write);
+    for (const Record& r : cell.others) replaced(r);
   });
   v.bytes = whole;
-  if (v.write) {
-    Cell cell;
-    cell.write = record;
-    cell.written = true;
-    map.replace(whole.lo, whole.hi, std::move(cell));
-  }
+  if (!v.write) return;
+  Cell cell;
+  cell.write = record;
+  cell.written = true;
+  map.replace(whole.lo, whole.hi, std::move(cell));
+  for (const auto& [bytes, r] : beside)
+    map.visit(bytes.lo, bytes.hi, [&](Cell& c, uint64_t, uint64_t) { c.others.push_back(r); });
 }
 
 void Races::visit(const Bytes& b, View& v, const Record& record) {
@@ -185,14 +212,16 @@ void Races::visit(const Bytes& b, View& v, const Record& record) {
   }
 }
 
-void Races::access(const Who& w, const Bytes& b, bool write, Order order, Proxy proxy) {
+void Races::access(const Who& w, const Bytes& b, bool write, const Strength& strength,
+                   Proxy proxy) {
   if (b.lo >= b.hi) return;
   Record record;
   record.pc = w.pc;
   record.proxy = proxy;
-  record.strong = order != Order::Weak;
-  if (record.strong) synchronise(w, b, write, order);
-  global_flags_ |= record.strong && b.space == Space::Global;
+  record.strong = strength.order != Order::Weak;
+  record.scope = strength.scope;
+  record.writes = write;
+  if (record.strong) synchronise(w, b, write, strength);
   uint32_t base = thread(w, 0);
   if (Operation* op = operation(w)) {
     if (op->kind == OpKind::Load && op->channel == kNone) {
@@ -207,8 +236,9 @@ void Races::access(const Who& w, const Bytes& b, bool write, Order order, Proxy 
     record.op = w.op;
     record.kind = op->kind;
     Who who = op->who;
-    View v{op->clock.get(), op->issuer, op->time,      base, 0, op,
-           proxy,           write,      record.strong, &who, b};
+    if (b.space == Space::Global) record.foreign = foreign_of(*op->clock);
+    View v{op->clock.get(), op->issuer, op->time,      base,         0,    op,
+           proxy,           write,      record.strong, record.scope, &who, b};
     if (op->kind == OpKind::CpAsync && w.lanes != 0) {
       uint32_t lane = static_cast<uint32_t>(std::countr_zero(w.lanes));
       record.base = v.own = base + lane;
@@ -228,7 +258,8 @@ void Races::access(const Who& w, const Bytes& b, bool write, Order order, Proxy 
       if (c) join(all.known, c->known), join(all.tensor, c->tensor);
     }
     record.lanes = w.lanes;
-    View v{&all, kNone, record.time, base, w.lanes, nullptr, proxy, write, false, &w, b};
+    View v{&all,  kNone, record.time, base,       w.lanes, nullptr,
+           proxy, write, false,       Scope::Gpu, &w,      b};
     return visit(b, v, record);
   }
   // Lanes with one clock are judged together; a lane alone also knows its own past.
@@ -240,6 +271,7 @@ void Races::access(const Who& w, const Bytes& b, bool write, Order order, Proxy 
     }
     bool alone = (group & (group - 1)) == 0;
     record.lanes = group;
+    if (b.space == Space::Global) record.foreign = foreign_of(*lanes_[base + first]);
     View v{lanes_[base + first].get(),
            alone ? base + first : kNone,
            record.time,
@@ -249,6 +281,7 @@ void Races::access(const Who& w, const Bytes& b, bool write, Order order, Proxy 
            proxy,
            write,
            record.strong,
+           record.scope,
            &w,
            b};
     visit(b, v, record);
@@ -256,12 +289,24 @@ void Races::access(const Who& w, const Bytes& b, bool write, Order order, Proxy 
   }
 }
 
+const Foreign* Races::foreign_of(const Clock& c) {
+  const Foreign* f = c.foreign.get();
+  if (f && f != last_foreign_) foreigns_.emplace(f, c.foreign);
+  if (f) last_foreign_ = f;
+  return f;
+}
+
+GlobalUse Races::use_of(const Record& r, uint64_t lo, uint64_t hi) const {
+  ForeignRef foreign;
+  if (r.foreign) foreign = foreigns_.at(r.foreign);
+  return {lo, hi, r.writes, r.strong, r.scope, r.proxy, r, foreign, who_of(r)};
+}
+
 std::vector<GlobalUse> Races::global_uses() const {
-  std::vector<GlobalUse> uses;
-  if (global_flags_) return uses;
+  std::vector<GlobalUse> uses = past_global_;
   global_.each([&](uint64_t lo, uint64_t hi, const Cell& c) {
-    if (c.written) uses.push_back({lo, hi, true, who_of(c.write)});
-    for (const Record& r : c.reads) uses.push_back({lo, hi, false, who_of(r)});
+    if (c.written) uses.push_back(use_of(c.write, lo, hi));
+    for (const Record& r : c.others) uses.push_back(use_of(r, lo, hi));
   });
   return uses;
 }
@@ -269,12 +314,12 @@ std::vector<GlobalUse> Races::global_uses() const {
 void Races::settle_load(const Who& w, Operation& op) {
   auto held = std::move(op.held);
   op.held.clear();
-  for (const Operation::Held& h : held) access(w, h.bytes, h.write, Order::Weak, h.proxy);
+  for (const Operation::Held& h : held) access(w, h.bytes, h.write, Strength(), h.proxy);
 }
 
 void Races::tensor_alloc(const Who& w, uint32_t cta, uint32_t column, uint32_t columns) {
   for (auto& part : tensor_[cta]) part.clear(column, column + columns);
-  access(w, Bytes{Space::Tensor, cta, column, column + columns, 0, 128}, true, Order::Weak,
+  access(w, Bytes{Space::Tensor, cta, column, column + columns, 0, 128}, true, Strength(),
          Proxy::Tensor);
 }
 
@@ -305,6 +350,7 @@ std::string Races::missing_for(const Record& r, const View& v) const {
       return "tcgen05.commit after it and a wait on the mbarrier of the commit";
     }
   }
+  if (r.strong && v.strong) return "a scope of these strong accesses that holds both threads";
   if (v.bytes.space == Space::Global && r.base != v.base)
     return "a barrier, or a release and an acquire of a flag at a scope that holds both";
   if (r.base == v.base) return "bar.warp.sync of the lanes";
@@ -313,7 +359,7 @@ std::string Races::missing_for(const Record& r, const View& v) const {
   return "a barrier, or an mbarrier arrive and its wait";
 }
 
-void Races::report(const Record& r, bool r_writes, const View& v, const char* rule, bool advice,
+void Races::report(const Record& r, const View& v, const char* rule, bool advice,
                    const std::string& missing) {
   if (advice && !advised_.insert({r.pc, v.who->pc}).second) return;
   Finding f;
@@ -323,12 +369,12 @@ void Races::report(const Record& r, bool r_writes, const View& v, const char* ru
   std::string by = v.op ? std::string(op_name(v.op->kind)) : "threads";
   std::string earlier = r.lanes ? std::string("threads") : op_name(r.kind);
   f.text = std::string(v.write ? "write" : "read") + " of " + bytes_text(v.bytes) + " by " + by +
-           " and " + (r_writes ? "write" : "read") + " of the same bytes by " + earlier +
+           " and " + (r.writes ? "write" : "read") + " of the same bytes by " + earlier +
            (std::string(rule) == "order" ? " are not ordered" : " are ordered only in part") +
            "; missing: " + missing;
   f.sites.push_back({std::string("this ") + (v.write ? "write" : "read"), *v.who});
   f.sites.push_back(
-      {std::string("the ") + (r_writes ? "write" : "read") + " before it", who_of(r)});
+      {std::string("the ") + (r.writes ? "write" : "read") + " before it", who_of(r)});
   sink_.found(f);
 }
 

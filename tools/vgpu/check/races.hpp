@@ -19,20 +19,22 @@ namespace vgpu::check {
 
 struct RaceLimits {
   uint32_t ctas = 1, warps = 1; // of the cluster, of a CTA
+  uint64_t cluster = 0;         // its index in the grid
+  FlagTable* flags = nullptr;   // of the launch; null: the cluster's own
 };
 
 class Races : public Observer {
 public:
   Races(const RaceLimits& limits, Sink& sink);
 
-  void access(const Who&, const Bytes&, bool write, Order, Proxy) override;
+  void access(const Who&, const Bytes&, bool write, const Strength&, Proxy) override;
   void issue(const Who&, OpKind) override;
   void finished(const Who&) override;
   void group_commit(const Who&, Group) override;
   void group_wait(const Who&, Group, uint32_t pending, bool read_only) override;
   void wgmma_executed(const Who&) override;
   void tensor_wait(const Who&, bool stores) override;
-  void fence(const Who&, Fence) override;
+  void fence(const Who&, Fence, Scope) override;
   void mbarrier_init(const Who&, uint32_t cta, uint32_t offset, uint32_t count) override;
   void mbarrier_inval(const Who&, uint32_t cta, uint32_t offset) override;
   void mbarrier_arrive(const Who&, uint32_t cta, uint32_t offset, uint32_t, bool) override;
@@ -50,29 +52,28 @@ public:
   void cluster_wait(const Who&, bool acquire) override;
   void tensor_alloc(const Who&, uint32_t cta, uint32_t column, uint32_t columns) override;
 
-  // What the cluster did to global memory, for GridRaces; nothing once it has used a flag there.
+  // What the cluster did to global memory, for GridRaces.
   std::vector<GlobalUse> global_uses() const;
+  bool left_messages() const { return left_messages_; } // in flags of global memory
 
 private:
-  static constexpr uint32_t kNone = 0xFFFFFFFFu;
+  static constexpr uint32_t kNone = kNoChannel;
 
   // An access of the past.
-  struct Record {
-    uint32_t base = 0;  // threads: component of lane 0 of the warp; operation: of the issuer
-    uint32_t lanes = 0; // threads; 0: an operation
-    uint32_t time = 0;  // threads: own time; operation: the issuer's time at issue
+  struct Record : Epoch {
     uint32_t pc = 0;
-    uint32_t channel = kNone, value = 0; // operation: where its end is counted
-    uint32_t early = kNone;              // channel that counts the end of its reads
     uint64_t op = 0;
     OpKind kind = OpKind::Other;
     Proxy proxy = Proxy::Generic;
+    Scope scope = Scope::Gpu;
     bool strong = false;
+    bool writes = false;
+    const Foreign* foreign = nullptr; // global memory: what it knew of other clusters
   };
   struct Cell {
-    Record write;
     bool written = false;
-    std::vector<Record> reads;
+    Record write;
+    std::vector<Record> others; // reads since, and strong writes that the last did not follow
   };
   struct Operation {
     OpKind kind = OpKind::Other;
@@ -114,6 +115,7 @@ private:
     const Operation* op;
     Proxy proxy;
     bool write, strong;
+    Scope scope;
     const Who* who;
     Bytes bytes;
   };
@@ -138,12 +140,19 @@ private:
 
   void visit(const Bytes& b, View& v, const Record& record);
   void visit_pieces(Intervals<Cell>& map, View& v, const Record& record);
+  void remember_read(Cell& cell, const Record& record, uint64_t lo, uint64_t hi);
   bool ordered(const Record& r, const View& v) const;
-  bool fenced(const Record& r, const View& v, const Times& frontier) const;
-  void judge(const Record& r, bool r_writes, const View& v);
-  void synchronise(const Who& w, const Bytes& b, bool write, Order order);
-  [[gnu::cold]] void report(const Record& r, bool r_writes, const View& v, const char* rule,
-                            bool advice, const std::string& missing);
+  bool morally_strong(const Record& r, const View& v) const;
+  void judge(const Record& r, const View& v);
+  void forget(const Record& r, const Record& by, uint64_t lo, uint64_t hi);
+  GlobalUse use_of(const Record& r, uint64_t lo, uint64_t hi) const;
+  const Foreign* foreign_of(const Clock& c);
+  void synchronise(const Who& w, const Bytes& b, bool write, const Strength& strength);
+  void observe(const Who& w, const Flag& flag, const Strength& strength);
+  void fence_order(const Who& w, Fence kind, Scope scope);
+  ClockRef seen_here(const Message& m);
+  [[gnu::cold]] void report(const Record& r, const View& v, const char* rule, bool advice,
+                            const std::string& missing);
   Who who_of(const Record& r) const;
   std::string missing_for(const Record& r, const View& v) const;
 
@@ -166,9 +175,15 @@ private:
   std::vector<Intervals<Cell>> shared_;                // by CTA
   std::vector<std::array<Intervals<Cell>, 8>> tensor_; // by CTA, 16 lanes each
   Intervals<Cell> global_;
-  bool global_flags_ = false;
-  std::map<uint64_t, ClockRef> sync_locations_; // strong accesses, by space and address
-  std::map<uint32_t, ClockRef> fence_released_, fence_pending_; // by thread
+  std::vector<GlobalUse> past_global_; // what cells no longer hold and others may race with
+  std::map<const Foreign*, ForeignRef> foreigns_; // those that records name
+  const Foreign* last_foreign_ = nullptr;
+  FlagTable* flags_; // global memory
+  FlagTable own_flags_, shared_flags_;
+  bool left_messages_ = false;
+  std::map<const Clock*, std::pair<ClockRef, ClockRef>> views_; // of messages from elsewhere
+  std::map<uint32_t, std::array<ClockRef, 4>> fence_released_;  // by thread, scope of the fence
+  std::map<uint32_t, std::vector<Message>> fence_pending_;      // by thread
   std::map<uint32_t, uint32_t> init_fences_; // by thread: fence.mbarrier_init executed
   std::set<std::pair<uint32_t, uint32_t>> advised_;
 };

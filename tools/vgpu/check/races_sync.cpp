@@ -22,7 +22,8 @@ enum : uint32_t {
 uint64_t barrier_key(uint32_t cta, uint32_t offset) { return uint64_t(cta) << 24 | offset; }
 } // namespace
 
-Races::Races(const RaceLimits& limits, Sink& sink) : limits_(limits), sink_(sink) {
+Races::Races(const RaceLimits& limits, Sink& sink)
+    : limits_(limits), sink_(sink), flags_(limits.flags ? limits.flags : &own_flags_) {
   uint32_t warps = limits.ctas * limits.warps;
   next_component_ = warps * 32;
   lanes_.assign(size_t(warps) * 32, std::make_shared<Clock>());
@@ -76,7 +77,9 @@ void Races::release_relaxed(const Who& w, ClockRef& to) {
   for (uint32_t left = w.lanes; left; left &= left - 1) {
     uint32_t t = thread(w, static_cast<uint32_t>(std::countr_zero(left)));
     auto r = fence_released_.find(t);
-    if (r != fence_released_.end()) join_released(own(to), *r->second);
+    if (r != fence_released_.end())
+      for (const ClockRef& c : r->second)
+        if (c) join_released(own(to), *c);
     auto f = init_fences_.find(t);
     if (f != init_fences_.end()) raise(own(to).known, channel(kInitFences, t), f->second);
   }
@@ -113,7 +116,7 @@ void Races::acquire(const Who& w, const ClockRef& from) {
       bool plain = mine->before.empty() && mine->pending.empty() && mine->tensor.empty() &&
                    from->before.empty();
       if (plain && covers(from->known, mine->known) && covers(from->shared, mine->shared) &&
-          covers(from->global, mine->global)) {
+          covers(from->global, mine->global) && covers(from->foreign, mine->foreign)) {
         mine = from;
       } else {
         auto joined = std::make_shared<Clock>(*mine);
@@ -260,28 +263,17 @@ void Races::tensor_wait(const Who& w, bool stores) {
   raise_known(w, channel(stores ? kTensorStores : kTensorLoads, warp), tensor_ls_[warp][stores]);
 }
 
-// ---- fences and flags
+// ---- fences
 
-void Races::fence(const Who& w, Fence kind) {
+void Races::fence(const Who& w, Fence kind, Scope scope) {
+  if (kind == Fence::AcqRel || kind == Fence::Acquire || kind == Fence::Release)
+    return fence_order(w, kind, scope);
   uint32_t& time = time_of(w);
   ClockRef old, made;
   bool own_part = false; // the result holds something of the lane itself
   for (uint32_t left = w.lanes; left; left &= left - 1) {
     uint32_t t = thread(w, static_cast<uint32_t>(std::countr_zero(left)));
     ClockRef& mine = lanes_[t];
-    if (kind == Fence::AcqRel) {
-      auto p = fence_pending_.find(t);
-      if (p != fence_pending_.end()) {
-        Who one = w;
-        one.lanes = 1u << t % 32;
-        acquire(one, p->second);
-        fence_pending_.erase(p);
-      }
-      ClockRef& released = fence_released_[t];
-      released = std::make_shared<Clock>(*mine);
-      raise(released->known, t, time);
-      continue;
-    }
     if (kind == Fence::MbarrierInit || kind == Fence::ProxyAll || kind == Fence::ProxyShared)
       for (auto& [key, b] : barriers_)
         if (b.init_thread == t) b.init_fenced = true;
@@ -301,7 +293,10 @@ void Races::fence(const Who& w, Fence kind) {
         own_part = true;
       } else {
         if (kind != Fence::ProxyGlobal) join(next->shared, next->known);
-        if (kind != Fence::ProxyShared) join(next->global, next->known);
+        if (kind != Fence::ProxyShared) {
+          join(next->global, next->known);
+          next->foreign = proxy_fenced(next->foreign);
+        }
         own_part = true;
       }
       mine = made = std::move(next);
@@ -315,29 +310,6 @@ void Races::fence(const Who& w, Fence kind) {
     if (kind == Fence::ProxyAll || kind == Fence::ProxyGlobal) raise(c.global, t, time);
   }
   ++time;
-}
-
-void Races::synchronise(const Who& w, const Bytes& b, bool write, Order order) {
-  if (w.op) return;
-  uint64_t key = (b.space == Space::Shared ? uint64_t(b.cta + 1) << 56 : 0) | b.lo;
-  ClockRef& flag = sync_locations_[key];
-  bool takes = order == Order::Acquire || order == Order::AcqRel;
-  bool gives = order == Order::Release || order == Order::AcqRel;
-  // A plain release or acquire goes one way; a relaxed one works with fences.
-  if (!write || order == Order::AcqRel || order == Order::Relaxed || order == Order::Acquire) {
-    if (flag && takes) acquire(w, flag);
-    if (flag && !takes)
-      for (uint32_t left = w.lanes; left; left &= left - 1) {
-        ClockRef& p = fence_pending_[thread(w, static_cast<uint32_t>(std::countr_zero(left)))];
-        join_released(own(p), *flag);
-      }
-  }
-  if (!write) return;
-  for (uint32_t left = w.lanes; left; left &= left - 1) {
-    auto r = fence_released_.find(thread(w, static_cast<uint32_t>(std::countr_zero(left))));
-    if (r != fence_released_.end()) join_released(own(flag), *r->second);
-  }
-  if (gives) release(w, flag);
 }
 
 // ---- mbarriers

@@ -159,8 +159,9 @@ void Cluster::retire(Warp& warp) {
   progress();
 }
 
-bool Cluster::run(uint64_t slice) {
-  while (live_warps_ > 0) {
+bool Cluster::run(uint64_t slice, uint64_t turns) {
+  for (uint64_t turn = 0; live_warps_ > 0; ++turn) {
+    if (turns && turn == turns) return false;
     if (!pollers_.empty() && epoch_ != pollers_.front()->poll_epoch) release_pollers();
     bool have_op = !ready_ops_.empty(), have_warp = !ready_warps_.empty();
     if (have_op && (!have_warp || ready_ops_.begin()->when < ready_warps_.begin()->when)) {

@@ -113,9 +113,11 @@ public:
   std::unique_ptr<check::Hub> hub; // the checkers; null when none runs
   Stats stats;
 
-  // Runs to completion; throws Fault. With `slice` != 0 it may return false early, not finished,
-  // when all its warps poll on something that another cluster has to do.
-  bool run(uint64_t slice = 0);
+  // Runs to completion; throws Fault. It may return false early, not finished: with `slice` != 0
+  // when all its warps poll on something that another cluster has to do, with `turns` != 0 after
+  // that many turns of its agents.
+  bool run(uint64_t slice = 0, uint64_t turns = 0);
+  bool polls() const { return idle_polls_ != 0; } // nothing but polls since something happened
 
   // ---- memory
   // Host pointer to the bytes after all checks: inside a live allocation or window, aligned, not in

@@ -1,6 +1,7 @@
 // A launch: checks its shape, and runs the clusters of the grid on the host's threads.
 #include "tools/vgpu/check/grid_races.hpp"
 #include "tools/vgpu/check/options.hpp"
+#include "tools/vgpu/check/traits.hpp"
 #include "tools/vgpu/exec/cluster.hpp"
 
 #include <atomic>
@@ -18,6 +19,8 @@ std::string text(const std::array<uint32_t, 3>& v) {
 }
 // Turns of idle polls after which a cluster lets others of its thread run.
 constexpr uint64_t kSlice = 16;
+// Turns of agents after which clusters that may talk to each other take turns.
+constexpr uint64_t kTurns = 512;
 } // namespace
 
 std::string check_launch(const LaunchSpec& s) {
@@ -70,6 +73,10 @@ Stats run_grid(const LaunchSpec& given) {
   if (!wrong.empty()) throw Fault(FaultCode::launch_failed, "launch", "vgpu: launch: " + wrong);
   uint64_t count = volume(spec.grid) / volume(spec.cluster);
   unsigned threads = spec.host_threads ? spec.host_threads : std::thread::hardware_concurrency();
+  // The race checker follows flags between clusters: each access and what it means for the order of
+  // others are one step, and a run is the same every time.
+  const bool talk = spec.grid_races && check::talks_between_clusters(*spec.program);
+  if (talk) threads = 1;
   threads = static_cast<unsigned>(std::min<uint64_t>(std::max(1u, threads), count));
 
   LaunchQueue queue(count);
@@ -80,14 +87,17 @@ Stats run_grid(const LaunchSpec& given) {
   uint64_t failed_cluster = ~0ull;
 
   auto worker = [&] {
-    std::deque<std::unique_ptr<Cluster>> waiting; // clusters that poll on what others do
+    std::deque<std::unique_ptr<Cluster>> waiting; // clusters that others' work has to come before
     Stats mine;
     uint64_t current = 0;
+    size_t idle = 0; // clusters in a row that only polled
     try {
       while (!stop) {
         std::unique_ptr<Cluster> c;
         uint64_t i = 0;
-        if (queue.take(i)) {
+        // As many as the device has room for at least; more when all of them wait for another.
+        const bool room = waiting.size() < static_cast<size_t>(spec.profile->sm_count);
+        if ((room || idle >= waiting.size()) && queue.take(i)) {
           current = i;
           c = std::make_unique<Cluster>(spec, i, &queue);
         } else if (!waiting.empty()) {
@@ -97,7 +107,9 @@ Stats run_grid(const LaunchSpec& given) {
         } else {
           break;
         }
-        if (c->run(kSlice)) {
+        const bool over = c->run(kSlice, talk ? kTurns : 0);
+        idle = !over && c->polls() ? idle + 1 : 0;
+        if (over) {
           mine.add(c->stats);
         } else {
           waiting.push_back(std::move(c));

@@ -178,7 +178,8 @@ void Timeline::issue(const Who& who, OpKind kind) {
   operations_[who.op] = op;
 }
 
-void Timeline::access(const Who& who, const Bytes& b, bool write, check::Order, check::Proxy) {
+void Timeline::access(const Who& who, const Bytes& b, bool write, const check::Strength&,
+                      check::Proxy) {
   if (!who.op) return;
   auto it = operations_.find(who.op);
   if (it == operations_.end()) return;

@@ -39,7 +39,7 @@ public:
   const Recording& recording() const { return recording_; }
   void close(); // ends what is open; rows without spans go
 
-  void access(const check::Who&, const check::Bytes&, bool write, check::Order,
+  void access(const check::Who&, const check::Bytes&, bool write, const check::Strength&,
               check::Proxy) override;
   void issue(const check::Who&, check::OpKind) override;
   void finished(const check::Who&) override;
