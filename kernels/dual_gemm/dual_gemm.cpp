@@ -91,10 +91,9 @@ wl_status fill_params(const wl_context& context, const wl_dual_gemm_args& args, 
   WL_TRY(operand_map(context, "B2", args.b2, args.n, args, row, b_rows, &params->map_b2));
   const int sfa_atoms = row.tile_k / 64 / row.cluster_n,
             sfb_atoms = row.tile_k / 64 / row.cluster_m;
-  const int blocks = sm100_sfb_blocks(row.tile_n);
   WL_TRY(scale_map(context, "SFA", args.sfa, args.m, args, sfa_atoms, &params->map_sfa));
-  WL_TRY(scale_map(context, "SFB1", args.sfb1, args.n, args, sfb_atoms, &params->map_sfb1, blocks));
-  WL_TRY(scale_map(context, "SFB2", args.sfb2, args.n, args, sfb_atoms, &params->map_sfb2, blocks));
+  WL_TRY(scale_map(context, "SFB1", args.sfb1, args.n, args, sfb_atoms, &params->map_sfb1));
+  WL_TRY(scale_map(context, "SFB2", args.sfb2, args.n, args, sfb_atoms, &params->map_sfb2));
 
   params->d = address_of(args.d);
   params->alpha1 = address_of(args.alpha1);

@@ -65,8 +65,8 @@ constexpr int sm100_shared_bytes(int cta_group, int split_k, int tile_n, int sta
   return stages * sm100_stage_bytes(cta_group, tile_n) + sm100_exchange_bytes(split_k) +
          16 * (ring + queries) + 8 * barriers + 8;
 }
-// Columns of tensor memory that an sm100 row uses.
-constexpr int sm100_scale_columns(int tile_n) { return 16 + 32 * sm100_sfb_blocks(tile_n); }
+// Columns of tensor memory that an sm100 row uses; SCALE_COLUMNS of sm100_config.inc.
+constexpr int sm100_scale_columns(int tile_n) { return sm100_sfb_blocks(tile_n) == 2 ? 68 : 48; }
 constexpr int sm100_tmem_columns(int tile_n, int acc_stages, int scale_sets) {
   return acc_stages * 2 * tile_n + scale_sets * sm100_scale_columns(tile_n);
 }

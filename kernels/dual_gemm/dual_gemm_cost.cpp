@@ -3,6 +3,7 @@
 #include "kernels/dual_gemm/dual_gemm.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace warpline::dual_gemm {
 
@@ -11,7 +12,8 @@ namespace {
 int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
 // Bytes of one K tile of one cluster, or of a half that shares K, read from L2 and arriving in one
-// of its CTAs.
+// of its CTAs. Of a cluster inside the matrix, and where tiles may touch two blocks of scales one
+// that does.
 struct KTile {
   int64_t a, b, sfa, sfb;             // from L2, the whole cluster
   int64_t a_in, b_in, sfa_in, sfb_in; // into one CTA
@@ -41,6 +43,15 @@ int64_t k_tiles(const Row& row, const Problem& p) {
   return divide_up(divide_up(p.k, row.tile_k), row.split_k);
 }
 
+// Blocks of 128 rows of scales that the first `tiles` tiles along N touch, each for itself.
+int64_t scale_blocks(int tile_n, int64_t tiles) {
+  const int64_t period = 128 / std::gcd(tile_n, 128);
+  int64_t blocks = 0;
+  for (int64_t tile = 0; tile < std::min(period, tiles); ++tile)
+    blocks += (tile * tile_n % 128 + tile_n > 128 ? 2 : 1) * divide_up(tiles - tile, period);
+  return blocks;
+}
+
 int64_t cluster_tiles(const Row& row, const Problem& p) {
   return divide_up(p.m, 128 * row.cluster_m) * divide_up(p.n, row.tile_n * row.cluster_n) * p.l;
 }
@@ -58,14 +69,23 @@ int64_t resident_clusters(int size, const DeviceLimits& device) {
 Traffic traffic(const Row& row, const Problem& problem) {
   Traffic result;
   if (row.decodes) return result;
-  const KTile t = k_tile(row);
-  const int64_t loads = cluster_tiles(row, problem) * row.split_k * k_tiles(row, problem);
-  result.a = loads * t.a;
-  result.b = loads * t.b;
-  result.sfa = loads * t.sfa;
-  result.sfb = loads * t.sfb;
-  result.delivered =
-      loads * row.cluster_m * row.cluster_n * (t.a_in + t.b_in + t.sfa_in + t.sfb_in);
+  // An MMA without rows or columns loads scales only.
+  const int64_t mma_rows = int64_t{128} * row.cta_group;
+  const int64_t ctas_m = divide_up(problem.m, mma_rows) * row.cta_group;
+  const int64_t clusters_m = divide_up(problem.m, int64_t{128} * row.cluster_m);
+  const int64_t tiles_n = divide_up(problem.n, row.tile_n);
+  const int64_t clusters_n = divide_up(tiles_n, row.cluster_n);
+
+  const int64_t loads = k_tiles(row, problem) * row.split_k * problem.l;
+  const int64_t row_bytes = row.tile_k / 2, scale_block = 128 * row.tile_k / 16;
+  result.a = loads * ctas_m * clusters_n * 128 * row_bytes;
+  result.sfa = loads * clusters_m * row.cluster_m * clusters_n * scale_block;
+  result.b = loads * clusters_m * tiles_n * 2 * row.tile_n * row_bytes;
+  result.sfb =
+      loads * clusters_m * scale_blocks(row.tile_n, clusters_n * row.cluster_n) * 2 * scale_block;
+  // A and SFA arrive in every CTA of a cluster's row; B once in each MMA, SFB in each CTA.
+  result.delivered = (result.a + result.sfa) * row.cluster_n +
+                     result.b * (row.cluster_m / row.cta_group) + result.sfb * row.cluster_m;
   return result;
 }
 

@@ -344,15 +344,22 @@ TEST_CASE("rows of the dual GEMM agree with their PTX", "[host][dual_gemm]") {
     // A stage's bytes are those that the two producers expect, for both CTAs of a pair.
     const int operands = sm100_operand_bytes(row.cta_group, row.tile_n);
     const int scales = sm100_scale_bytes(row.tile_n);
-    CHECK(text.find("[full_barrier], " + std::to_string(row.cta_group * operands) + ";") !=
-          std::string::npos);
-    CHECK(text.find("[full_barrier], " + std::to_string(row.cta_group * scales) + ";") !=
-          std::string::npos);
+    const auto expects = [&](const char* part, int bytes) {
+      INFO(part << bytes);
+      CHECK(text.find(part + std::to_string(row.cta_group * bytes)) != std::string::npos);
+    };
+    expects("mov.u32 of_rows, ", 128 * 128);
+    expects("mov.u32 of_columns, ", operands - 128 * 128);
+    expects("mov.u32 of_rows, ", 2048);
+    expects("mov.u32 of_columns, ", 4096);
+    if (sm100_sfb_blocks(row.tile_n) == 2) expects("selp.b32 of_columns, ", scales - 2048);
     CHECK(operands + scales == sm100_stage_bytes(row.cta_group, row.tile_n));
-    // What the cost model says arrives is what the barriers expect.
+    // What the cost model says arrives is what the barriers expect: the first tile lies in one
+    // block of scales.
     const Traffic moved =
         traffic(row, {128 * row.cluster_m, row.tile_n * row.cluster_n, 256, 1, row.d_type});
-    CHECK(moved.delivered == row.cluster[0] * (operands + scales));
+    CHECK(moved.delivered ==
+          row.cluster_m * row.cluster_n * (operands + 2048 + 4096) * row.split_k);
     // The descriptors and the instruction descriptor are the builders'.
     const uint32_t idesc =
         ptx::fp4_instruction_desc(ptx::ScaleType::ue4m3, static_cast<uint32_t>(row.tile_m),

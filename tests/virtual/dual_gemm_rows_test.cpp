@@ -76,6 +76,17 @@ TEST_CASE("every Blackwell row at its edges", "[virtual]") {
     }
 }
 
+// Lone rows, whole warps and whole CTAs of a tile beyond M; every N of kN leaves columns over.
+TEST_CASE("Blackwell rows at every M from 1 to 129", "[virtual]") {
+  const std::vector<const Row*> rows = blackwell_rows();
+  for (size_t m = 1; m <= 129; ++m) {
+    const Row& row = *rows[17 * m % rows.size()];
+    const int64_t n = kN[m % kN.size()], k = m % 2 == 0 ? 320 : 1472;
+    expect_exact(make_case(row, static_cast<int64_t>(m), n, k, 1, m),
+                 kSchedules[m % kSchedules.size()]);
+  }
+}
+
 TEST_CASE("every Blackwell row runs twice over more tiles than clusters are resident",
           "[virtual]") {
   // Ring slots, stages and accumulator sets wrap at odd places.
