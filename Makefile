@@ -60,7 +60,7 @@ object = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
 
 .PHONY: bench all help lib shared vgpu demo test test-host test-virtual hardware-test check-ptx lint format clean \
         mutation deps suites install uninstall sass-check coverage \
-        timeline report
+        timeline report sanitize
 all: lib $(BUILD)/warpline $(BUILD)/libvgpu.so $(BUILD)/vgpu-forms $(BUILD)/vgpu
 
 help:
@@ -75,6 +75,7 @@ help:
 	@echo "make sass-check   compares each kernel's machine code with tests/golden"
 	@echo "make lint         clang-format, cppcheck, shellcheck"
 	@echo "make report       one file on how it does on this machine, to send back"
+	@echo "make sanitize     compute-sanitizer over small problems on the GPU of this machine"
 	@echo "make coverage     runs the tests and prints the lines they reach, by room"
 	@echo "make timeline     draws tools/trace/b200.svg anew"
 	@echo "make format       rewrites the C++ files as clang-format wants them"
@@ -278,6 +279,10 @@ sass-check: $(PTX)
 # For the first run on somebody's GPU: REPORT_FLAGS="--device gpu --limit 600".
 report: suites $(BUILD)/libwarpline.so
 	@tools/report.sh --build $(BUILD) $(REPORT_FLAGS)
+
+# compute-sanitizer on the GPU of this machine; says so where there is none.
+sanitize: $(BUILD)/warpline
+	@tools/sanitize.sh --build $(BUILD) $(SANITIZE_FLAGS)
 
 # Which lines the tests run, by room.
 coverage:

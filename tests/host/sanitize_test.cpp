@@ -1,0 +1,63 @@
+// tools/sanitize.sh where there is nothing to run it on, and the rows it names.
+#include "kernels/dual_gemm/dual_gemm.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/child.hpp"
+#include "tests/support/source_tree.hpp"
+#include "tests/support/temporary.hpp"
+
+#include <filesystem>
+#include <regex>
+
+using wltest::ChildResult;
+using wltest::ContainsSubstring;
+
+namespace {
+
+// PATH without the CUDA toolkit; a directory to look for compute-sanitizer in.
+ChildResult sanitize(const std::string& cuda_home, const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = {wltest::source_file("tools/sanitize.sh")};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return wltest::run_child(command, {{"PATH", "/usr/bin:/bin"},
+                                     {"CUDA_HOME", cuda_home},
+                                     {"CUDA_PATH", ""},
+                                     {"WARPLINE_DRIVER", "/nonexistent/libcuda.so"}});
+}
+
+} // namespace
+
+TEST_CASE("sanitize: without a GPU it says that nothing was checked", "[host][tools]") {
+  const wltest::TemporaryDirectory directory;
+  std::filesystem::create_directory(directory / "bin");
+  const std::string tool = directory / "bin/compute-sanitizer";
+  wltest::write_text(tool, "#!/bin/sh\nexit 1\n");
+  std::filesystem::permissions(tool, std::filesystem::perms::owner_all);
+  const std::string build = std::filesystem::path(wltest::build_file("x")).parent_path();
+  const ChildResult child = sanitize(directory.path(), {"--build", build});
+  INFO(child.out << child.err);
+  CHECK(child.status == 0);
+  CHECK(child.out == "sanitize: skipped, no GPU that warpline has kernels for\n");
+}
+
+TEST_CASE("sanitize: wrong arguments are refused", "[host][tools]") {
+  for (const auto& [arguments, message] :
+       std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"--what"}, "unknown argument --what"},
+           {{"--tools"}, "--tools needs a value"},
+           {{"--build", "/nonexistent"}, "run make first"}}) {
+    const ChildResult child = sanitize("", arguments);
+    CHECK(child.status == 2);
+    CHECK_THAT(child.err, ContainsSubstring(message));
+  }
+}
+
+TEST_CASE("sanitize: the rows it forces exist", "[host][tools]") {
+  const std::string script = wltest::read_text(wltest::source_file("tools/sanitize.sh"));
+  const std::regex forced("--config ([a-z0-9_]+)");
+  int count = 0;
+  for (std::sregex_iterator at(script.begin(), script.end(), forced), end; at != end; ++at) {
+    INFO((*at)[1]);
+    CHECK(warpline::dual_gemm::find_row((*at)[1]) != nullptr);
+    ++count;
+  }
+  CHECK(count >= 1);
+}

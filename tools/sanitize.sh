@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# compute-sanitizer over small dual GEMMs on the GPU of this machine, each of which is compared with
+# the reference too: memcheck, synccheck, and racecheck, which knows shared memory and ordinary
+# barriers, over the shapes whose rows use no asynchronous copies.
+#
+#   tools/sanitize.sh [--build DIR] [--limit SECONDS] [--tools memcheck,synccheck,racecheck]
+#
+# compute-sanitizer is looked for in $CUDA_HOME/bin, $CUDA_PATH/bin, PATH and /usr/local/cuda/bin.
+# Without it or without a GPU that has kernels nothing is checked, and the last line says so.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+build=build limit=120 tools=memcheck,synccheck,racecheck
+while [ $# -gt 0 ]; do
+  case $1 in
+    --build | --limit | --tools)
+      [ $# -ge 2 ] || { echo "sanitize: $1 needs a value" >&2; exit 2; }
+      declare "${1#--}=$2"
+      shift 2
+      ;;
+    -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "sanitize: unknown argument $1" >&2; exit 2 ;;
+  esac
+done
+warpline=$build/warpline
+[ -x "$warpline" ] || { echo "sanitize: $warpline is not there: run make first" >&2; exit 2; }
+
+sanitizer=
+for candidate in "${CUDA_HOME:+$CUDA_HOME/bin/compute-sanitizer}" \
+  "${CUDA_PATH:+$CUDA_PATH/bin/compute-sanitizer}" "$(command -v compute-sanitizer)" \
+  /usr/local/cuda/bin/compute-sanitizer; do
+  [ -n "$candidate" ] && [ -x "$candidate" ] && sanitizer=$candidate && break
+done
+[ -n "$sanitizer" ] || { echo "sanitize: skipped, no compute-sanitizer"; exit 0; }
+"$warpline" devices --json - 2>/dev/null | grep -q '"gpu:[0-9]*".*"kernels": "sm' ||
+  { echo "sanitize: skipped, no GPU that warpline has kernels for"; exit 0; }
+
+log=$(mktemp) || exit 2
+trap 'rm -f "$log"' EXIT
+clean=0 dirty=0
+# check TOOL ARGUMENTS...
+check() {
+  local tool=$1 status verdict
+  shift
+  timeout --kill-after=10 "$limit" "$sanitizer" --tool "$tool" --error-exitcode 9 "$warpline" \
+    dual-gemm --device gpu "$@" >"$log" 2>&1
+  status=$?
+  verdict=clean
+  [ $status -eq 0 ] || verdict="status $status"
+  [ $status -eq 124 ] && verdict="stopped after $limit s"
+  printf '%-10s %-60s %s\n' "$tool" "$*" "$verdict"
+  if [ $status -eq 0 ]; then
+    clean=$((clean + 1))
+  else
+    dirty=$((dirty + 1))
+    grep -v '^$' "$log" | head -n 40 | sed 's/^/    /'
+  fi
+}
+
+# The rows that the library chooses from one token to several tiles, edges of M and N included.
+shapes=("-m 1 -n 136 -k 320" "-m 16 -n 256 -k 1024 --out bf16" "-m 64 -n 256 -k 1024 -l 2"
+  "-m 130 -n 264 -k 704" "-m 300 -n 520 -k 448 --out bf16")
+# Without specialised warps: the one schedule whose shared memory racecheck can follow.
+plain=("-m 8 -n 64 -k 256 --config dual_gemm_sm90_double_buffered_t8_f16")
+for tool in ${tools//,/ }; do
+  cases=("${shapes[@]}")
+  [ "$tool" = racecheck ] && cases=("${plain[@]}")
+  for arguments in "${cases[@]}"; do
+    read -r -a words <<<"$arguments"
+    check "$tool" "${words[@]}"
+  done
+done
+echo "sanitize: $clean clean, $dirty not"
+[ "$dirty" -eq 0 ]
