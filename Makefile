@@ -274,6 +274,7 @@ check-ptx: $(PTX)
 
 # SASS_FLAGS=--allow-missing passes where ptxas or nvdisasm is missing.
 sass-check: $(PTX)
+	@rm -f $(filter-out $(PTX),$(wildcard $(BUILD)/ptx/*.ptx)) # of rows that are gone
 	@tools/sass/sass-summary --check $(SASS_FLAGS)
 
 # For the first run on somebody's GPU: REPORT_FLAGS="--device gpu --limit 600".
@@ -298,7 +299,7 @@ timeline: $(BUILD)/warpline $(BUILD)/libvgpu.so
 	@cp $(BUILD)/trace/b200.*.svg tools/trace/b200.svg
 
 CXX_FILES := $(shell git ls-files '*.cpp' '*.hpp' '*.h' 2>/dev/null)
-SH_FILES := $(shell git ls-files '*.sh' .ci/run 2>/dev/null)
+SH_FILES := $(shell git ls-files '*.sh' .ci/run tools/sass/fetch-disassembler 2>/dev/null)
 lint:
 	@tools/lint.sh
 format:

@@ -11,7 +11,7 @@ missing() {
   [ $allow_missing = 1 ] || failed=1
 }
 mapfile -t cxx < <(git ls-files '*.cpp' '*.hpp' '*.h')
-mapfile -t shell < <(git ls-files '*.sh' .ci/run)
+mapfile -t shell < <(git ls-files '*.sh' .ci/run tools/sass/fetch-disassembler)
 # A row of a table is one line, and PTX texts inside tests are as they are.
 mapfile -t long < <(git ls-files '*.cpp' '*.hpp' '*.h' '*.ptx' '*.inc' '*.sh' '*.awk' |
   grep -v '^tests/')
