@@ -24,18 +24,39 @@ struct Params {
   uint32_t m, n, k, tiles_m, tiles_n, tiles;
 };
 struct DecodeParams {
+  cuapi::CUtensorMap map_b1, map_b2, map_sfb1, map_sfb2;
   uint64_t a, sfa, activations;
-  uint32_t m, k, l;
+  uint32_t m, k, l, columns, tiles_n, splits;
 };
 
-// Warps of a decoder CTA, 2048 bytes of shared memory each.
-constexpr int decode_warps = 4;
+int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
+
+constexpr int max_decode_warps = 31; // and the warp that warms L2
+
+// The decoder's launch: a CTA an SM, all with about as many warps. It asks for most of an SM's
+// shared memory: blocks that share an SM would leave others idle.
+constexpr int decode_shared_bytes = 120 * 1024;
+LaunchConfig decode_launch(const wl_dual_gemm_args& args, const DeviceLimits& device) {
+  const int64_t units = divide_up(args.m, 8) * divide_up(args.k, 128);
+  const int64_t sms = std::max(device.sm_count, 1);
+  const int64_t rounds = divide_up(units, sms * max_decode_warps);
+  const int64_t warps = std::max<int64_t>(divide_up(units, sms * rounds), 4);
+  LaunchConfig config;
+  config.grid[0] = static_cast<unsigned>(std::min(divide_up(units, warps), sms));
+  config.grid[1] = static_cast<unsigned>(std::min<int64_t>(args.l, 65535));
+  config.block[0] = static_cast<unsigned>(32 * (warps + 1));
+  config.dynamic_shared_bytes = decode_shared_bytes;
+  config.programmatic_dependent = true;
+  return config;
+}
 
 #define PARAMS(apply)                                                                              \
   apply(map_b1) apply(map_b2) apply(map_sfb1) apply(map_sfb2) apply(activations) apply(d)          \
       apply(alpha1) apply(alpha2) apply(ldd) apply(batch_stride_d) apply(policy_b) apply(m)        \
           apply(n) apply(k) apply(tiles_m) apply(tiles_n) apply(tiles)
-#define DECODE_PARAMS(apply) apply(a) apply(sfa) apply(activations) apply(m) apply(k) apply(l)
+#define DECODE_PARAMS(apply)                                                                       \
+  apply(map_b1) apply(map_b2) apply(map_sfb1) apply(map_sfb2) apply(a) apply(sfa)                  \
+      apply(activations) apply(m) apply(k) apply(l) apply(columns) apply(tiles_n) apply(splits)
 
 std::vector<Param> param_layout() {
 #define LAYOUT(field) {#field, offsetof(Params, field), sizeof(Params::field)},
@@ -59,15 +80,16 @@ struct Sm90Plan : wl_plan {
 
   // The workspace is the caller's, so its address enters copies of the parameters.
   wl_status run(void* workspace, wl_stream stream) const override {
-    DecodeParams decode = decode_params;
-    decode.activations = reinterpret_cast<uint64_t>(workspace);
-#define ADDRESS(field) &decode.field,
+    uint64_t activations = reinterpret_cast<uint64_t>(workspace);
+    // The driver only reads parameters.
+    DecodeParams* decode = const_cast<DecodeParams*>(&decode_params);
+#define ADDRESS(field) &decode->field,
     void* decode_addresses[] = {DECODE_PARAMS(ADDRESS)};
 #undef ADDRESS
+    decode_addresses[6] = &activations;
     WL_TRY(launch(*context, *decode_kernel, decode_config, decode_addresses, stream));
 
-    uint64_t activations = decode.activations;
-    Params* fixed = const_cast<Params*>(&params); // the driver only reads parameters
+    Params* fixed = const_cast<Params*>(&params);
 #define ADDRESS(field) &fixed->field,
     void* addresses[] = {PARAMS(ADDRESS)};
 #undef ADDRESS
@@ -80,8 +102,6 @@ struct Sm90Plan : wl_plan {
 };
 
 uint64_t address_of(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
-
-int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
 int cluster_rows(const Row& row) { return row.cluster[0] / row.split_k; }
 
@@ -111,7 +131,8 @@ wl_status weight_map(const wl_context& context, const char* name, const void* ad
 //   wgmma: 64 x N x 16 takes N / 2, at least 16; a consumer of 32 columns runs 8 of them a stage
 //   decoding: 200 instructions of each warp a stage; a tenth of them shows under longer MMAs
 //   DRAM bytes of the whole device: 2400
-//   launches, first loads and the end of the last tile: 8000; a split's exchange: 1000
+//   launches, first loads and the end of the last tile: 8000
+//   a split's exchange: 700, and 12 a token of the tile (16 bytes a clock between two SMs)
 //   outputs: 16 clocks a token of the part that a CTA ends
 Cost sm90_cost(const Row& row, const Problem& problem, const DeviceLimits& device) {
   Cost result{};
@@ -128,7 +149,8 @@ Cost sm90_cost(const Row& row, const Problem& problem, const DeviceLimits& devic
       static_cast<double>(k_blocks) * (std::max(mma, decode) + std::min(mma, decode) / 10);
   // Without specialised warps loads, decoding and MMA hardly overlap.
   if (row.threads == 256) result.tile_clocks += static_cast<double>(k_blocks) * 1000;
-  result.epilogue_clocks = 16.0 * row.tile_m / row.split_k + (row.split_k > 1 ? 1000 : 0);
+  result.epilogue_clocks =
+      16.0 * row.tile_m / row.split_k + (row.split_k > 1 ? 700 + 12.0 * row.tile_m : 0);
   const double entry_bytes =
       static_cast<double>(2 * problem.n) * static_cast<double>(problem.k) * 9 / 16 +
       static_cast<double>(problem.m) * static_cast<double>(problem.k) * 2;
@@ -148,7 +170,7 @@ wl_status make_sm90_plan(wl_context* context, const wl_dual_gemm_args& args, con
   WL_TRY(load_kernel(*context, row.image(), needs, &made->kernel));
   KernelNeeds decode_needs;
   decode_needs.params = decode_param_layout();
-  decode_needs.dynamic_shared_bytes = 2048 * decode_warps;
+  decode_needs.dynamic_shared_bytes = decode_shared_bytes;
   WL_TRY(load_kernel(*context, sm90_decode_image(), decode_needs, &made->decode_kernel));
 
   Params& params = made->params;
@@ -178,6 +200,13 @@ wl_status make_sm90_plan(wl_context* context, const wl_dual_gemm_args& args, con
   decode.m = params.m;
   decode.k = params.k;
   decode.l = static_cast<uint32_t>(args.l);
+  decode.map_b1 = params.map_b1;
+  decode.map_b2 = params.map_b2;
+  decode.map_sfb1 = params.map_sfb1;
+  decode.map_sfb2 = params.map_sfb2;
+  decode.columns = static_cast<uint32_t>(row.tile_n);
+  decode.tiles_n = static_cast<uint32_t>(divide_up(args.n, row.tile_n));
+  decode.splits = static_cast<uint32_t>(row.split_k);
 
   LaunchConfig& config = made->config;
   const auto cluster = static_cast<unsigned>(row.cluster[0]);
@@ -190,23 +219,14 @@ wl_status make_sm90_plan(wl_context* context, const wl_dual_gemm_args& args, con
   config.dynamic_shared_bytes = static_cast<unsigned>(row.shared_bytes);
   config.programmatic_dependent = true;
   WL_TRY(check_launch(*context, *made->kernel, config));
-  LaunchConfig& decode_config = made->decode_config;
-  const int64_t k_blocks = divide_up(args.k, row.tile_k);
-  const int row_warps = args.m > 16 ? 4 : args.m > 8 ? 2 : 1;
-  decode_config.grid[0] = static_cast<unsigned>(divide_up(args.m, 8 * row_warps));
-  decode_config.grid[1] = static_cast<unsigned>(
-      std::min<int64_t>(divide_up(k_blocks, decode_warps / row_warps), 65535));
-  decode_config.grid[2] = std::min(decode.l, 65535u);
-  decode_config.block[0] = 32 * decode_warps;
-  decode_config.dynamic_shared_bytes = 2048 * decode_warps;
-  decode_config.programmatic_dependent = true;
-  WL_TRY(check_launch(*context, *made->decode_kernel, decode_config));
+  made->decode_config = decode_launch(args, context->limits);
+  WL_TRY(check_launch(*context, *made->decode_kernel, made->decode_config));
 
   wl_plan_info& info = made->info;
   fill_info(row, *made->kernel, config, &info);
   info.launches = 2;
   info.workspace_bytes = static_cast<size_t>(args.l) * static_cast<size_t>(args.m) *
-                         static_cast<size_t>(k_blocks) * 256;
+                         static_cast<size_t>(divide_up(args.k, row.tile_k)) * 256;
   info.load_ms += made->decode_kernel->load_ms;
   info.precompiled &= static_cast<int>(made->decode_kernel->precompiled);
 
