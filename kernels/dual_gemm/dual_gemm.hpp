@@ -78,7 +78,7 @@ constexpr int sm90_stage_bytes(int tokens, int columns) {
   return tokens * 256 + columns * 128 + sm90_scale_blocks(columns) * 2048;
 }
 constexpr int sm90_shared_bytes(int tokens, int stages, int columns) {
-  return stages * sm90_stage_bytes(tokens, columns) + columns / 32 * 2048 + 16 * stages + 8;
+  return stages * sm90_stage_bytes(tokens, columns) + columns / 32 * 2048 + 16 * stages + 32;
 }
 Image sm90_decode_image();
 

@@ -74,6 +74,7 @@ TEST_CASE("the Hopper cost function chooses what was measured to be fastest", "[
                 {32, 4096, 7168, "dual_gemm_sm90_t32_f16"},
                 {64, 4096, 7168, "dual_gemm_sm90_t64_f16"},
                 {128, 4096, 7168, "dual_gemm_sm90_t128_split_f16"},
+                {256, 4096, 7168, "dual_gemm_sm90_t128_f16"},
                 {512, 4096, 7168, "dual_gemm_sm90_t256_f16"},
                 {4096, 4096, 7168, "dual_gemm_sm90_t256_f16"},
                 {256, 3072, 4096, "dual_gemm_sm90_t128c96_split_f16"},
