@@ -186,7 +186,7 @@ def compare(library, harness, m, n, k, options):
     row["right"] = bool((error <= 1e-3 + 1e-3 * reference.abs()).all())
     if options.double_buffered:
         try:
-            tokens = 8 if m <= 8 else 128 if m <= 256 else 256
+            tokens = next((t for t in (8, 16, 32, 64) if m <= t), 128 if m <= 256 else 256)
             name = "dual_gemm_sm90_double_buffered_t%d_f16" % tokens
             plans = [library.plan(p, d, name) for p, d in zip(problems, outputs)]
             row["double_buffered"] = harness.graph([plan.run for plan in plans] * repeats)
