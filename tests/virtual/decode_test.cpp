@@ -283,7 +283,6 @@ TEST_CASE("calls through an alias", "[virtual][decode]") {
 
 TEST_CASE("calls that are refused", "[virtual][decode]") {
   const std::string head = ".func f (.reg .b32 x) { ret; }\n"
-                           ".func g () { call h; ret; }\n.func h () { call g; ret; }\n"
                            ".func (.reg .b64 r) w () { ret; }\n";
   auto why = [&](const std::string& body) {
     return refusal(module_text(body, "", "sm_100a", head));
@@ -291,11 +290,12 @@ TEST_CASE("calls that are refused", "[virtual][decode]") {
   contains(why("call f;"), "takes 1 arguments");
   contains(why("call f, (%rd1);"), "8 bytes");
   contains(why("call f, (%p1);"), "not both predicates");
-  contains(why("call g;"), "recursion");
   contains(why("call nowhere;"), "'nowhere' is not declared");
   contains(why("call (%r1), w;"), "4 bytes");
-  contains(why("call %rd1, ();"), "indirect");
-  contains(why("mov.u64 %rd1, f;"), "indirect");
+  contains(why("call %rd1, ();"), "names its prototype");
+  contains(why("call %rd1, (), nothing;"), "'nothing' is no .callprototype");
+  contains(why("list: .calltargets f; call %rd1, (), list;"), "whose address is taken");
+  contains(why("mov.u64 %rd1, k;"), "'k' is not declared");
 }
 
 TEST_CASE("lists of branch targets", "[virtual][decode]") {

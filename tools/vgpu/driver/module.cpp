@@ -57,7 +57,7 @@ CUresult get_global(Call& c, const Module& module, const char* name, CUdeviceptr
                     size_t* bytes) {
   c.require(name, "name is null");
   for (const isa::GlobalSymbol& g : module.globals) {
-    if (g.name != name) continue;
+    if (g.name != name || g.function) continue;
     if (pointer) *pointer = g.address;
     if (bytes) *bytes = g.bytes;
     return CUDA_SUCCESS;

@@ -12,6 +12,7 @@ enum class FaultCode : int { // CUresult values
   illegal_instruction = 715,
   misaligned_address = 716,
   invalid_address_space = 717,
+  invalid_pc = 718,
   launch_failed = 719,
   asserted = 710,
 };

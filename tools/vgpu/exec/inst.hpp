@@ -127,6 +127,19 @@ struct SpecialSlot {
   Special which;
   uint32_t offset = 0;
 };
+
+// What calls through a pointer and calls of a function that is active already must know of it.
+struct FunctionCode {
+  std::string name;
+  uint64_t address = 0; // what a pointer to it holds; 0 = nobody takes one
+  uint32_t pc = 0, return_slot = kNoSlot;
+  uint32_t depth_slot = kNoSlot; // B32: activations of the lane
+  // Its registers and local memory, which a second activation would overwrite.
+  std::vector<std::pair<uint32_t, RegClass>> registers;
+  uint32_t local_begin = 0, local_end = 0;
+  bool local_variables = false; // .local ones, to which pointers may exist
+};
+
 // First byte of static shared memory inside a CTA's shared window. The hardware keeps the first
 // KiB on sm_90 and later, so shared symbols start at 1024 there.
 constexpr uint32_t kSharedBase = 1024;

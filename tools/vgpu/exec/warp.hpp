@@ -109,6 +109,9 @@ public:
   uint32_t cluster_arrived = 0;
   uint64_t cluster_generation = 0;
 
+  // By lane, made by the first use: what re-entered functions have saved (isa/frames.cpp).
+  std::vector<std::vector<uint8_t>> call_stack;
+
   uint64_t executed = 0; // warp-instructions
   bool polling = false;  // its last turn ended in a failed poll (test_wait, nanosleep)
   uint64_t poll_epoch = 0;

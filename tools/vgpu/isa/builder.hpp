@@ -42,6 +42,10 @@ struct Unit {
   std::vector<uint32_t> pcs; // by statement; one more for the end
   std::vector<Symbol*> params, returns;
   uint32_t return_slot = exec::kNoSlot;
+  // A call may find it active already: it lies on a cycle of calls. `code` is what such calls and
+  // those through a pointer need.
+  bool reentered = false;
+  std::shared_ptr<exec::FunctionCode> code;
 };
 
 // Names with the lifetime of a lookup.
@@ -67,7 +71,7 @@ public:
   // A special register by name; kNoSlot when it is none that is constant.
   uint32_t special_register(std::string_view name, exec::RegClass cls);
   const uint32_t* keep_operands(const std::vector<uint32_t>& dst, const std::vector<uint32_t>& src);
-  const Unit* find_unit(const ptx::Function* function) const;
+  Unit* find_unit(const ptx::Function* function) const;
   // Null when it is not declared; may be without a body.
   const ptx::Function* find_function(std::string_view name) const;
 
@@ -97,12 +101,22 @@ private:
   void use_names(const ptx::Operand& operand);
 
   // calls.cpp
-  void collect_units(const ptx::Function& f, std::vector<const ptx::Function*>& path);
+  void collect_units();
+  void add_unit(const ptx::Function& f);
+  bool is_indirect(const ptx::Statement& s, const ptx::Function& f) const;
   const ptx::Function* callee(const ptx::Statement& s) const; // with a body; null otherwise
   void emit_arguments(const ptx::Statement& s, const Unit& target);
   void emit_results(const ptx::Statement& s, const Unit& target);
   void emit_copies(const ptx::Statement& s, std::vector<struct CallCopy> copies);
   struct CallCopy make_copy(Symbol& formal, const ptx::Operand& actual, bool to_formal);
+
+  // frames.cpp
+  void mark_reentered();
+  bool is_framed(const ptx::Statement& s, const Unit& caller) const;
+  void emit_framed_call(const ptx::Statement& s);
+  bool has_address(const Unit& unit) const;
+  std::vector<Unit*> indirect_targets(const ptx::Statement& s) const;
+  void finish_frames();
 
   // decode.cpp
   void directives();
@@ -115,7 +129,8 @@ private:
   void check_widths(const ptx::Statement& s);
 
   std::vector<std::unique_ptr<Unit>> units_; // [0] is the entry
-  std::unordered_map<const ptx::Function*, const Unit*> unit_of_;
+  std::unordered_map<const ptx::Function*, Unit*> unit_of_;
+  bool indirect_calls_ = false;
   // Functions by name, aliases included: the one with a body when there is one.
   std::unordered_map<std::string_view, const ptx::Function*> functions_;
   std::vector<std::unique_ptr<Symbol>> symbols_;
@@ -141,6 +156,9 @@ struct CallCopy {
   } from, to;
   uint32_t bytes = 0;
 };
+
+// Where the lane's value lies.
+uint8_t* end_pointer(exec::Warp& warp, const CallCopy::End& end, uint32_t lane);
 
 // "sm_100f" -> 100, suffix 'f' (0 for none); false for other text.
 bool parse_target(std::string_view text, int& number, char& suffix);

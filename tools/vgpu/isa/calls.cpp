@@ -1,7 +1,7 @@
 // Functions (PTX ISA 9.7.12.5 call, 11.2.2 .func). Every function that is called has its code once
-// in the program, behind the entry's, with its own registers and local variables: without recursion
-// a thread is at most once inside each function, so no stack is needed. Around a call the builder
-// puts instructions that copy arguments and results; a register per function keeps the return pc.
+// in the program, behind the entry's, with its own registers and local variables. Around a call the
+// builder puts instructions that copy arguments and results; a register per function keeps the
+// return pc. What a function has while it is active already is saved by frames.cpp.
 #include "tools/vgpu/isa/builder.hpp"
 
 #include "tools/vgpu/exec/cluster.hpp"
@@ -21,12 +21,6 @@ namespace {
 struct Copies {
   std::vector<CallCopy> list;
 };
-
-uint8_t* end_pointer(Warp& w, const End& e, uint32_t lane) {
-  if (e.kind == End::Kind::Slot) return w.lanes<uint8_t>(e.slot) + lane * (class_bytes(e.cls) / 32);
-  const uint64_t each = w.program().local_bytes;
-  return w.cta.local.data() + (uint64_t(w.index) * 32 + lane) * each + e.offset;
-}
 
 Step copy_values(Warp& w, const Inst& inst, uint32_t mask) {
   for (const CallCopy& c : static_cast<const Copies*>(inst.data)->list)
@@ -48,6 +42,12 @@ Step copy_predicates(Warp& w, const Inst& inst, uint32_t mask) {
 
 } // namespace
 
+uint8_t* end_pointer(Warp& w, const End& e, uint32_t lane) {
+  if (e.kind == End::Kind::Slot) return w.lanes<uint8_t>(e.slot) + lane * (class_bytes(e.cls) / 32);
+  const uint64_t each = w.program().local_bytes;
+  return w.cta.local.data() + (uint64_t(w.index) * 32 + lane) * each + e.offset;
+}
+
 const ptx::Function* ProgramBuilder::find_function(std::string_view name) const {
   auto it = functions_.find(name);
   return it == functions_.end() ? nullptr : it->second;
@@ -60,30 +60,44 @@ const ptx::Function* ProgramBuilder::callee(const ptx::Statement& s) const {
   return f && f->has_body ? f : nullptr;
 }
 
-const Unit* ProgramBuilder::find_unit(const ptx::Function* f) const {
+Unit* ProgramBuilder::find_unit(const ptx::Function* f) const {
   auto it = unit_of_.find(f);
   return it == unit_of_.end() ? nullptr : it->second;
 }
 
-void ProgramBuilder::collect_units(const ptx::Function& f,
-                                   std::vector<const ptx::Function*>& path) {
-  if (path.size() > 200) refuse(f.line, "calls nested more than 200 deep");
-  path.push_back(&f);
-  if (!find_unit(&f)) {
-    units_.push_back(std::make_unique<Unit>());
-    units_.back()->function = &f;
-    unit_of_.emplace(&f, units_.back().get());
-    std::vector<const ptx::Function*> seen;
+bool ProgramBuilder::is_indirect(const ptx::Statement& s, const ptx::Function& f) const {
+  if (s.opcode[0] != "call" || s.operands.empty() || s.operands[0].kind != ptx::Operand::Kind::Name)
+    return false;
+  const std::string& name = s.operands[0].name;
+  if (find_function(name)) return false;
+  if (s.operands.size() > 1) return true; // it names a prototype or targets
+  // A register, by its look: declarations come later.
+  return std::any_of(f.variables.begin(), f.variables.end(), [&](const ptx::Variable& v) {
+    return v.space == "reg" && (v.range ? name.starts_with(v.name) : name == v.name);
+  });
+}
+
+void ProgramBuilder::add_unit(const ptx::Function& f) {
+  if (find_unit(&f)) return;
+  units_.push_back(std::make_unique<Unit>());
+  units_.back()->function = &f;
+  unit_of_.emplace(&f, units_.back().get());
+}
+
+// The entry, what it calls, and so on; with a call through a pointer every function that has an
+// address.
+void ProgramBuilder::collect_units() {
+  add_unit(entry_);
+  for (size_t i = 0; i < units_.size(); ++i) { // grows meanwhile
+    const ptx::Function& f = *units_[i]->function;
     for (const ptx::Statement& s : f.statements) {
-      const ptx::Function* g = callee(s);
-      if (!g || std::find(seen.begin(), seen.end(), g) != seen.end()) continue;
-      seen.push_back(g);
-      if (std::find(path.begin(), path.end(), g) != path.end())
-        refuse(s.line, "the function '" + g->name + "' calls itself; recursion is not supported");
-      collect_units(*g, path);
+      if (const ptx::Function* g = callee(s)) add_unit(*g);
+      if (indirect_calls_ || !is_indirect(s, f)) continue;
+      indirect_calls_ = true;
+      for (const auto& [name, symbol] : globals_)
+        if (const ptx::Function* g = symbol->function ? find_function(name) : nullptr) add_unit(*g);
     }
   }
-  path.pop_back();
 }
 
 CallCopy ProgramBuilder::make_copy(Symbol& formal, const ptx::Operand& actual, bool to_formal) {
@@ -179,7 +193,6 @@ CallTarget DecodeContext::call(const ptx::Statement& s) {
   if (s.operands.empty() || s.operands[0].kind != ptx::Operand::Kind::Name)
     refuse(s, "a call needs the name of a function");
   t.name = s.operands[0].name;
-  if (is_register(s.operands[0])) refuse(s, "indirect calls are not supported");
   const ptx::Function* f = builder_->find_function(t.name);
   if (!f) refuse(s, "the function '" + t.name + "' is not declared");
   t.function = f;

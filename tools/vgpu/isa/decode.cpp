@@ -133,7 +133,10 @@ void ProgramBuilder::assign_pcs() {
     for (const ptx::Statement& s : u->function->statements) {
       u->pcs.push_back(uint32_t(pc));
       ++pc;
-      if (const ptx::Function* g = callee(s)) pc += !g->params.empty() + !g->returns.empty();
+      if (is_framed(s, *u))
+        pc += 2;
+      else if (const ptx::Function* g = callee(s))
+        pc += !g->params.empty() + !g->returns.empty();
     }
     u->pcs.push_back(uint32_t(pc));
     ++pc; // the end
@@ -206,6 +209,7 @@ void ProgramBuilder::emit_statement(Unit& unit, const ptx::Statement& s) {
   check_target(s, *form);
 
   const Unit* target = nullptr;
+  if (is_framed(s, unit)) return emit_framed_call(s);
   if (const ptx::Function* g = callee(s)) {
     context_.call(s); // checks the number of arguments
     target = find_unit(g);
@@ -252,8 +256,8 @@ std::unique_ptr<exec::Program> ProgramBuilder::build() {
   if (!entry_.is_entry || !entry_.has_body)
     refuse(entry_.line, "'" + entry_.name + "' is no .entry with a body");
 
-  std::vector<const ptx::Function*> path;
-  collect_units(entry_, path);
+  collect_units();
+  mark_reentered();
   declare_module();
   for (auto& u : units_) declare(*u);
   place_dynamic_shared();
@@ -261,6 +265,7 @@ std::unique_ptr<exec::Program> ProgramBuilder::build() {
   assign_pcs();
   for (auto& u : units_) note_labels(*u);
   for (auto& u : units_) emit(*u);
+  finish_frames();
   program->local_bytes = uint32_t(align_up(local_top_, 16));
   return program;
 }

@@ -23,6 +23,7 @@ struct GlobalSymbol {
   std::string name;
   uint64_t address = 0; // generic = global address
   uint64_t bytes = 0;
+  bool function = false; // whose address is taken; the bytes only keep the address apart
 };
 
 // Throws DecodeError (file, line and text of what is not supported). `target_sm`: compute
@@ -43,7 +44,7 @@ struct AddressOperand {
   uint64_t value = 0;
 };
 
-// A direct call, see DecodeContext::call.
+// A direct call of a function that calls no way back to itself, see DecodeContext::call.
 struct CallTarget {
   std::string name;
   const ptx::Function* function = nullptr;
@@ -83,9 +84,10 @@ public:
   std::vector<uint32_t> branch_targets(const ptx::Operand& operand);
 
   // ---- calls. Each function that is called has its code once in the program, after the entry's,
-  // and its own registers; recursion is refused. The builder puts instructions before and after the
-  // call that copy arguments and results, so the call itself only writes the pc after it
-  // (inst.pc + 1) to return_slot and branches; ret branches to the pc in return_slot().
+  // and its own registers. The builder puts instructions before and after the call that copy
+  // arguments and results, so the call itself only writes the pc after it (inst.pc + 1) to
+  // return_slot and branches; ret branches to the pc in return_slot(). Calls through a pointer and
+  // calls of functions that may be active already are the builder's (isa/frames.cpp).
   CallTarget call(const ptx::Statement& statement);
   uint32_t return_slot() const; // kNoSlot in an entry: ret = exit
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <string_view>
+#include <unordered_set>
 
 namespace vgpu::isa {
 
@@ -38,7 +40,7 @@ uint64_t initial_bits(const ptx::Variable& v, const ptx::Operand& o,
     const GlobalSymbol* s = find(symbols, o.name);
     if (!s)
       throw DecodeError(v.line, "the initial value of '" + v.name + "' names '" + o.name +
-                                    "', which is no variable of this module");
+                                    "', which is no variable or function of this module");
     const uint64_t address = s->address + uint64_t(o.offset);
     return o.value ? (address & o.value) >> std::countr_zero(o.value) : address;
   }
@@ -57,6 +59,29 @@ void initialise(const ptx::Variable& v, uint8_t* to, uint64_t bytes,
     const uint64_t value = initial_bits(v, v.init[i], symbols);
     std::memcpy(to + i * each, &value, std::min<uint64_t>(each, 8));
   }
+}
+
+void note_names(const ptx::Operand& o, std::unordered_set<std::string_view>& names) {
+  if (o.kind == ptx::Operand::Kind::Name) names.insert(o.name);
+  for (const ptx::Operand& item : o.items) note_names(item, names);
+}
+
+// Functions that are named where no call is.
+std::vector<const ptx::Function*> address_taken(const ptx::Module& module) {
+  std::vector<const ptx::Function*> list;
+  std::unordered_set<std::string_view> names;
+  const bool any = std::any_of(module.functions.begin(), module.functions.end(),
+                               [](const ptx::Function& f) { return !f.is_entry && f.has_body; });
+  if (!any) return list;
+  for (const ptx::Variable& v : module.variables)
+    for (const ptx::Operand& o : v.init) note_names(o, names);
+  for (const ptx::Function& f : module.functions)
+    for (const ptx::Statement& s : f.statements)
+      if (s.opcode[0] == "mov" || s.opcode[0] == "cvta")
+        for (const ptx::Operand& o : s.operands) note_names(o, names);
+  for (const ptx::Function& f : module.functions)
+    if (!f.is_entry && f.has_body && names.contains(f.name)) list.push_back(&f);
+  return list;
 }
 
 } // namespace
@@ -78,7 +103,14 @@ std::vector<GlobalSymbol> place_globals(const ptx::Module& module, mem::DeviceMe
       symbols.push_back({v.name, address, bytes});
       variables.push_back(&v);
     }
-    for (size_t i = 0; i < symbols.size(); ++i)
+    // Addresses of no other module's functions either.
+    for (const ptx::Function* f : address_taken(module)) {
+      if (find(symbols, f->name)) throw DecodeError(f->line, "'" + f->name + "' is defined twice");
+      const uint64_t address = memory.allocate(16, 16, f->name);
+      if (!address) throw DecodeError(f->line, "device memory has no room for '" + f->name + "'");
+      symbols.push_back({f->name, address, 16, true});
+    }
+    for (size_t i = 0; i < variables.size(); ++i)
       initialise(*variables[i], memory.find(symbols[i].address, symbols[i].bytes), symbols[i].bytes,
                  symbols);
   } catch (...) {

@@ -240,7 +240,8 @@ uint32_t DecodeContext::src(const Operand& o, RegClass cls) {
   if (!dynamic_special(o).empty())
     b.refuse(quoted(o) + " changes while the kernel runs; only mov reads it");
   if (b.find_function(o.name))
-    b.refuse("the address of the function " + quoted(o) + " (indirect calls are not supported)");
+    b.refuse("the function " + quoted(o) + " has no address: only those with a body in this " +
+             "module, that mov or an initial value names, have one");
   if (o.name[0] == '%' && o.name.find('.') != std::string::npos)
     b.refuse("unknown special register " + quoted(o));
   b.refuse(quoted(o) + " is not declared");
@@ -260,7 +261,8 @@ uint32_t DecodeContext::pred_dst(const Operand& o) { return dst(o, RegClass::Pre
 
 uint32_t DecodeContext::pred_src(const Operand& o, bool& negated) {
   negated = o.negated;
-  if (o.kind == K::Int && o.value > 1) builder_->refuse("a predicate is 0 or 1");
+  // Compilers write -1 for true.
+  if (o.kind == K::Int && o.value > 1 && ~o.value) builder_->refuse("a predicate is 0, 1 or -1");
   return src(o, RegClass::Pred);
 }
 

@@ -151,12 +151,21 @@ void ProgramBuilder::declare(Unit& unit) {
   if (f.is_entry) {
     place_params();
   } else {
+    // The frame starts before the parameters.
+    unit.code = std::make_shared<exec::FunctionCode>();
+    unit.code->local_begin = uint32_t(local_top_);
     for (const ptx::Variable& v : f.params) unit.params.push_back(declare_formal(unit, v));
     for (const ptx::Variable& v : f.returns) unit.returns.push_back(declare_formal(unit, v));
     unit.return_slot = allocate(RegClass::B32);
+    unit.code->depth_slot = allocate(RegClass::B32);
+    program_->constants.push_back({unit.code->depth_slot, RegClass::B32, 0}); // at warp start
     program_->slot_name[unit.return_slot] = f.name + " return pc";
   }
-  for (const ptx::Variable& v : f.variables) declare_variable(unit, v);
+  for (const ptx::Variable& v : f.variables) {
+    declare_variable(unit, v);
+    if (unit.code && v.space == "local") unit.code->local_variables = true;
+  }
+  if (unit.code) unit.code->local_end = uint32_t(local_top_);
 }
 
 void ProgramBuilder::note_labels(Unit& unit) {
@@ -206,6 +215,16 @@ void ProgramBuilder::declare_module() {
       if (s->has_address) s->address = it->second->address;
     }
     add(module_scope_, s, v.line);
+  }
+  // Functions stand for their addresses.
+  for (const auto& [name, global] : globals_) {
+    if (!global->function || !used_names_.count(name)) continue;
+    auto s = std::make_unique<Symbol>();
+    s->kind = Symbol::Kind::Global;
+    s->name = name;
+    s->address = global->address;
+    symbols_.push_back(std::move(s));
+    add(module_scope_, symbols_.back().get(), entry_.line);
   }
 }
 

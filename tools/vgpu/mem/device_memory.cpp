@@ -1,6 +1,7 @@
 #include "tools/vgpu/mem/device_memory.hpp"
 
 #include <cstring>
+#include <fstream>
 #include <sstream>
 
 namespace vgpu::mem {
@@ -18,6 +19,20 @@ constexpr size_t kCacheLines = 4;
 thread_local CacheLine cache[kCacheLines];
 thread_local size_t cache_next = 0;
 
+// Device memory is host memory that is written at once. More than the host has would not fail here:
+// the host's kernel would end the process later.
+bool host_has(uint64_t bytes) {
+  if (bytes < (uint64_t(64) << 20)) return true;
+  std::ifstream meminfo("/proc/meminfo");
+  for (std::string word; meminfo >> word;)
+    if (word == "MemAvailable:") {
+      uint64_t kib = 0;
+      meminfo >> kib;
+      return bytes / 1024 < kib;
+    }
+  return true;
+}
+
 constexpr uint64_t kGap = 64 * 1024; // unmapped bytes after each allocation, at least
 } // namespace
 
@@ -27,6 +42,7 @@ uint64_t DeviceMemory::allocate(uint64_t bytes, uint64_t alignment, const std::s
   if (bytes == 0) return 0;
   std::unique_lock lock(mutex_);
   if (bytes > capacity_ || used_ > capacity_ - bytes) return 0;
+  if (!host_has(bytes)) return 0;
   std::unique_ptr<uint8_t[]> data;
   try {
     data.reset(new uint8_t[bytes]);

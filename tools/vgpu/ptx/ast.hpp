@@ -93,6 +93,9 @@ struct Function {
   std::vector<Statement> statements;
   // `.branchtargets` lists: label name -> target labels
   std::vector<std::pair<std::string, std::vector<std::string>>> branch_targets;
+  // `.calltargets` lists alike; `.callprototype` labels.
+  std::vector<std::pair<std::string, std::vector<std::string>>> call_targets;
+  std::vector<std::string> prototypes;
 };
 
 struct Module {

@@ -75,8 +75,8 @@ void Parser::version_line() {
   const Token t = lex_.token();
   if (t.kind != Kind::Float || t.width != 64) lex_.fail(".version takes MAJOR.MINOR");
   double v = ConstValue{true, false, 64, t.value}.as_double();
-  int tenths = int(v * 10 + 0.5);
   if (!(v >= 1 && v < 100)) lex_.fail(".version is out of range");
+  int tenths = int(v * 10 + 0.5);
   module_.version = std::to_string(tenths / 10) + "." + std::to_string(tenths % 10);
   lex_.advance();
 }

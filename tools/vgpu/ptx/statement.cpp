@@ -79,15 +79,19 @@ void Parser::labelled(Function& f, int scope, const std::string& label, int line
   if (lex_.is('.')) {
     Lexer saved = lex_;
     std::string word(lex_.dotted_word());
-    if (word == "branchtargets") {
+    if (word == "branchtargets" || word == "calltargets") {
+      const bool branch = word == "branchtargets";
       std::vector<std::string> targets;
-      do targets.push_back(name("a label"));
+      do targets.push_back(name(branch ? "a label" : "a function"));
       while (accept(','));
-      expect(';', "after .branchtargets");
-      f.branch_targets.emplace_back(label, std::move(targets));
+      expect(';', branch ? "after .branchtargets" : "after .calltargets");
+      (branch ? f.branch_targets : f.call_targets).emplace_back(label, std::move(targets));
       return;
     }
-    if (word == "calltargets" || word == "callprototype") return skip_statement();
+    if (word == "callprototype") {
+      f.prototypes.push_back(label);
+      return skip_statement();
+    }
     lex_ = saved; // a label in front of a declaration
   }
   f.labels.push_back({label, scope, int(f.statements.size()), line});
