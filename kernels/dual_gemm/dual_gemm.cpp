@@ -21,15 +21,15 @@ namespace {
 // The parameter block of the contract in sm100.ptx; offsets are compared with the loaded kernel.
 struct Params {
   cuapi::CUtensorMap map_a, map_b1, map_b2, map_sfa, map_sfb1, map_sfb2;
-  uint64_t d, alpha1, alpha2, ldd, batch_stride_d, policy_a, policy_b, sfd, d_scale;
-  uint32_t m, n, k, tiles_m, tiles_n, tiles;
+  uint64_t d, alpha1, alpha2, ldd, batch_stride_d, policy_a, policy_b, sfd, d_scale, workspace;
+  uint32_t m, n, k, tiles_m, tiles_n, tiles, k_share, k_extra;
 };
 
 #define PARAMS(apply)                                                                              \
   apply(map_a) apply(map_b1) apply(map_b2) apply(map_sfa) apply(map_sfb1) apply(map_sfb2) apply(d) \
       apply(alpha1) apply(alpha2) apply(ldd) apply(batch_stride_d) apply(policy_a) apply(policy_b) \
-          apply(sfd) apply(d_scale) apply(m) apply(n) apply(k) apply(tiles_m) apply(tiles_n)       \
-              apply(tiles)
+          apply(sfd) apply(d_scale) apply(workspace) apply(m) apply(n) apply(k) apply(tiles_m)     \
+              apply(tiles_n) apply(tiles) apply(k_share) apply(k_extra)
 
 std::vector<Param> param_layout() {
 #define LAYOUT(field) {#field, offsetof(Params, field), sizeof(Params::field)},
@@ -44,10 +44,15 @@ struct Plan : wl_plan {
   const Kernel* kernel = nullptr;
   LaunchConfig config;
 
-  wl_status run(void*, wl_stream stream) const override {
-#define ADDRESS(field) const_cast<void*>(static_cast<const void*>(&params.field)),
+  // The workspace is the caller's: its address enters in place of the plan's own parameter.
+  wl_status run(void* workspace, wl_stream stream) const override {
+    auto* fixed = const_cast<Params*>(&params); // the driver only reads parameters
+    auto address = reinterpret_cast<uint64_t>(workspace);
+#define ADDRESS(field) &fixed->field,
     void* addresses[] = {PARAMS(ADDRESS)};
 #undef ADDRESS
+    std::replace(std::begin(addresses), std::end(addresses), static_cast<void*>(&fixed->workspace),
+                 static_cast<void*>(&address));
     WL_LOG(log_arguments, "%s: M %u, N %u, K %u, tiles %u, grid %u, D 0x%" PRIx64 ", stream %p",
            kernel->name.c_str(), params.m, params.n, params.k, params.tiles, config.grid[0],
            params.d, stream);
@@ -166,10 +171,14 @@ wl_status make_plan(wl_context* context, const wl_dual_gemm_args& args, wl_plan*
 
   LaunchConfig& config = made->config;
   const auto cluster_size = static_cast<unsigned>(row->cluster[0]);
-  const auto resident = static_cast<unsigned>(resident_clusters(row->cluster[0], context->limits));
-  config.grid[0] = (row->grid == Grid::persistent ? std::min(made->params.tiles, resident)
-                                                  : made->params.tiles) *
-                   cluster_size;
+  const Problem problem{args.m, args.n, args.k, args.l, args.d_type};
+  const int64_t clusters = sm100_clusters(*row, problem, context->limits);
+  config.grid[0] = static_cast<unsigned>(clusters) * cluster_size;
+  if (row->grid == Grid::stream_k) {
+    const int64_t k_tiles = sm100_all_k_tiles(*row, problem);
+    made->params.k_share = static_cast<uint32_t>(k_tiles / clusters);
+    made->params.k_extra = static_cast<uint32_t>(k_tiles % clusters);
+  }
   config.block[0] = static_cast<unsigned>(row->threads);
   std::copy(row->cluster, row->cluster + 3, config.cluster);
   config.dynamic_shared_bytes = static_cast<unsigned>(row->shared_bytes);
@@ -178,7 +187,8 @@ wl_status make_plan(wl_context* context, const wl_dual_gemm_args& args, wl_plan*
   wl_plan_info& info = made->info;
   fill_info(*row, *made->kernel, config, &info);
   info.launches = 1;
-  info.workspace_bytes = 0;
+  if (row->grid == Grid::stream_k)
+    info.workspace_bytes = config.grid[0] * static_cast<size_t>(sm100_part_bytes(row->tile_n));
 
   *plan = made.release();
   return WL_SUCCESS;

@@ -18,7 +18,7 @@ namespace warpline::dual_gemm {
 // ----------------------------------------------------------------
 
 // How tiles come to clusters: the GRID column.
-enum class Grid { one_tile, persistent, launch_control };
+enum class Grid { one_tile, persistent, launch_control, stream_k };
 
 struct Row {
   const char* name;   // also the PTX file and its entry
@@ -57,14 +57,17 @@ constexpr int sm100_stage_bytes(int cta_group, int tile_n) {
 }
 constexpr int sm100_tile_ring(Grid grid) { return grid == Grid::launch_control ? 2 : 4; }
 constexpr int sm100_queries(Grid grid) { return grid == Grid::launch_control ? 1 : 0; }
+constexpr int sm100_slot_bytes(Grid grid) { return grid == Grid::stream_k ? 32 : 16; }
 constexpr int sm100_exchange_bytes(int split_k) { return (split_k - 1) * 32768; }
 constexpr int sm100_shared_bytes(int cta_group, int split_k, int tile_n, int stages, int acc_stages,
                                  Grid grid) {
   const int ring = sm100_tile_ring(grid), queries = sm100_queries(grid);
   const int barriers = 2 * stages + 3 * acc_stages + 2 * (ring + queries) + split_k - 1;
   return stages * sm100_stage_bytes(cta_group, tile_n) + sm100_exchange_bytes(split_k) +
-         16 * (ring + queries) + 8 * barriers + 8;
+         sm100_slot_bytes(grid) * ring + 16 * queries + 8 * barriers + 8;
 }
+// Workspace of a CTA of a STREAM_K row: PART_BYTES of sm100_config.inc.
+constexpr int64_t sm100_part_bytes(int tile_n) { return 128 + 8 * 128 * int64_t{tile_n}; }
 // Columns of tensor memory that an sm100 row uses; SCALE_COLUMNS of sm100_config.inc.
 constexpr int sm100_scale_columns(int tile_n) { return sm100_sfb_blocks(tile_n) == 2 ? 68 : 48; }
 constexpr int sm100_tmem_columns(int tile_n, int acc_stages, int scale_sets) {
@@ -92,7 +95,9 @@ struct Problem {
 
 // What a row would do with a problem, in SM clocks; see the models at sm100_cost and sm90_cost.
 struct Cost {
-  int64_t tiles, waves; // tiles of a cluster; waves: tiles of the busiest cluster
+  int64_t tiles, waves; // tiles of a cluster; waves: tiles of the busiest cluster, rounded up
+  int64_t clusters;     // that are launched
+  double loop_clocks;   // main loops of the busiest cluster
   double tile_clocks;   // main loop of one tile
   double epilogue_clocks;
   double memory_clocks; // floor: every byte of the problem once through DRAM
@@ -104,6 +109,12 @@ Cost sm90_cost(const Row& row, const Problem& problem, const DeviceLimits& devic
 
 // Clusters of `size` CTAs that are taken to be resident at once.
 int64_t resident_clusters(int size, const DeviceLimits& device);
+
+// K tiles of all tiles of an sm100 row, and the fewest that a cluster of a STREAM_K row takes.
+int64_t sm100_all_k_tiles(const Row& row, const Problem& problem);
+constexpr int64_t sm100_least_share = 4;
+// Clusters that a plan of an sm100 row launches.
+int64_t sm100_clusters(const Row& row, const Problem& problem, const DeviceLimits& device);
 
 // Bytes that TMA reads from L2 for each operand over a whole problem, and that arrive in shared
 // memory: a multicast box is read once and arrives once in each CTA. Boxes count whole, parts
@@ -121,6 +132,9 @@ const char* dtype_name(wl_dtype type); // "WL_F16"
 
 // Whether the row's kernel runs on the device and makes the output type; `reason` says why not.
 bool can_run(const Row& row, wl_dtype d_type, const DeviceLimits& device, std::string* reason);
+// The same, and whether it can count the problem's work.
+bool can_run(const Row& row, const Problem& problem, const DeviceLimits& device,
+             std::string* reason);
 
 // The runnable row of the lowest cost, the first in the table among equals; null when none runs.
 const Row* choose_row(const Problem& problem, const DeviceLimits& device);

@@ -21,8 +21,7 @@ std::string percent(double part, double whole) { return format("%.0f %%", 100 * 
 
 // The largest term of a row's time.
 const char* bound(const Candidate& c) {
-  const double loops = static_cast<double>(c.cost.waves) * c.cost.tile_clocks;
-  return loops > c.cost.memory_clocks ? "its main loops" : "DRAM";
+  return c.cost.loop_clocks > c.cost.memory_clocks ? "its main loops" : "DRAM";
 }
 
 // In words, why `c` is slower than `best` by the model; the first difference that explains it.
@@ -31,6 +30,9 @@ std::string against(const Candidate& c, const Candidate& best) {
   if (c.cost.waves > best.cost.waves)
     return slower + format("%lld waves against %lld", static_cast<long long>(c.cost.waves),
                            static_cast<long long>(best.cost.waves));
+  if (best.row->grid == Grid::stream_k && c.cost.loop_clocks > best.cost.loop_clocks)
+    return slower + format("main loops of %.0f clocks against %.0f with K tiles shared evenly",
+                           c.cost.loop_clocks, best.cost.loop_clocks);
   if (c.cost.tile_clocks > best.cost.tile_clocks)
     return slower + format("a tile's main loop takes %.0f clocks against %.0f", c.cost.tile_clocks,
                            best.cost.tile_clocks);
@@ -64,13 +66,14 @@ wl_dual_gemm_config describe(const Candidate& c, const Problem& problem,
   out.acc_stages = row.acc_stages;
   out.scheduler = row.grid == Grid::one_tile     ? WL_SCHEDULER_ONE_TILE
                   : row.grid == Grid::persistent ? WL_SCHEDULER_STATIC
+                  : row.grid == Grid::stream_k   ? WL_SCHEDULER_STREAM_K
                                                  : WL_SCHEDULER_LAUNCH_CONTROL;
   out.shared_bytes = row.shared_bytes;
   if (!row.decodes)
     out.tmem_columns = sm100_tmem_columns(row.tile_n, row.acc_stages, row.scale_sets);
   out.tiles = c.cost.tiles;
   out.waves = c.cost.waves;
-  out.ctas = std::min(c.cost.tiles, resident_clusters(row.cluster[0], device)) * row.cluster[0];
+  out.ctas = std::min(c.cost.clusters, resident_clusters(row.cluster[0], device)) * row.cluster[0];
   out.a_bytes = c.traffic.a;
   out.b_bytes = c.traffic.b;
   out.sfa_bytes = c.traffic.sfa;
@@ -123,7 +126,7 @@ std::vector<wl_dual_gemm_config> candidates(const Problem& problem, const Device
   for (const Row& row : rows()) {
     if (row.d_type != problem.d_type) continue;
     Candidate c{&row, false, "", cost(row, problem, device), traffic(row, problem)};
-    c.runs = can_run(row, problem.d_type, device, &c.reason);
+    c.runs = can_run(row, problem, device, &c.reason);
     all.push_back(std::move(c));
   }
   std::stable_sort(all.begin(), all.end(), [](const Candidate& x, const Candidate& y) {

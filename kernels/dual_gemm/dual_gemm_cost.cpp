@@ -66,6 +66,18 @@ int64_t resident_clusters(int size, const DeviceLimits& device) {
   return std::max<int64_t>(gpcs * (sms / gpcs / size), 1);
 }
 
+int64_t sm100_all_k_tiles(const Row& row, const Problem& p) {
+  return cluster_tiles(row, p) * k_tiles(row, p);
+}
+
+int64_t sm100_clusters(const Row& row, const Problem& p, const DeviceLimits& device) {
+  const int64_t tiles = cluster_tiles(row, p);
+  const int64_t resident = resident_clusters(row.cluster[0], device);
+  if (row.grid == Grid::persistent) return std::min(tiles, resident);
+  if (row.grid != Grid::stream_k) return tiles;
+  return std::clamp<int64_t>(sm100_all_k_tiles(row, p) / sm100_least_share, 1, resident);
+}
+
 Traffic traffic(const Row& row, const Problem& problem) {
   Traffic result;
   if (row.decodes) return result;
@@ -106,13 +118,24 @@ int64_t least_traffic(const Problem& p) { return (p.m + 2 * p.n) * p.k / 16 * 9 
 //   a query of launch control: 50 a wave (the scheduler warp asks while the tile before runs)
 //   DRAM: every byte of the problem once / 4160   (7.7 TB/s)
 //   waves = cluster tiles / resident clusters, rounded up
-//   total = max(DRAM, waves * (K tiles * K tile) + epilogues) + starts
+//   loops = waves * (K tiles * K tile); with STREAM_K (K tiles of all tiles / clusters, rounded up)
+//     * K tile, and where a share is not whole tiles: 16 a column to write the sums for another
+//     (128 rows x 2 x FP32 at 64 bytes a clock), hidden like an epilogue by a second accumulator
+//     set, and 1000 + 16 a column to wait for and read others'
+//   total = max(DRAM, loops + epilogues) + starts; with STREAM_K 5 % more: what is not known of
+//   flags
+//     and of sums through L2 shall not decide, and a workspace is asked of the caller
 Cost sm100_cost(const Row& row, const Problem& problem, const DeviceLimits& device) {
   Cost result{};
   const KTile t = k_tile(row);
   const int64_t resident = resident_clusters(row.cluster[0], device);
   result.tiles = cluster_tiles(row, problem);
-  result.waves = divide_up(result.tiles, resident);
+  result.clusters = sm100_clusters(row, problem, device);
+  const bool streams = row.grid == Grid::stream_k;
+  const int64_t all_k_tiles = sm100_all_k_tiles(row, problem);
+  const int64_t share = divide_up(all_k_tiles, result.clusters); // of a STREAM_K row
+  result.waves =
+      streams ? divide_up(share, k_tiles(row, problem)) : divide_up(result.tiles, resident);
 
   double fill = 0;
   const auto add = [&](int64_t bytes, bool multicast) {
@@ -122,12 +145,12 @@ Cost sm100_cost(const Row& row, const Problem& problem, const DeviceLimits& devi
   add(t.b_in, t.b_multicast);
   add(t.sfb_in, t.sfb_multicast);
   const double l2 = static_cast<double>((t.a + t.b + t.sfa + t.sfb) * row.split_k *
-                                        std::min(result.tiles, resident)) /
+                                        std::min(result.clusters, resident)) /
                     11000;
   const double mma = 2.0 * 128 * row.tile_n * row.tile_k / 16384;
   const double lag = row.scale_sets < row.stages ? 20 : 0;
-  result.tile_clocks =
-      static_cast<double>(k_tiles(row, problem)) * (std::max({fill, l2, mma}) + lag);
+  const double k_tile_clocks = std::max({fill, l2, mma}) + lag;
+  result.tile_clocks = static_cast<double>(k_tiles(row, problem)) * k_tile_clocks;
   result.epilogue_clocks = 16.0 * row.tile_n / row.split_k + (row.split_k > 1 ? 1500 : 0);
 
   const double entry_bytes =
@@ -137,11 +160,16 @@ Cost sm100_cost(const Row& row, const Problem& problem, const DeviceLimits& devi
 
   const double waves = static_cast<double>(result.waves);
   const double shown_epilogues = row.acc_stages > 1 ? 1 : waves;
+  result.loop_clocks =
+      streams ? static_cast<double>(share) * k_tile_clocks : waves * result.tile_clocks;
+  if (streams && all_k_tiles % (result.clusters * k_tiles(row, problem)) != 0)
+    result.loop_clocks += (row.acc_stages > 1 ? 0 : 16.0 * row.tile_n) + 1000 + 16.0 * row.tile_n;
   const double start = 1500 + (row.cluster[0] > 1 ? 400 : 0);
-  result.total = std::max(waves * result.tile_clocks + shown_epilogues * result.epilogue_clocks,
+  result.total = std::max(result.loop_clocks + shown_epilogues * result.epilogue_clocks,
                           result.memory_clocks) +
                  (row.grid == Grid::one_tile ? waves * start : start) +
                  (row.grid == Grid::launch_control ? waves * 50 : 0);
+  if (streams) result.total *= 1.05;
   return result;
 }
 

@@ -20,6 +20,7 @@ constexpr wl_dtype NVFP4 = WL_NVFP4;
 constexpr Grid PERSISTENT = Grid::persistent;
 constexpr Grid ONE_TILE = Grid::one_tile;
 constexpr Grid LAUNCH_CONTROL = Grid::launch_control;
+constexpr Grid STREAM_K = Grid::stream_k;
 
 } // namespace
 
@@ -109,11 +110,23 @@ bool can_run(const Row& row, wl_dtype d_type, const DeviceLimits& device, std::s
   return why.empty();
 }
 
+bool can_run(const Row& row, const Problem& problem, const DeviceLimits& device,
+             std::string* reason) {
+  if (!can_run(row, problem.d_type, device, reason)) return false;
+  if (row.grid != Grid::stream_k) return true;
+  const int64_t k_tiles = sm100_all_k_tiles(row, problem), limit = int64_t{1} << 31;
+  if (k_tiles < limit) return true;
+  if (reason != nullptr)
+    *reason = format("its clusters share fewer than 2^31 K tiles of 256, the problem has %lld",
+                     static_cast<long long>(k_tiles));
+  return false;
+}
+
 const Row* choose_row(const Problem& problem, const DeviceLimits& device) {
   const Row* best = nullptr;
   double best_total = 0;
   for (const Row& row : rows()) {
-    if (!can_run(row, problem.d_type, device, nullptr)) continue;
+    if (!can_run(row, problem, device, nullptr)) continue;
     const double total = cost(row, problem, device).total;
     if (best == nullptr || total < best_total) {
       best = &row;

@@ -141,6 +141,7 @@ Cost sm90_cost(const Row& row, const Problem& problem, const DeviceLimits& devic
                  divide_up(problem.n, row.tile_n * cluster_rows(row)) * problem.l;
   const int64_t clusters = std::max(device.sm_count / row.cluster[0], 1);
   result.waves = divide_up(result.tiles, clusters);
+  result.clusters = result.tiles;
 
   const double consumers = row.tile_n / 32.0;
   const double mma = consumers * 8 * std::max(row.tile_m / 2.0, 16.0);
@@ -149,6 +150,7 @@ Cost sm90_cost(const Row& row, const Problem& problem, const DeviceLimits& devic
       static_cast<double>(k_blocks) * (std::max(mma, decode) + std::min(mma, decode) / 10);
   // Without specialised warps loads, decoding and MMA hardly overlap.
   if (row.threads == 256) result.tile_clocks += static_cast<double>(k_blocks) * 1000;
+  result.loop_clocks = static_cast<double>(result.waves) * result.tile_clocks;
   result.epilogue_clocks =
       16.0 * row.tile_m / row.split_k + (row.split_k > 1 ? 700 + 12.0 * row.tile_m : 0);
   const double entry_bytes =

@@ -299,6 +299,18 @@ TEST_CASE("a forced row that cannot run names the reason, an unknown one the cho
   REQUIRE(found.size() == 1);
   for (const Row& row : rows()) CHECK(found[0].sentence().find(row.name) != std::string::npos);
 
+  args.config = "dual_gemm_sm100_pair_n64_stream_f16";
+  args.n = 1 << 20;
+  args.k = 1 << 25;
+  args.m = 512;
+  found = rules().violations({args, b200()});
+  bool told = false;
+  for (const Violation& violation : found)
+    told = told || violation.sentence().find("fewer than 2^31 K tiles of 256, the problem has "
+                                             "4294967296") != std::string::npos;
+  CHECK(told);
+
+  args = legal();
   args.config = "dual_gemm_sm100_n64_bf16";
   found = rules().violations({args, b200()});
   REQUIRE(found.size() == 1);
@@ -384,7 +396,8 @@ TEST_CASE("the barrier ledger is the barriers that are initialised", "[host][dua
     // Offsets follow the ledger's order: each barrier array starts where the one before it ends.
     const int ring = sm100_tile_ring(row.grid), queries = sm100_queries(row.grid);
     int offset = row.stages * sm100_stage_bytes(row.cta_group, row.tile_n) +
-                 sm100_exchange_bytes(row.split_k) + 16 * (ring + queries);
+                 sm100_exchange_bytes(row.split_k) + sm100_slot_bytes(row.grid) * ring +
+                 16 * queries;
     int barriers = 0;
     for (size_t i = 2; i < ledger.size(); ++i) {
       REQUIRE(ledger[i].size() == 7);
@@ -441,6 +454,22 @@ TEST_CASE("the cost function chooses rows as its model says", "[host][dual_gemm]
   CHECK(batch.tiles == 384);
   CHECK(batch.waves == 3);
   CHECK(batch.total > one.total);
+
+  // 76 pairs of tiles on 74 pairs of SMs: even shares of K instead of a second wave. The best row
+  // without them is more than 5 % slower.
+  const Problem overflow{256, 4864, 7168, 1, WL_F16};
+  const Row* stream = choose_row(overflow, device);
+  REQUIRE(stream != nullptr);
+  INFO(stream->name);
+  CHECK(stream->grid == Grid::stream_k);
+  CHECK(sm100_clusters(*stream, overflow, device) == 74);
+  CHECK(sm100_all_k_tiles(*stream, overflow) == 4864 / stream->tile_n * 28);
+  for (const Row& other : rows())
+    if (other.grid != Grid::stream_k && can_run(other, overflow, device, nullptr))
+      CHECK(cost(other, overflow, device).total >= cost(*stream, overflow, device).total);
+  // At least sm100_least_share K tiles for each cluster.
+  CHECK(sm100_clusters(*stream, {1, 64, 7168, 1, WL_F16}, device) == 7);
+  CHECK(sm100_clusters(*stream, {1, 64, 64, 1, WL_F16}, device) == 1);
 
   // 74 pairs are resident on 148 SMs, 32 clusters of 4, 16 of 8.
   CHECK(resident_clusters(1, device) == 148);

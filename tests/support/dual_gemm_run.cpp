@@ -1,5 +1,6 @@
 #include "tests/support/dual_gemm_run.hpp"
 
+#include "runtime/src/context.hpp"
 #include "runtime/src/driver.hpp"
 
 #include <cstring>
@@ -25,6 +26,49 @@ struct Buffer {
   }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
+};
+
+// Enqueues a plan, directly or as launches of a graph that was captured once.
+class Launcher {
+public:
+  Launcher(wl_context* context, const wl_plan* plan, void* workspace, size_t bytes, bool graph)
+      : cu_(context->driver->cu), context_(context), plan_(plan), workspace_(workspace),
+        bytes_(bytes), graph_(graph) {}
+  ~Launcher() {
+    const warpline::ContextScope scope(*context_);
+    if (executable_) cu_.GraphExecDestroy(executable_);
+    if (stream_) cu_.StreamDestroy(stream_);
+  }
+  Launcher(const Launcher&) = delete;
+  Launcher& operator=(const Launcher&) = delete;
+
+  wl_status run() {
+    if (!graph_) return wl_plan_run(plan_, workspace_, bytes_, nullptr);
+    const warpline::ContextScope scope(*context_);
+    if (!executable_) {
+      cuapi::CUgraph graph = nullptr;
+      if (cu_.StreamCreate(&stream_, cuapi::CU_STREAM_NON_BLOCKING) ||
+          cu_.StreamBeginCapture(stream_, cuapi::CU_STREAM_CAPTURE_MODE_GLOBAL))
+        return WL_ERROR_LAUNCH;
+      const wl_status captured = wl_plan_run(plan_, workspace_, bytes_, stream_);
+      if (cu_.StreamEndCapture(stream_, &graph) || captured != WL_SUCCESS) return WL_ERROR_LAUNCH;
+      const int failed = cu_.GraphInstantiate(&executable_, graph, 0);
+      cu_.GraphDestroy(graph);
+      if (failed) return WL_ERROR_LAUNCH;
+    }
+    if (cu_.GraphLaunch(executable_, stream_)) return WL_ERROR_LAUNCH;
+    return wl_stream_synchronize(context_, stream_);
+  }
+
+private:
+  const cuapi::Functions& cu_;
+  wl_context* context_;
+  const wl_plan* plan_;
+  void* workspace_;
+  size_t bytes_;
+  bool graph_;
+  cuapi::CUstream stream_ = nullptr;
+  cuapi::CUgraphExec executable_ = nullptr;
 };
 
 std::vector<uint8_t> packed_scales(const Operand& o) {
@@ -98,14 +142,16 @@ DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c) {
   r.info.struct_size = sizeof r.info;
   wl_plan_get_info(plan, &r.info);
   r.config = r.info.config;
-  Buffer workspace(context, r.info.workspace_bytes ? r.info.workspace_bytes : 256);
+  // A workspace may hold anything before the first run, and what a run left before the next.
+  const std::vector<uint8_t> junk(r.info.workspace_bytes ? r.info.workspace_bytes : 256, 0xFF);
+  Buffer workspace(context, junk);
+  Launcher launcher(context, plan, workspace.pointer, r.info.workspace_bytes, c.graph);
 
   std::vector<uint16_t> first;
   for (int run = 0; run < c.runs && r.status == WL_SUCCESS; ++run) {
     std::fill(image.begin(), image.end(), kFill);
     wl_upload(context, d.pointer, image.data(), image.size() * 2);
-    if (failed(wl_plan_run(plan, workspace.pointer, r.info.workspace_bytes, nullptr)) ||
-        failed(wl_stream_synchronize(context, nullptr)) ||
+    if (failed(launcher.run()) || failed(wl_stream_synchronize(context, nullptr)) ||
         failed(wl_download(context, image.data(), d.pointer, image.size() * 2)))
       break;
     if (run == 0)

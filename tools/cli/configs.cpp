@@ -24,6 +24,8 @@ const char* scheduler_name(wl_scheduler scheduler) {
     return "static";
   case WL_SCHEDULER_LAUNCH_CONTROL:
     return "launch control";
+  case WL_SCHEDULER_STREAM_K:
+    return "stream-K";
   }
   return "";
 }

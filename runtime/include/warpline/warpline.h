@@ -154,7 +154,8 @@ typedef struct wl_plan_info {
 WL_API wl_status wl_plan_get_info(const wl_plan* plan, wl_plan_info* info);
 
 /* Enqueues the plan on `stream`. `workspace` is device memory of at least workspace_bytes, 256-byte
- * aligned, and may be null when that is 0. Two runs that may overlap need two workspaces. */
+ * aligned, of any content, and may be null when that is 0. Two runs that may overlap need two
+ * workspaces. */
 WL_API wl_status wl_plan_run(const wl_plan* plan, void* workspace, size_t workspace_bytes,
                              wl_stream stream);
 /* The stream's work with the plan must have ended. Null is ignored. */
@@ -212,9 +213,10 @@ WL_API wl_status wl_dual_gemm_plan(wl_context* context, const wl_dual_gemm_args*
 
 /* How tiles come to the clusters of a launch. */
 typedef enum wl_scheduler {
-  WL_SCHEDULER_ONE_TILE = 0,      /* a cluster for each tile */
-  WL_SCHEDULER_STATIC = 1,        /* resident clusters walk over the tiles in a fixed order */
-  WL_SCHEDULER_LAUNCH_CONTROL = 2 /* running clusters cancel others and take over their tiles */
+  WL_SCHEDULER_ONE_TILE = 0,       /* a cluster for each tile */
+  WL_SCHEDULER_STATIC = 1,         /* resident clusters walk over the tiles in a fixed order */
+  WL_SCHEDULER_LAUNCH_CONTROL = 2, /* running clusters cancel others and take over their tiles */
+  WL_SCHEDULER_STREAM_K = 3        /* resident clusters share the K of all tiles evenly */
 } wl_scheduler;
 
 /* One configuration row as a candidate for a problem. Times are the model's, in SM clocks; see
