@@ -155,9 +155,10 @@ void put(const std::vector<Row>& rows, Assembler* out) {
               << ", wl_target_" << row.name << "\n";
     out->record(row.text);
     std::cout << "        .quad wl_cubins_" << row.name << ", " << row.cubins.size()
-              << "\n        .long " << row.header.major << ", " << row.header.minor << "\n";
+              << "\n        .long " << row.header.major << ", " << row.header.minor
+              << "\n        .quad " << row.header.params << "\n";
   }
-  std::cout << "        .quad 0, 0, 0, 0, 0, 0, 0, 0, 0\n"
+  std::cout << "        .quad 0, 0, 0, 0, 0, 0, 0, 0, 0, 0\n"
             << "        .section .note.GNU-stack, \"\", @progbits\n";
 }
 

@@ -53,14 +53,18 @@ wl_status query_device(const Driver& driver, cuapi::CUdevice device, DeviceLimit
 }
 
 ContextScope::ContextScope(const wl_context& context) : context_(context), status_(WL_SUCCESS) {
-  const cuapi::CUresult result = context.driver->cu.CtxPushCurrent(context.handle);
-  if (result != cuapi::CUDA_SUCCESS)
+  const cuapi::Functions& cu = context.driver->cu;
+  cuapi::CUcontext current = nullptr;
+  if (cu.CtxGetCurrent(&current) == cuapi::CUDA_SUCCESS && current == context.handle) return;
+  const cuapi::CUresult result = cu.CtxPushCurrent(context.handle);
+  pushed_ = result == cuapi::CUDA_SUCCESS;
+  if (!pushed_)
     status_ = fail_cu(*context.driver, result, "cuCtxPushCurrent", WL_ERROR_WRONG_DEVICE);
 }
 
 ContextScope::~ContextScope() {
   cuapi::CUcontext popped = nullptr;
-  if (status_ == WL_SUCCESS) context_.driver->cu.CtxPopCurrent(&popped);
+  if (pushed_) context_.driver->cu.CtxPopCurrent(&popped);
 }
 
 wl_status check_context(const wl_context* context) {

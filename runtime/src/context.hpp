@@ -52,7 +52,8 @@ struct wl_context {
 
 namespace warpline {
 
-// Makes the context current for a block and restores what was current before.
+// Makes the context current for a block and restores what was current before. Where it is current
+// already, as under a framework, that is one question to the driver.
 class ContextScope {
 public:
   explicit ContextScope(const wl_context& context);
@@ -64,6 +65,7 @@ public:
 private:
   const wl_context& context_;
   wl_status status_;
+  bool pushed_ = false;
 };
 
 // Null and foreign pointers cannot be told apart from good ones by C callers; null can.

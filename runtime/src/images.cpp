@@ -30,6 +30,7 @@ Image make_image(std::string name, std::string entry, std::string_view text) {
   image.target = std::move(header.target);
   image.ptx_major = header.major;
   image.ptx_minor = header.minor;
+  image.params = static_cast<size_t>(header.params);
   image.plain = text;
   return image;
 }
@@ -40,6 +41,7 @@ Image make_image(const EmbeddedPtx& row) {
   image.target = row.target;
   image.ptx_major = row.ptx_major;
   image.ptx_minor = row.ptx_minor;
+  image.params = static_cast<size_t>(row.params);
   image.embedded = &row;
   return image;
 }

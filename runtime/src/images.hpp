@@ -31,6 +31,7 @@ struct EmbeddedPtx {
   const EmbeddedCubin* cubins;
   uint64_t cubin_count;
   int32_t ptx_major, ptx_minor;
+  int64_t params; // of the entry
 };
 
 std::string unpacked(const PackedBlob& blob);
@@ -47,6 +48,7 @@ struct Image {
   std::string entry;                // .entry in the PTX
   std::string target;               // first name of the .target directive, e.g. "sm_100f"
   int ptx_major = 0, ptx_minor = 0; // .version
+  size_t params = 0;                // of the entry
 
   std::string_view plain;                // the text, of a caller's image
   const EmbeddedPtx* embedded = nullptr; // or the row

@@ -153,31 +153,34 @@ wl_status load_module(const wl_context& context, const Image& image, Kernel* ker
   return WL_SUCCESS;
 }
 
-// A host struct that disagrees with the kernel's .param list would pass garbage without a word.
-wl_status check_params(const wl_context& context, const Kernel& kernel,
+// A host struct that disagrees with the kernel's .param list would pass garbage without a word. How
+// many parameters there are is known from the text: to ask the driver for one too many would be an
+// error in the eyes of tools that watch its calls.
+wl_status check_params(const wl_context& context, const Kernel& kernel, size_t kernel_params,
                        const std::vector<Param>& params) {
-  const auto info = context.driver->cu.FuncGetParamInfo;
-  if (!info) {
-    WL_LOG(log_detail,
-           "%s: parameter layout not compared, driver %s lacks cuFuncGetParamInfo (12.4)",
-           kernel.name.c_str(), version_text(context.driver->version).c_str());
-    return WL_SUCCESS;
-  }
   std::string differences;
   const auto differ = [&](const std::string& text) {
     differences += (differences.empty() ? "" : "; ") + text;
   };
+  if (kernel_params < params.size())
+    differ(format("the kernel has %zu parameters, the host passes %zu (first surplus: %s)",
+                  kernel_params, params.size(), params[kernel_params].name));
+  if (kernel_params > params.size())
+    differ(
+        format("the kernel has %zu parameters, the host passes %zu", kernel_params, params.size()));
+  const auto info = context.driver->cu.FuncGetParamInfo;
+  if (!info)
+    WL_LOG(log_detail,
+           "%s: parameter layout not compared, driver %s lacks cuFuncGetParamInfo (12.4)",
+           kernel.name.c_str(), version_text(context.driver->version).c_str());
   // Drivers count offsets from the start of the constant bank's parameter area: a first parameter
   // aligned to 64 does not lie at 0 on sm_90. Only distances matter, launches pass pointers.
   size_t first = 0;
-  for (size_t i = 0; i < params.size(); ++i) {
+  for (size_t i = 0; info && i < std::min(params.size(), kernel_params); ++i) {
     const Param& host = params[i];
     size_t offset = 0, size = 0;
-    if (info(kernel.function, i, &offset, &size) != cuapi::CUDA_SUCCESS) {
-      differ(format("the kernel has %zu parameters, the host passes %zu (first surplus: %s)", i,
-                    params.size(), host.name));
-      break;
-    }
+    WL_CHECK_CU(*context.driver, FuncGetParamInfo, (kernel.function, i, &offset, &size),
+                WL_ERROR_INTERNAL);
     if (i == 0) first = offset;
     offset -= first;
     if (offset != host.offset || size != host.size)
@@ -185,11 +188,6 @@ wl_status check_params(const wl_context& context, const Kernel& kernel,
                     "offset %zu on the host",
                     i, host.name, size, offset, host.size, host.offset));
   }
-  size_t offset = 0, size = 0;
-  if (info(kernel.function, params.size(), &offset, &size) == cuapi::CUDA_SUCCESS)
-    differ(format("the kernel has a parameter %zu (%zu bytes at offset %zu) that the host does not "
-                  "pass",
-                  params.size(), size, offset));
   if (differences.empty()) return WL_SUCCESS;
   return fail(WL_ERROR_INTERNAL, "kernel %s: parameter layouts differ: %s", kernel.name.c_str(),
               differences.c_str());
@@ -243,7 +241,7 @@ wl_status load_new(const wl_context& context, const Image& image, const KernelNe
   kernel->target = image.target;
   kernel->params = needs.params;
   wl_status status = load_module(context, image, kernel);
-  if (status == WL_SUCCESS) status = check_params(context, *kernel, needs.params);
+  if (status == WL_SUCCESS) status = check_params(context, *kernel, image.params, needs.params);
   if (status == WL_SUCCESS) status = query_function(context, kernel);
   if (status == WL_SUCCESS) status = set_attributes(context, needs, kernel);
   if (status != WL_SUCCESS && kernel->module) context.driver->cu.ModuleUnload(kernel->module);

@@ -25,6 +25,18 @@ std::string directive_value(std::string_view text, std::string_view directive) {
   return "";
 }
 
+// The .param directives between the first .entry and its body.
+int count_params(std::string_view text) {
+  size_t at = text.find("\n.visible .entry ");
+  if (at == std::string_view::npos) at = text.find(".entry ");
+  if (at == std::string_view::npos) return 0;
+  const std::string_view list = text.substr(at, text.find('{', at) - at);
+  int count = 0;
+  for (size_t from = 0; (from = list.find(".param", from)) != std::string_view::npos; ++count)
+    from += 6;
+  return count;
+}
+
 } // namespace
 
 int number_at(std::string_view text, size_t* position) {
@@ -45,6 +57,7 @@ PtxHeader read_ptx_header(std::string_view text) {
   header.major = number_at(version, &position);
   if (position < version.size() && version[position] == '.') ++position;
   header.minor = number_at(version, &position);
+  header.params = count_params(text);
   return header;
 }
 

@@ -1,5 +1,5 @@
-// What the directives at the head of a PTX text say. The library reads a caller's text with it,
-// runtime/embed the texts that go into the library.
+// What the directives of a PTX text say up to its entry's body. The library reads a caller's text
+// with it, runtime/embed the texts that go into the library.
 #pragma once
 
 #include <string>
@@ -10,6 +10,7 @@ namespace warpline {
 struct PtxHeader {
   std::string target;       // first name of .target, e.g. "sm_100f"; "" when there is none
   int major = 0, minor = 0; // .version
+  int params = 0;           // of the first .entry
 };
 
 PtxHeader read_ptx_header(std::string_view text);

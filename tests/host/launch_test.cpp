@@ -16,7 +16,8 @@ using wltest::FakeGpu;
 
 namespace {
 
-const char text[] = ".version 8.8\n.target sm_100f\n";
+const char text[] = ".version 8.8\n.target sm_100f\n"
+                    ".visible .entry example(.param .u64 count)\n{\n  ret;\n}\n";
 
 const Kernel& example_kernel(FakeGpu& gpu) {
   gpu.fake->param_count = 1;

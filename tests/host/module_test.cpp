@@ -20,7 +20,9 @@ using wltest::ScopedEnv;
 namespace {
 
 const char text_100f[] = "// .version in a comment is not the directive\n"
-                         ".version 8.8\n.target sm_100f\n.address_size 64\n";
+                         ".version 8.8\n.target sm_100f\n.address_size 64\n"
+                         ".visible .entry example(\n  .param .u64 d,\n"
+                         "  .param .align 64 .b8 a_map[128]\n)\n{\n  ret;\n}\n";
 const char text_90a[] = ".version 8.6\n.target sm_90a, debug\n";
 
 Image image_100f() { return make_image("example_sm100", "example", text_100f); }
@@ -129,7 +131,8 @@ struct EmbeddedExample {
                   &cubin,
                   1,
                   8,
-                  8};
+                  8,
+                  2};
 };
 
 } // namespace
@@ -234,14 +237,18 @@ TEST_CASE("parameter layouts are compared", "[host][module]") {
   CHECK_THAT(wl_last_error(), ContainsSubstring("parameter 1 (a_map) is 128 bytes at offset 64 in "
                                                 "the kernel, 128 bytes at offset 128 on the host"));
   gpu.fake->param_offset[1] = 128;
-  gpu.fake->param_count = 1;
-  CHECK(load_kernel(context, image_100f(), needs, &kernel) == WL_ERROR_INTERNAL);
+  std::string text = text_100f;
+  text.replace(text.find(" d,"), 3, " d)\n{ // ");
+  const Image fewer = make_image("example_sm100", "example", text);
+  CHECK(fewer.params == 1);
+  CHECK(load_kernel(context, fewer, needs, &kernel) == WL_ERROR_INTERNAL);
   CHECK_THAT(wl_last_error(), ContainsSubstring("has 1 parameters, the host passes 2") &&
                                   ContainsSubstring("a_map"));
-  gpu.fake->param_count = 3;
-  gpu.fake->param_offset[2] = 256, gpu.fake->param_size[2] = 4;
-  CHECK(load_kernel(context, image_100f(), needs, &kernel) == WL_ERROR_INTERNAL);
-  CHECK_THAT(wl_last_error(), ContainsSubstring("parameter 2 (4 bytes at offset 256)"));
+  text = text_100f;
+  text.replace(text.find(" d,"), 3, " d, .param .u32 m,");
+  const Image more = make_image("example_sm100", "example", text);
+  CHECK(load_kernel(context, more, needs, &kernel) == WL_ERROR_INTERNAL);
+  CHECK_THAT(wl_last_error(), ContainsSubstring("has 3 parameters, the host passes 2"));
   CHECK(gpu.fake->unloads == 3);
 }
 

@@ -52,6 +52,10 @@ public:
   explicit StubbedRun(wl_context* context)
       : driver_(const_cast<warpline::Driver*>(context->driver)), before_(driver_->cu) {
     owner = context->handle;
+    driver_->cu.CtxGetCurrent = [](cuapi::CUcontext* current) {
+      *current = is_current ? owner : nullptr;
+      return answer();
+    };
     driver_->cu.CtxPushCurrent = [](cuapi::CUcontext) { return answer(); };
     driver_->cu.CtxPopCurrent = [](cuapi::CUcontext* popped) {
       *popped = owner;
@@ -67,6 +71,8 @@ public:
   ~StubbedRun() { driver_->cu = before_; }
   StubbedRun(const StubbedRun&) = delete;
   StubbedRun& operator=(const StubbedRun&) = delete;
+
+  static inline bool is_current = true; // the library's context, as under a framework
 
 private:
   static cuapi::CUresult answer() {
@@ -103,11 +109,16 @@ TEST_CASE("plan: a run allocates nothing", "[virtual][plan]") {
     driver_calls = 0;
     CHECK(allocations_of([&] { status = wl_plan_run(plan, nullptr, 0, stream); }) == 0);
     CHECK(status == WL_SUCCESS);
-    CHECK(driver_calls == 4); // context pushed, stream's context, launch, context popped
+    CHECK(driver_calls == 3); // current context, stream's context, launch
     driver_calls = 0;
     CHECK(allocations_of([&] { status = wl_plan_run(plan, nullptr, 0, nullptr); }) == 0);
     CHECK(status == WL_SUCCESS);
-    CHECK(driver_calls == 3);
+    CHECK(driver_calls == 2);
+    StubbedRun::is_current = false;
+    driver_calls = 0;
+    CHECK(allocations_of([&] { status = wl_plan_run(plan, nullptr, 0, nullptr); }) == 0);
+    CHECK(status == WL_SUCCESS);
+    CHECK(driver_calls == 4); // pushed and popped too
   }
   CHECK(wl_stream_destroy(context, stream) == WL_SUCCESS);
   wl_plan_destroy(plan);

@@ -2,8 +2,9 @@
 //
 //   host-cost [--m M] [--n N] [--k K] [--starts S] [--calls C] [--json FILE]
 //
-// run      wl_plan_run of a made plan: the median over batches of calls that the device's queue has
-//          room for, so that no call waits for the device
+// run      wl_plan_run of a made plan, its context current as under a framework: the median over
+//          batches of calls that the device's queue has room for, so that no call waits for the
+//          device
 // start    cold start after the context exists: wl_dual_gemm_plan, workspace, first run,
 // synchronise.
 //          Each sample is a process of its own with the driver's cache off; once with the library's
@@ -140,6 +141,8 @@ StartResult starts(const Options& options, bool jit) {
 Spread run_cost(const Options& options, wl_context* context, const Problem& problem) {
   wl_stream stream = nullptr;
   require(wl_stream_create(context, &stream));
+  const warpline::ContextScope current(*context);
+  require(current.status());
   std::vector<double> times;
   for (int batch = 0; batch < options.batches + 3; ++batch) {
     require(wl_stream_synchronize(context, stream));
