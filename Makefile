@@ -163,9 +163,10 @@ $(BUILD)/libwarpline.so: $(call object,$(LIB_SOURCES)) $(BUILD)/obj/kernels.o ru
 	$(Q)$(CXX) -shared $(if $(SANITIZE),,-Wl,-z,defs) -Wl,-soname,libwarpline.so \
 	  -Wl,--version-script=runtime/exports.map $(LDFLAGS) $(filter %.o,$^) -o $@ $(LDLIBS)
 
-$(BUILD)/libvgpu.so: $(call object,$(VGPU_SOURCES))
+$(BUILD)/libvgpu.so: $(call object,$(VGPU_SOURCES)) tools/vgpu/exports.map
 	@echo "  LD   $@"
-	$(Q)$(CXX) -shared $(if $(SANITIZE),,-Wl,-z,defs) $(LDFLAGS) $^ -o $@ $(LDLIBS)
+	$(Q)$(CXX) -shared $(if $(SANITIZE),,-Wl,-z,defs) -Wl,--version-script=tools/vgpu/exports.map \
+	  $(LDFLAGS) $(filter %.o,$^) -o $@ $(LDLIBS)
 
 $(BUILD)/warpline: $(call object,$(CLI_SOURCES) $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
 	@echo "  LD   $@"

@@ -21,6 +21,7 @@ TEST_CASE("bench: host-cost measures runs and cold starts", "[virtual][bench]") 
                             ContainsSubstring("cold start, JIT") &&
                             ContainsSubstring("cold start, machine code: the library holds none"));
   const Json json = warpline::cli::parse_json(wltest::read_text(file));
+  CHECK(json.find("own_us")->find("median")->number >= 0);
   CHECK(json.find("run_us")->find("median")->number > 0);
   const Json* jit = json.find("start_jit_ms");
   REQUIRE(jit);

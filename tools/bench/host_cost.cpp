@@ -5,6 +5,7 @@
 // run      wl_plan_run of a made plan, its context current as under a framework: the median over
 //          batches of calls that the device's queue has room for, so that no call waits for the
 //          device
+//          the library's own share is that of the same call with a driver that only answers
 // start    cold start after the context exists: wl_dual_gemm_plan, workspace, first run,
 // synchronise.
 //          Each sample is a process of its own with the driver's cache off; once with the library's
@@ -137,12 +138,35 @@ StartResult starts(const Options& options, bool jit) {
           spread(again).median};
 }
 
+// A driver that only answers, in the place of the real one: what is left is the library's.
+class AnswersOnly {
+public:
+  explicit AnswersOnly(wl_context* context)
+      : driver_(const_cast<warpline::Driver*>(context->driver)), before_(driver_->cu) {
+    owner = context->handle;
+    driver_->cu.CtxGetCurrent = answer;
+    driver_->cu.StreamGetCtx = [](cuapi::CUstream, cuapi::CUcontext* c) { return answer(c); };
+    driver_->cu.StreamSynchronize = [](cuapi::CUstream) { return cuapi::CUDA_SUCCESS; };
+    driver_->cu.LaunchKernelEx = [](const cuapi::CUlaunchConfig*, cuapi::CUfunction, void**,
+                                    void**) { return cuapi::CUDA_SUCCESS; };
+  }
+  ~AnswersOnly() { driver_->cu = before_; }
+  AnswersOnly(const AnswersOnly&) = delete;
+  AnswersOnly& operator=(const AnswersOnly&) = delete;
+
+private:
+  static inline cuapi::CUcontext owner = nullptr;
+  static cuapi::CUresult answer(cuapi::CUcontext* context) {
+    *context = owner;
+    return cuapi::CUDA_SUCCESS;
+  }
+  warpline::Driver* driver_;
+  cuapi::Functions before_;
+};
+
 // Microseconds of one wl_plan_run.
-Spread run_cost(const Options& options, wl_context* context, const Problem& problem) {
-  wl_stream stream = nullptr;
-  require(wl_stream_create(context, &stream));
-  const warpline::ContextScope current(*context);
-  require(current.status());
+Spread run_cost(const Options& options, wl_context* context, wl_stream stream,
+                const Problem& problem) {
   std::vector<double> times;
   for (int batch = 0; batch < options.batches + 3; ++batch) {
     require(wl_stream_synchronize(context, stream));
@@ -151,7 +175,6 @@ Spread run_cost(const Options& options, wl_context* context, const Problem& prob
     if (batch >= 3) times.push_back(microseconds_since(start) / options.calls);
   }
   require(wl_stream_synchronize(context, stream));
-  require(wl_stream_destroy(context, stream));
   return spread(times);
 }
 
@@ -176,7 +199,16 @@ int main(int argc, char** argv) {
   uint64_t state = 1;
   Problem problem(context, options.shape, "", &state);
   problem.make_plan();
-  const Spread run = run_cost(options, context, problem);
+  wl_stream stream = nullptr;
+  require(wl_stream_create(context, &stream));
+  const warpline::ContextScope current(*context);
+  require(current.status());
+  const Spread run = run_cost(options, context, stream, problem);
+  Spread own;
+  {
+    const AnswersOnly driver(context);
+    own = run_cost(options, context, stream, problem);
+  }
 
   std::printf("%s, driver %s, %lld x %lld x %lld, %s\n", context->limits.name.c_str(),
               warpline::version_text(context->driver->version).c_str(),
@@ -185,8 +217,11 @@ int main(int argc, char** argv) {
   std::printf("%-44s %9s %9s %9s\n", "", "median", "least", "most");
   std::printf("%-44s %9.2f %9.2f %9.2f  us, %d launches\n", "wl_plan_run", run.median, run.least,
               run.most, problem.info().launches);
+  std::printf("%-44s %9.2f %9.2f %9.2f  us\n", "  of it the library's own", own.median, own.least,
+              own.most);
   std::string text = "{\"device\": \"" + context->limits.name + "\", \"config\": \"" +
-                     problem.info().config + "\", \"run_us\": " + json(run);
+                     problem.info().config + "\", \"run_us\": " + json(run) +
+                     ", \"own_us\": " + json(own);
   for (const StartResult& r : results) {
     if (r.total.median == 0) {
       std::printf(
