@@ -22,7 +22,8 @@ namespace {
 
 struct Blob {
   std::string label, bytes, packed; // label: of its PackedBlob in the assembler file
-  const Blob* base = nullptr;       // is never packed against another one
+  const Blob* base = nullptr;       // what it is packed against
+  int depth = 0;                    // bases to unpack before it
 };
 
 struct Cubin {
@@ -56,24 +57,49 @@ std::string stem_of(const std::string& file, const std::string& ending) {
   return name.substr(0, name.size() - ending.size());
 }
 
-// A blob that shares little with the bases so far becomes one.
-void pack(Blob* blob, std::vector<const Blob*>* bases) {
-  const std::string alone = pack_text("", blob->bytes);
-  blob->packed = alone;
-  for (const Blob* base : *bases) {
-    std::string packed = pack_text(base->bytes, blob->bytes);
-    if (packed.size() < blob->packed.size()) blob->packed = std::move(packed), blob->base = base;
-  }
-  if (blob->packed.size() * 2 >= alone.size()) {
+// Blobs that others may be packed against. What shares little with those before it stands alone and
+// is offered to all that follow; every blob is offered to its nearest followers, which are rows
+// with like names and the same row for another target.
+class Bases {
+public:
+  void pack(Blob* blob) {
+    const std::string alone = pack_text("", blob->bytes);
     blob->packed = alone;
-    blob->base = nullptr;
-    bases->push_back(blob);
+    for (const std::vector<const Blob*>* offered : {&standing_, &latest_})
+      for (const Blob* base : *offered) try_base(blob, base);
+    if (blob->packed.size() * 2 >= alone.size()) {
+      blob->packed = alone;
+      blob->base = nullptr;
+      blob->depth = 0;
+      standing_.push_back(blob);
+    }
+    latest_.push_back(blob);
+    if (latest_.size() > most_latest) latest_.erase(latest_.begin());
+    check(*blob);
   }
-  std::string again;
-  if (!unpack_text(blob->base ? blob->base->bytes : "", blob->packed, blob->bytes.size(), &again) ||
-      again != blob->bytes)
-    fail(blob->label + " does not unpack to what was packed");
-}
+
+private:
+  static constexpr size_t most_latest = 4;
+  static constexpr int most_depth = 3; // each costs the unpacking of another blob
+
+  static void try_base(Blob* blob, const Blob* base) {
+    if (base->depth >= most_depth) return;
+    std::string packed = pack_text(base->bytes, blob->bytes);
+    if (packed.size() >= blob->packed.size()) return;
+    blob->packed = std::move(packed);
+    blob->base = base;
+    blob->depth = base->depth + 1;
+  }
+
+  static void check(const Blob& blob) {
+    std::string again;
+    if (!unpack_text(blob.base ? blob.base->bytes : "", blob.packed, blob.bytes.size(), &again) ||
+        again != blob.bytes)
+      fail(blob.label + " does not unpack to what was packed");
+  }
+
+  std::vector<const Blob*> standing_, latest_;
+};
 
 std::vector<Row> read_rows(const std::vector<std::string>& files) {
   std::vector<Row> rows;
@@ -97,7 +123,9 @@ std::vector<Row> read_rows(const std::vector<std::string>& files) {
     if (row == rows.end() || owner == name) fail(file + " is no ROW.TARGET.cubin of a row");
     const std::string target = name.substr(owner.size() + 1);
     if (std::filesystem::exists(file) && std::filesystem::is_empty(file)) continue; // not assembled
-    row->cubins.push_back({target, {"wl_code_" + owner + "_" + target, read_file(file), "", {}}});
+    Blob& blob = row->cubins.emplace_back(Cubin{target, {}}).blob;
+    blob.label = "wl_code_" + owner + "_" + target;
+    blob.bytes = read_file(file);
   }
   return rows;
 }
@@ -167,10 +195,10 @@ void put(const std::vector<Row>& rows, Assembler* out) {
 int main(int argc, char** argv) {
   if (argc < 2) fail("usage: embed OUT.bin ROW.ptx... ROW.TARGET.cubin... > OUT.S");
   std::vector<Row> rows = read_rows({argv + 2, argv + argc});
-  std::vector<const Blob*> texts, codes;
-  for (Row& row : rows) pack(&row.text, &texts);
+  Bases texts, codes;
+  for (Row& row : rows) texts.pack(&row.text);
   for (Row& row : rows)
-    for (Cubin& cubin : row.cubins) pack(&cubin.blob, &codes);
+    for (Cubin& cubin : row.cubins) codes.pack(&cubin.blob);
   Assembler out(argv[1]);
   put(rows, &out);
   if (!out.write()) fail(std::string(argv[1]) + " cannot be written");
