@@ -5,6 +5,7 @@
 #include "tests/support/source_tree.hpp"
 #include "tests/support/temporary.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <sstream>
 
@@ -17,14 +18,21 @@ namespace {
 
 std::string readme() { return wltest::read_text(source_file("README.md")); }
 
-// Lines that are indented by four blanks outside of fences: commands and what they print.
+// Lines that are indented by four blanks outside of fences, continued ones joined: commands and
+// what they print.
 std::vector<std::string> indented_lines() {
   std::vector<std::string> result;
   std::istringstream text(readme());
   bool fenced = false;
   for (std::string line; std::getline(text, line);) {
     if (line.rfind("```", 0) == 0) fenced = !fenced;
-    if (!fenced && line.rfind("    ", 0) == 0) result.push_back(line.substr(4));
+    if (fenced || line.rfind("    ", 0) != 0) continue;
+    const bool continued = !result.empty() && result.back().ends_with('\\');
+    if (continued) result.back().pop_back();
+    if (continued)
+      result.back() += line.substr(4);
+    else
+      result.push_back(line.substr(4));
   }
   return result;
 }
@@ -43,6 +51,7 @@ void replace_all(std::string* text, const std::string& from, const std::string& 
 }
 
 bool is_command(const std::string& line) {
+  if (line == "make") return true;
   for (const char* start : {"make ", "build/", "tools/", "cc ", "export ", "WARPLINE_"})
     if (line.rfind(start, 0) == 0) return true;
   return false;
@@ -78,12 +87,13 @@ TEST_CASE("the README's commands run", "[host][readme]") {
     if (!pkg_config && (line.find("pkg-config") != std::string::npos ||
                         line.find("prefix/program") != std::string::npos))
       continue;
-    if (line.rfind("make ", 0) == 0) {
+    if (line.rfind("make", 0) == 0) {
       const std::string make = "make -s -C " + source_file("") +
                                " BUILD=" + fs::relative(build, source_file("")).string() + " ";
       // Targets that test, install packages or rewrite files are only looked up.
       const bool runs = line.rfind("make install", 0) == 0;
-      line = make + (runs ? "" : "-n ") + line.substr(5) + (runs ? "" : " >/dev/null");
+      line = make + (runs ? "" : "-n ") + (line.size() > 5 ? line.substr(5) : "") +
+             (runs ? "" : " >/dev/null");
     }
     script += "echo '== " + line.substr(0, line.find('\'')) + "'\n" + line + "\n";
   }
@@ -104,4 +114,30 @@ TEST_CASE("the README's error message is the one that is printed", "[host][readm
   INFO(result.err);
   REQUIRE(start != std::string::npos);
   CHECK(flat(readme()).find(printed.substr(start)) != std::string::npos);
+}
+
+TEST_CASE("the README's configuration row becomes a kernel", "[host][readme]") {
+  if (!wltest::plain_build()) WL_SKIP("an instrumented build");
+  const std::vector<std::string> lines = indented_lines();
+  const auto row = std::find_if(lines.begin(), lines.end(), [](const std::string& line) {
+    return line.rfind("SM100_ROW(", 0) == 0;
+  });
+  REQUIRE(row != lines.end());
+  const std::string name = row->substr(10, row->find(',') - 10);
+  wltest::TemporaryDirectory directory;
+  for (const char* part : {"Makefile", "ptx", "runtime", "tests", "tools"})
+    fs::create_symlink(source_file(part), directory / part);
+  fs::copy(source_file("kernels"), directory / "kernels", fs::copy_options::recursive);
+  // Behind the table's other rows, before their macros end.
+  const std::string table = directory / "kernels/dual_gemm/rows.def";
+  std::string rows = wltest::read_text(table);
+  rows.insert(rows.find("\n//: SM90_ROW"), *row + "\n");
+  wltest::write_text(table, rows);
+  const ChildResult made =
+      run_child({"make", "-C", directory.path(), "CUBINS=0", "build/ptx/" + name + ".ptx"},
+                {{"MAKEFLAGS", ""}, {"MFLAGS", ""}, {"MAKELEVEL", ""}});
+  INFO(made.out << made.err);
+  REQUIRE(made.status == 0);
+  CHECK(wltest::read_text(directory / "build/ptx/" + name + ".ptx").find(".entry " + name + "(") !=
+        std::string::npos);
 }
