@@ -1,6 +1,7 @@
 """What sass, sass-summary and sass-diff share: the CUDA tools, assembling a row, reading its SASS."""
 
 import collections
+import glob
 import importlib.util
 import os
 import re
@@ -54,6 +55,15 @@ def tool_version(path):
     return match.group(1) if match else "unknown"
 
 
+def listed_rows():
+    """The rows of all rows.def; build/ptx may hold others that are gone."""
+    names = set()
+    for table in glob.glob(os.path.join(ROOT, "kernels", "*", "rows.def")):
+        with open(table, encoding="utf-8") as file:
+            names.update(re.findall(r"^[A-Z0-9_]+_ROW\((\w+)", file.read(), re.MULTILINE))
+    return names
+
+
 def find_rows(kernel, config=None, folder=None):
     """The expanded .ptx files that KERNEL and --config name: a file, a row, or rows that begin so."""
     if os.path.isfile(kernel):
@@ -61,7 +71,7 @@ def find_rows(kernel, config=None, folder=None):
     folder = folder or os.path.join(ROOT, "build", "ptx")
     if not os.path.isdir(folder):
         raise Failure(f"{folder} is not there: run make first")
-    rows = sorted(name[:-4] for name in os.listdir(folder) if name.endswith(".ptx"))
+    rows = sorted(listed_rows() & {name[:-4] for name in os.listdir(folder)})
     if config:
         wanted = [row for row in rows if row == config or row == f"{kernel}_{config}"]
     else:
