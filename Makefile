@@ -59,7 +59,7 @@ SUITES := host virtual hardware
 object = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
 
 .PHONY: bench all help lib shared vgpu demo test test-host test-virtual hardware-test check-ptx lint format clean \
-        mutation deps suites install uninstall sass-check coverage \
+        mutation false-alarms deps suites install uninstall sass-check coverage \
         timeline report sanitize
 all: lib $(BUILD)/warpline $(BUILD)/libvgpu.so $(BUILD)/vgpu-forms $(BUILD)/vgpu
 
@@ -70,6 +70,7 @@ help:
 	@echo "make test         all tests that need no GPU; installs Catch2 where it is missing"
 	@echo "make hardware-test  tests on the GPU of this machine; skipped and counted without one"
 	@echo "make mutation     breaks every synchronising instruction, one at a time: who notices?"
+	@echo "make false-alarms  every kernel as it is, under many schedules: nobody may say a word"
 	@echo "make bench        times the dual GEMM on the GPU of this machine"
 	@echo "make check-ptx    assembles every kernel with ptxas: spills, registers, warnings"
 	@echo "make sass-check   compares each kernel's machine code with tests/golden"
@@ -234,7 +235,8 @@ $(eval $(call suite_rule,virtual,$(CLI_PARTS) $(VGPU_CORE)))
 $(eval $(call suite_rule,hardware,$(VGPU_CORE)))
 
 $(BUILD)/tests/mutation: $(call object,$(wildcard tests/virtual/mutation/*.cpp) \
-                          tests/support/dual_gemm_run.cpp $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
+                          tests/support/dual_gemm_run.cpp tests/support/dual_gemm_nvfp4_run.cpp \
+                          $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
 	@mkdir -p $(@D)
 	@echo "  LD   $@"
 	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
@@ -255,6 +257,8 @@ test-host test-virtual: test-%: suites
 	@tests/run_suites.sh $(BUILD)/tests/$*
 mutation: $(BUILD)/tests/mutation $(BUILD)/libvgpu.so
 	$(BUILD)/tests/mutation --out tests/virtual/mutation.md
+false-alarms: $(BUILD)/tests/mutation $(BUILD)/libvgpu.so
+	$(BUILD)/tests/mutation --baseline 32 --check all,advice --out tests/virtual/false_alarms.md
 hardware-test: suites
 	@tests/run_suites.sh $(BUILD)/tests/hardware
 

@@ -162,6 +162,15 @@ std::vector<Change> changes(const Statement& s) {
       bend(1, std::to_string(number(ops[1]) + 32), "32 threads more");
       if (number(ops[1]) > 32) bend(1, std::to_string(number(ops[1]) - 32), "32 threads less");
     }
+  } else if ((starts(op, "ld.") || starts(op, "st.") || starts(op, "red.") ||
+              starts(op, "atom.")) &&
+             (has(op, ".acquire") || has(op, ".release") || has(op, ".acq_rel"))) {
+    // A flag in memory.
+    if (!starts(op, "ld.") && !starts(op, "atom.")) remove();
+    std::string relaxed = without(op, ".acquire", ".relaxed");
+    relaxed = without(relaxed, ".release", ".relaxed");
+    out.push_back({"relaxed", with(without(relaxed, ".acq_rel", ".relaxed"), ops)});
+    if (has(op, ".gpu")) out.push_back({"scope .cta", with(without(op, ".gpu", ".cta"), ops)});
   } else if (starts(op, "tcgen05.alloc") || starts(op, "tcgen05.dealloc")) {
     remove();
     if (is_number(ops[1]) && number(ops[1]) > 32)
@@ -283,9 +292,37 @@ std::string equivalent_reason(const std::string& row, const Mutant& m) {
       (m.label == "init_acc" || m.label == "init_tile" || m.label == "scheduler_tile" ||
        m.label == "consumer_tile" || m.label == "release_only" || has(m.label, "_tile")))
     return "one tile a CTA: nobody waits a second time on the tile ring or the accumulator";
+  // A cluster of these rows makes one tile: the splits meet, and it ends.
+  const bool one_tile = has(row, "sm90") && !has(row, "double_buffered") &&
+                        (has(row, "split") || has(row, "_t8_") || has(row, "_t16_") ||
+                         has(row, "_t32_") || has(row, "_t64_"));
+  if (one_tile && starts(op, "bar.sync group_barrier"))
+    return "one tile a cluster: nothing is written to the output area after its last rows are read";
+  if (one_tile && starts(op, "@releases mbarrier.arrive"))
+    return "one tile a cluster: nobody waits for a stage after its last K block";
+  if (m.label == "producers_join" && starts(op, "barrier.cluster.wait"))
+    return "producers touch nothing afterwards; the consumers keep the CTA until the cluster has "
+           "met";
+  if (has(row, "double_buffered")) {
+    if (starts(op, "bar.sync group_barrier"))
+      return "the bar.sync of the next tile's first K block comes between these reads and the next "
+             "writes";
+    if (warp_sync && m.label == "next_loaded")
+      return "every lane waits for the stage's mbarrier itself, and convergence costs no order";
+    if (starts(op, "wgmma.commit_group"))
+      return "the second half's commit_group and wait_group 0 cover the first half's MMAs too";
+  }
   if (has(op, "griddepcontrol"))
     return "only overlaps launches; a launch that runs alone, or after the one before it, is "
            "ordered by the stream";
+  return "";
+}
+
+std::string survivor_note(const Mutant& m) {
+  if (has(m.instruction, "fence.proxy.async") && has(m.before, "griddepcontrol.wait"))
+    return "orders the ordinary stores of the launch before it with the copies of this one; "
+           "launches "
+           "of the virtual GPU do not overlap, and no checker looks across them";
   return "";
 }
 

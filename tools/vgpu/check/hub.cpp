@@ -38,6 +38,7 @@ Hub::Hub(exec::Cluster& cluster) : cluster_(cluster) {
   uint32_t warps = (threads + 31) / 32;
   if (spec.checks & kRaces) {
     RaceLimits limits{ctas, warps, cluster.index};
+    limits.proxy_reads = spec.checks & kProxyReads;
     if (spec.grid_races) limits.flags = &spec.grid_races->flags;
     auto races = std::make_unique<Races>(limits, *this);
     races_ = races.get();
@@ -157,7 +158,13 @@ void Hub::after(Warp& w, const Inst& inst, uint32_t mask, exec::Step step) {
 
 void Hub::access(const exec::Access& a, const Origin& origin) {
   if (a.op && a.op != op_) return; // a look at what the operation will touch, before its issue
-  if (!a.op && a.proxy == exec::Proxy::Async) return; // of a tensor map
+  if (!a.op && a.proxy == exec::Proxy::Async) { // of a tensor map
+    if (a.space == exec::Space::Global && traits_[origin.inst->pc].uses_map)
+      each([&](Observer& o) {
+        o.tensormap_use(who(origin), Bytes{Space::Global, 0, a.address, a.address + a.bytes, 0, 0});
+      });
+    return;
+  }
   if (a.space != exec::Space::Global && a.space != exec::Space::Shared) return;
   Who me = who(origin);
   if (!a.op) me.op = 0;
@@ -196,6 +203,10 @@ void Hub::access_lanes(const exec::Access& a, const uint64_t* addresses, uint32_
       left &= ~me.lanes;
       b.lo = addresses[l];
       b.hi = b.lo + a.bytes;
+      if (traits_[me.pc].event == Event::MapAcquire) {
+        each([&](Observer& o) { o.tensormap_acquire(me, b.lo); });
+        continue;
+      }
       each([&](Observer& o) { o.access(me, b, a.write, strength, Proxy::Generic); });
     }
   }

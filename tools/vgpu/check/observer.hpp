@@ -29,19 +29,23 @@ struct Bytes {
 };
 
 enum class OpKind : uint8_t {
-  Load,        // TMA or bulk copy that completes on an mbarrier
-  Store,       // TMA or bulk copy in a bulk async-group
-  CpAsync,     // cp.async of a warp's lanes
-  CpArrive,    // cp.async.mbarrier.arrive
-  Mma,         // tcgen05.mma
-  TensorCopy,  // tcgen05.cp
-  TensorShift, // tcgen05.shift
-  Commit,      // tcgen05.commit
-  TensorLoad,  // tcgen05.ld
-  TensorStore, // tcgen05.st
+  Load,          // TMA or bulk copy that completes on an mbarrier
+  Store,         // TMA or bulk copy in a bulk async-group
+  LaunchControl, // clusterlaunchcontrol.try_cancel: likewise
+  CpAsync,       // cp.async of a warp's lanes
+  CpArrive,      // cp.async.mbarrier.arrive
+  Mma,           // tcgen05.mma
+  TensorCopy,    // tcgen05.cp
+  TensorShift,   // tcgen05.shift
+  Commit,        // tcgen05.commit
+  TensorLoad,    // tcgen05.ld
+  TensorStore,   // tcgen05.st
   Wgmma,
   Other
 };
+
+// Its end is counted by an mbarrier.
+inline bool pays_mbarrier(OpKind k) { return k == OpKind::Load || k == OpKind::LaunchControl; }
 
 enum class Group : uint8_t { Bulk, CpAsync, Wgmma };
 
@@ -53,6 +57,7 @@ enum class Fence : uint8_t {
   ProxyGlobal,  // fence.proxy.async.global
   ProxyAll,     // fence.proxy.async
   MbarrierInit, // fence.mbarrier_init
+  MapRelease,   // fence.proxy.tensormap::generic.release, tensormap.cp_fenceproxy
   TensorBefore, // tcgen05.fence::before_thread_sync
   TensorAfter   // tcgen05.fence::after_thread_sync
 };
@@ -103,6 +108,9 @@ public:
   virtual void wgmma_executed(const Who&) {}               // by one warp of the warpgroup
   virtual void tensor_wait(const Who&, bool /*stores*/) {} // tcgen05.wait::ld, ::st
   virtual void fence(const Who&, Fence, Scope) {}
+  // fence.proxy.tensormap::generic.acquire of the map there, and use of a map in global memory.
+  virtual void tensormap_acquire(const Who&, uint64_t /*address*/) {}
+  virtual void tensormap_use(const Who&, const Bytes&) {}
 
   virtual void mbarrier_init(const Who&, uint32_t /*cta*/, uint32_t /*offset*/, uint32_t) {}
   virtual void mbarrier_inval(const Who&, uint32_t /*cta*/, uint32_t /*offset*/) {}

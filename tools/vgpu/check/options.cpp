@@ -12,6 +12,7 @@ bool parse_checks(const std::string& text, uint32_t& checks, std::string* error)
                                {"definedness", kDefinedness},
                                {"barriers", kBarriers},
                                {"advice", kAdvice},
+                               {"proxy-reads", kRaces | kProxyReads},
                                {"all", kAll}};
   uint32_t result = 0;
   for (size_t at = 0; at <= text.size();) {
@@ -28,7 +29,7 @@ bool parse_checks(const std::string& text, uint32_t& checks, std::string* error)
       if (error)
         *error = "check \"" + one +
                  "\" is not known; the choices are off, all, or a list of races, definedness, "
-                 "barriers, advice";
+                 "barriers, advice, proxy-reads";
       return false;
     }
     at = end + 1;

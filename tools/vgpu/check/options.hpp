@@ -10,7 +10,8 @@ enum : uint32_t {
   kRaces = 1,
   kDefinedness = 2,
   kBarriers = 4,
-  kAdvice = 8, // advice ends the launch like an error
+  kAdvice = 8,      // advice ends the launch like an error
+  kProxyReads = 16, // races: a generic read before an asynchronous write needs a proxy fence too
   kAll = kRaces | kDefinedness | kBarriers
 };
 

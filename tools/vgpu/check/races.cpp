@@ -23,6 +23,8 @@ bool pipelined(OpKind first, OpKind second) {
 
 const char* op_name(OpKind k) {
   switch (k) {
+  case OpKind::LaunchControl:
+    return "clusterlaunchcontrol.try_cancel";
   case OpKind::Load:
     return "asynchronous copy";
   case OpKind::Store:
@@ -115,12 +117,16 @@ void Races::judge(const Record& r, const View& v) {
     }
     return;
   }
-  if (r.writes && r.proxy == Proxy::Generic && v.proxy == Proxy::Async) {
+  // Reads before an asynchronous write: the answer of launch control is read and asked for again
+  // with such fences in the ISA's example (9.7.13.17), stages of loads without in all shipped code.
+  const bool control = v.op && v.op->kind == OpKind::LaunchControl;
+  const bool read_first = !r.writes && (limits_.proxy_reads || control);
+  if ((r.writes || read_first) && r.proxy == Proxy::Generic && v.proxy == Proxy::Async) {
     const Times& frontier = v.bytes.space == Space::Shared ? v.clock->shared : v.clock->global;
     if (!covers(frontier, r, false))
-      report(r, v, "proxy", v.write,
-             "fence.proxy.async after the generic write and before the synchronisation that the "
-             "asynchronous access follows");
+      report(r, v, r.writes ? "proxy" : "proxy-read", r.writes ? v.write : !limits_.proxy_reads,
+             std::string("fence.proxy.async after the generic ") + (r.writes ? "write" : "read") +
+                 " and before the synchronisation that the asynchronous access follows");
   }
 }
 
@@ -224,7 +230,7 @@ void Races::access(const Who& w, const Bytes& b, bool write, const Strength& str
   if (record.strong) synchronise(w, b, write, strength);
   uint32_t base = thread(w, 0);
   if (Operation* op = operation(w)) {
-    if (op->kind == OpKind::Load && op->channel == kNone) {
+    if (pays_mbarrier(op->kind) && op->channel == kNone) {
       op->held.push_back({b, write, proxy});
       return;
     }
@@ -323,6 +329,30 @@ void Races::tensor_alloc(const Who& w, uint32_t cta, uint32_t column, uint32_t c
          Proxy::Tensor);
 }
 
+void Races::tensormap_use(const Who& w, const Bytes& b) {
+  const uint32_t t = first_thread(w);
+  const Clock& mine = *lanes_[t];
+  View v{&mine,        t,     time_of(w), thread(w, 0), w.lanes, nullptr,
+         Proxy::Async, false, false,      Scope::Gpu,   &w,      b};
+  auto fenced = [&](const Record& r) {
+    for (const MapFence& f : map_fences_[b.lo])
+      if ((f.thread == t || at(mine.known, f.thread) >= f.time) && covers(f.clock->maps, r, false))
+        return true;
+    return false;
+  };
+  global_.visit(b.lo, b.hi, [&](Cell& cell, uint64_t lo, uint64_t hi) {
+    v.bytes.lo = lo;
+    v.bytes.hi = hi;
+    if (!cell.written) return;
+    if (!ordered(cell.write, v))
+      report(cell.write, v, "order", false, missing_for(cell.write, v));
+    else if (!fenced(cell.write))
+      report(cell.write, v, "tensormap", false,
+             "fence.proxy.tensormap::generic.release after the write of the tensor map (or "
+             "tensormap.cp_fenceproxy as the write), then .acquire of the map before its use");
+  });
+}
+
 Who Races::who_of(const Record& r) const {
   uint32_t warp = r.base / 32;
   Who w{warp / limits_.warps, warp % limits_.warps, r.lanes, r.pc, r.op};
@@ -333,6 +363,7 @@ Who Races::who_of(const Record& r) const {
 std::string Races::missing_for(const Record& r, const View& v) const {
   if (r.lanes == 0) {
     switch (r.kind) {
+    case OpKind::LaunchControl:
     case OpKind::Load:
       return "a wait on the mbarrier that the load completes on, by this thread or by one that "
              "synchronises with it afterwards";

@@ -21,6 +21,7 @@ struct RaceLimits {
   uint32_t ctas = 1, warps = 1; // of the cluster, of a CTA
   uint64_t cluster = 0;         // its index in the grid
   FlagTable* flags = nullptr;   // of the launch; null: the cluster's own
+  bool proxy_reads = false;     // see options.hpp
 };
 
 class Races : public Observer {
@@ -35,6 +36,8 @@ public:
   void wgmma_executed(const Who&) override;
   void tensor_wait(const Who&, bool stores) override;
   void fence(const Who&, Fence, Scope) override;
+  void tensormap_acquire(const Who&, uint64_t address) override;
+  void tensormap_use(const Who&, const Bytes&) override;
   void mbarrier_init(const Who&, uint32_t cta, uint32_t offset, uint32_t count) override;
   void mbarrier_inval(const Who&, uint32_t cta, uint32_t offset) override;
   void mbarrier_arrive(const Who&, uint32_t cta, uint32_t offset, uint32_t, bool) override;
@@ -184,7 +187,12 @@ private:
   std::map<const Clock*, std::pair<ClockRef, ClockRef>> views_; // of messages from elsewhere
   std::map<uint32_t, std::array<ClockRef, 4>> fence_released_;  // by thread, scope of the fence
   std::map<uint32_t, std::vector<Message>> fence_pending_;      // by thread
-  std::map<uint32_t, uint32_t> init_fences_; // by thread: fence.mbarrier_init executed
+  struct MapFence {
+    uint32_t thread, time;
+    ClockRef clock;
+  };
+  std::map<uint64_t, std::vector<MapFence>> map_fences_; // acquires, by address of the map
+  std::map<uint32_t, uint32_t> init_fences_;             // by thread: fence.mbarrier_init executed
   std::set<std::pair<uint32_t, uint32_t>> advised_;
 };
 

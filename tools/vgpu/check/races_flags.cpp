@@ -35,6 +35,16 @@ void Races::fence_order(const Who& w, Fence kind, Scope scope) {
   ++time_of(w);
 }
 
+void Races::tensormap_acquire(const Who& w, uint64_t address) {
+  std::vector<MapFence>& fences = map_fences_[address];
+  for (uint32_t left = w.lanes; left; left &= left - 1) {
+    uint32_t t = thread(w, static_cast<uint32_t>(std::countr_zero(left)));
+    std::erase_if(fences, [&](const MapFence& f) { return f.thread == t; });
+    fences.push_back({t, time_of(w), lanes_[t]});
+  }
+  ++time_of(w);
+}
+
 // The message's clock in the components of this cluster.
 ClockRef Races::seen_here(const Message& m) {
   if (m.from.cluster == limits_.cluster) return m.clock;

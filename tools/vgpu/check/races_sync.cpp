@@ -211,7 +211,8 @@ void Races::issue(const Who& w, OpKind kind) {
     // Counted as they start: the warp it is told by may be ahead of the others.
     op.value = ++wgmma_started_[w.cta * limits_.warps + w.warp / 4 * 4];
     break;
-  case OpKind::Load: // counted when it completes
+  case OpKind::Load: // counted when they complete
+  case OpKind::LaunchControl:
   case OpKind::Other:
     break;
   }
@@ -288,6 +289,9 @@ void Races::fence(const Who& w, Fence kind, Scope scope) {
       auto next = std::make_shared<Clock>(*mine);
       if (kind == Fence::TensorAfter) {
         join(next->tensor, next->pending);
+      } else if (kind == Fence::MapRelease) {
+        join(next->maps, next->known);
+        own_part = true;
       } else if (kind == Fence::TensorBefore) {
         join(next->before, next->known);
         own_part = true;
@@ -306,6 +310,7 @@ void Races::fence(const Who& w, Fence kind, Scope scope) {
     if (!own_part) continue;
     Clock& c = *mine;
     if (kind == Fence::TensorBefore) raise(c.before, t, time);
+    if (kind == Fence::MapRelease) raise(c.maps, t, time);
     if (kind == Fence::ProxyAll || kind == Fence::ProxyShared) raise(c.shared, t, time);
     if (kind == Fence::ProxyAll || kind == Fence::ProxyGlobal) raise(c.global, t, time);
   }

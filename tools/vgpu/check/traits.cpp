@@ -52,6 +52,10 @@ Traits traits_of(const exec::Inst& inst) {
                 : has("shared::cta") || has("shared::cluster") || has("async::generic")
                     ? Fence::ProxyShared
                     : Fence::ProxyAll;
+    else if (has("tensormap::generic") && has("acquire"))
+      t.event = Event::MapAcquire;
+    else if (has("tensormap::generic"))
+      t.fence = Fence::MapRelease;
     else if (has("proxy"))
       t.event = Event::None;
   } else if (first == "tcgen05") {
@@ -93,9 +97,16 @@ Traits traits_of(const exec::Inst& inst) {
       t.event = has("arrive") ? Event::NamedArrive : Event::NamedSync;
     t.id_operand = static_cast<uint8_t>(inst.n_dst);
   }
+  if (first == "tensormap" && has("cp_fenceproxy")) {
+    t.event = Event::Fence;
+    t.fence = Fence::MapRelease;
+    t.strength.scope = scope_of(op, Scope::Gpu);
+  }
+  t.uses_map = first == "cp" && has("tensor");
   // Copies, st.async, red.async, clusterlaunchcontrol: shared memory is written later, and the
   // write pays an mbarrier.
-  if (has("mbarrier::complete_tx::bytes")) t.op = OpKind::Load;
+  if (has("mbarrier::complete_tx::bytes"))
+    t.op = first == "clusterlaunchcontrol" ? OpKind::LaunchControl : OpKind::Load;
   return t;
 }
 

@@ -9,6 +9,7 @@ namespace vgpu::check {
 enum class Event : uint8_t {
   None,
   Fence,
+  MapAcquire, // fence.proxy.tensormap::generic.acquire: the address is its access's
   TensorWaitLoad,
   TensorWaitStore,
   BulkCommit,
@@ -33,6 +34,7 @@ struct Traits {
   Strength strength;        // of an access; a fence has its scope
   bool shared_only = false; // names shared memory
   bool relaxed = false;     // an arrive that does not release, a wait that does not acquire
+  bool uses_map = false;    // a tensor copy
   uint8_t id_operand = 0;
 };
 

@@ -18,6 +18,7 @@ constexpr uint64_t kTensorMemoryLatency = 16, kTensorMemoryBytes = 512;
 const char* name_of(OpKind kind) {
   switch (kind) {
   case OpKind::Load:
+  case OpKind::LaunchControl:
     return "load";
   case OpKind::Store:
     return "store";
@@ -59,6 +60,7 @@ Timeline::~Timeline() = default;
 bool Timeline::unit_of(OpKind kind, Unit* unit) {
   switch (kind) {
   case OpKind::Load:
+  case OpKind::LaunchControl:
   case OpKind::CpAsync:
     *unit = kLoads;
     return true;
@@ -107,6 +109,7 @@ uint64_t Timeline::end_of(Operation& op) {
   }
   switch (op.kind) {
   case OpKind::Load:
+  case OpKind::LaunchControl:
   case OpKind::CpAsync:
   case OpKind::Store:
     return op.begin + kLatency + std::max(op.read, op.written) / kCopyBytes;
@@ -265,7 +268,7 @@ void Timeline::contribute(const Who& who, uint32_t cta, uint32_t offset) {
   if (it == barriers_.end()) return;
   if (who.op) {
     auto op = operations_.find(who.op);
-    if (op != operations_.end() && op->second.kind == OpKind::Load)
+    if (op != operations_.end() && pays_mbarrier(op->second.kind))
       op->second.stage = it->second.stage;
   }
   it->second.pending = std::max(it->second.pending, now(who));

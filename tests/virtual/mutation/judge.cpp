@@ -1,0 +1,221 @@
+#include "tests/virtual/mutation/judge.hpp"
+
+#include "runtime/src/driver.hpp"
+#include "tests/support/dual_gemm_nvfp4_run.hpp"
+
+#include <cctype>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace wltest {
+
+// starve: a role, and consumer warps of every kind, lag behind.
+const std::vector<std::string> kSchedules = {"lazy",     "random:1", "eager",    "random:2",
+                                             "random:3", "starve:2", "starve:4", "starve:5",
+                                             "starve:6", "starve:7", "starve:8"};
+
+std::string driver_path;
+
+namespace {
+
+const char* const kNoDriver = "no virtual GPU";
+
+bool contains(const std::string& s, const char* part) { return s.find(part) != std::string::npos; }
+
+// "vgpu: races: order: write of ..." -> "races/order".
+std::string checker_of(const std::string& report) {
+  size_t a = report.find("vgpu: ");
+  if (a == std::string::npos) return "";
+  size_t b = report.find(": ", a + 6);
+  if (b == std::string::npos) return "";
+  std::string checker = report.substr(a + 6, b - a - 6);
+  if (checker == "races" || checker == "barriers" || checker == "definedness") {
+    size_t c = report.find(": ", b + 2);
+    if (c != std::string::npos && c - b < 24) checker += "/" + report.substr(b + 2, c - b - 2);
+  }
+  return checker;
+}
+
+// Whether D is right; `message` says why there is none.
+bool right_values(wl_context* context, const DualGemmCase& problem, std::string& message) {
+  const DualGemmResult r = run_dual_gemm(context, problem);
+  if (r.status != WL_SUCCESS) message = r.message;
+  return r.guards_intact && r.bound.passed() && r.exact.unequal == 0;
+}
+
+bool right_nvfp4(wl_context* context, const DualGemmCase& c, std::string& message) {
+  const Problem p = make_problem(c.m, c.n, c.k, c.l, c.kind, c.seed);
+  const float d_scale = 0.25f;
+  const Nvfp4Result r = run_dual_gemm_nvfp4(context, p, d_scale, c.config);
+  if (r.status != WL_SUCCESS) {
+    message = r.message;
+    return false;
+  }
+  const Operand expected = quantized_replayed(accumulate(p), p.alpha1, p.alpha2, d_scale);
+  return r.guards_intact && r.d.scales == expected.scales && r.d.values == expected.values;
+}
+
+// In a child process. Returns what noticed something wrong, and when.
+Verdict judge(const Row& row, const std::string& source, const std::string& check,
+              const std::vector<std::string>& schedules, std::string* report_text) {
+  // --driver: a copy that nobody rebuilds meanwhile.
+  if (driver_path.empty()) {
+    setenv("WARPLINE_DRIVER", ("virtual:" + row.profile).c_str(), 1);
+  } else {
+    setenv("WARPLINE_DRIVER", driver_path.c_str(), 1);
+    setenv("VGPU_PROFILE", row.profile.c_str(), 1);
+  }
+  int devices = 0;
+  if (wl_device_count(&devices) != WL_SUCCESS) return {kNoDriver, wl_last_error()};
+  using SetOption = int (*)(const char*, const char*);
+  using Text = const char* (*)();
+  auto set = reinterpret_cast<SetOption>(warpline::driver_symbol("vgpuSetOption"));
+  auto report = reinterpret_cast<Text>(warpline::driver_symbol("vgpuReport"));
+  auto option = [&](const char* key, const std::string& value) {
+    if (set(key, value.c_str()) == 0) return;
+    std::fprintf(stderr, "mutation: option %s = %s is refused\n", key, value.c_str());
+    _exit(3);
+  };
+  option("report", "none");
+  option("sms", std::to_string(row.sms));
+  option("check", check);
+  option("threads", "1");
+  option("instruction_limit", "4000000");
+  if (!source.empty()) option("source", source);
+  wl_context* context = nullptr;
+  if (wl_context_create(0, &context) != WL_SUCCESS) return {kNoDriver, wl_last_error()};
+  // The short problem last: it tells little that the other has not told.
+  std::vector<std::pair<int64_t, std::string>> runs;
+  for (const std::string& schedule : schedules) runs.emplace_back(row.problem.k, schedule);
+  for (size_t i = 0; i < schedules.size() && i < 4; ++i)
+    runs.emplace_back(row.short_k, schedules[i]);
+  for (const auto& [k, schedule] : runs) {
+    option("schedule", schedule);
+    std::string message;
+    DualGemmCase c = row.problem;
+    c.k = k;
+    const bool right =
+        row.quantised ? right_nvfp4(context, c, message) : right_values(context, c, message);
+    *report_text = report();
+    if (!message.empty()) {
+      std::string by = checker_of(*report_text);
+      if (by.empty()) {
+        *report_text = message;
+        by = "ptx";
+      }
+      return {by, schedule};
+    }
+    if (!right) return {"result", schedule};
+  }
+  return {};
+}
+
+} // namespace
+
+// A problem of a few tiles with an edge in every direction, on a device so small that each cluster
+// makes several of them.
+Row make_row(const warpline::Image& image) {
+  Row r;
+  r.name = r.config = image.name;
+  r.text = image.text();
+  bool sm100 = contains(r.name, "sm100");
+  r.profile = sm100 ? "b200" : "h200";
+  DualGemmCase& c = r.problem;
+  c.seed = 11;
+  c.m = contains(r.name, "4x") ? 520 : 300;
+  if (!sm100)
+    c.m = contains(r.name, "t256")   ? 300
+          : contains(r.name, "t128") ? 150
+          : contains(r.name, "t64")  ? 70
+          : contains(r.name, "t32")  ? 40
+                                     : 20;
+  // More K tiles than stages, or than scale sets, where one tile has to show it.
+  c.k = !sm100                       ? (c.m < 80 ? 3264 : 2240)
+        : contains(r.name, "split2") ? 3648
+        : contains(r.name, "_once")  ? 2112
+        : contains(r.name, "pair")   ? 1728
+                                     : 832;
+  // Several column tiles of the cluster.
+  bool wide = contains(r.name, "x2_n128") || contains(r.name, "x4_");
+  c.n = wide ? 600 : !sm100 && c.m < 80 ? 72 : 200;
+  c.out = contains(r.name, "bf16") ? OutputType::bf16 : OutputType::f16;
+  r.quantised = contains(r.name, "nvfp4");
+  if (r.quantised) c.n = (c.n + 63) / 64 * 64;
+  if (contains(r.name, "decode")) r.config = "dual_gemm_sm90_t16_f16";
+  c.config = r.config;
+  size_t at = r.name.find('x');
+  if (at != std::string::npos && at > 0 && std::isdigit(r.name[at - 1]) &&
+      std::isdigit(r.name[at + 1]))
+    r.sms = (r.name[at - 1] - '0') * (r.name[at + 1] - '0');
+  if (contains(r.name, "pair_n")) r.sms = contains(r.name, "split2") ? 4 : 2;
+  if (!sm100) r.sms = 2;
+  return r;
+}
+
+Child start(const Row& row, const std::string& text, const std::string& check,
+            const std::vector<std::string>& schedules, size_t index) {
+  int ends[2];
+  if (pipe(ends) != 0) std::abort();
+  std::cout.flush();
+  Child c;
+  c.index = index;
+  c.pipe = ends[0];
+  c.pid = fork();
+  if (c.pid == 0) {
+    close(ends[0]);
+    alarm(900); // the instruction limit ends endless loops long before
+    std::string path;
+    if (!text.empty()) {
+      path = "/tmp/warpline_mutant_" + std::to_string(getpid()) + ".ptx";
+      std::ofstream(path) << text;
+    }
+    std::string report;
+    Verdict v = judge(row, path, check, schedules, &report);
+    if (!path.empty()) unlink(path.c_str());
+    std::string line = v.by + "\n" + v.schedule + "\n" + report;
+    for (size_t done = 0; done < line.size();) {
+      ssize_t n = write(ends[1], line.data() + done, line.size() - done);
+      if (n <= 0) break;
+      done += static_cast<size_t>(n);
+    }
+    _exit(0);
+  }
+  close(ends[1]);
+  return c;
+}
+
+Outcome finish(Child& c) {
+  char buffer[4096];
+  while (ssize_t n = read(c.pipe, buffer, sizeof buffer)) {
+    if (n < 0) break;
+    c.output.append(buffer, static_cast<size_t>(n));
+  }
+  close(c.pipe);
+  int status = 0;
+  waitpid(c.pid, &status, 0);
+  unlink(("/tmp/warpline_mutant_" + std::to_string(c.pid) + ".ptx").c_str());
+  Outcome o;
+  if (WIFSIGNALED(status)) {
+    o.verdict.by = WTERMSIG(status) == SIGALRM ? "time" : "crash";
+    return o;
+  }
+  size_t a = c.output.find('\n'), b = a == std::string::npos ? a : c.output.find('\n', a + 1);
+  if (b == std::string::npos) {
+    o.verdict.by = "crash";
+    return o;
+  }
+  o.verdict.by = c.output.substr(0, a);
+  o.verdict.schedule = c.output.substr(a + 1, b - a - 1);
+  o.report = c.output.substr(b + 1);
+  if (o.verdict.by == kNoDriver) { // says nothing about the mutant
+    std::fprintf(stderr, "mutation: %s\n", o.verdict.schedule.c_str());
+    std::exit(2);
+  }
+  return o;
+}
+
+} // namespace wltest

@@ -1,0 +1,52 @@
+// A kernel row with a problem to run it on, and its run in a process of its own.
+#pragma once
+
+#include "runtime/src/images.hpp"
+#include "tests/support/dual_gemm_run.hpp"
+
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+namespace wltest {
+
+struct Row {
+  std::string name, config, profile;
+  std::string text;
+  DualGemmCase problem;  // more K tiles than stages
+  int64_t short_k = 192; // of a second run, where what one tile leaves behind meets the next
+  int sms = 1;
+  bool quantised = false; // D in NVFP4
+};
+
+struct Verdict {
+  std::string by; // checker/rule, "result", "ptx", "time", "crash"; "" = survived
+  std::string schedule;
+};
+
+struct Child {
+  pid_t pid = 0;
+  int pipe = -1;
+  size_t index = 0;
+  std::string output;
+};
+
+struct Outcome {
+  Verdict verdict;
+  std::string report;
+};
+
+extern const std::vector<std::string> kSchedules;
+
+// A copy of the virtual GPU that nobody rebuilds meanwhile; "" = the one that was built.
+extern std::string driver_path;
+
+Row make_row(const warpline::Image& image);
+
+// The row as it is, or with `text` in its place, under all the schedules. start() begins it in a
+// child, finish() waits for that.
+Child start(const Row& row, const std::string& text, const std::string& check,
+            const std::vector<std::string>& schedules, size_t index);
+Outcome finish(Child& child);
+
+} // namespace wltest
