@@ -138,7 +138,7 @@ Row make_row(const warpline::Image& image) {
         : contains(r.name, "split2") ? 3648
         : contains(r.name, "_once")  ? 2112
         : contains(r.name, "pair")   ? 1728
-                                     : 832;
+                                     : 1472;
   // Several column tiles of the cluster.
   bool wide = contains(r.name, "x2_n128") || contains(r.name, "x4_");
   c.n = wide ? 600 : !sm100 && c.m < 80 ? 72 : 200;

@@ -319,6 +319,10 @@ std::string equivalent_reason(const std::string& row, const Mutant& m) {
 }
 
 std::string survivor_note(const Mutant& m) {
+  if (m.label == "release_only" && starts(m.instruction, "mbarrier.try_wait"))
+    return "of the two commits it waits for one is enough as long as they arrive in the order of "
+           "the "
+           "tensor core, as they do on the virtual GPU";
   if (has(m.instruction, "fence.proxy.async") && has(m.before, "griddepcontrol.wait"))
     return "orders the ordinary stores of the launch before it with the copies of this one; "
            "launches "
