@@ -128,10 +128,10 @@ wl_status check(wl_context* context, const wl_dual_gemm_args* args) {
   WL_LOG(log_arguments,
          "M %" PRId64 ", N %" PRId64 ", K %" PRId64 ", L %" PRId64 ", A %p, B1 %p, B2 %p, SFA %p, "
          "SFB1 %p, SFB2 %p, alpha1 %p, alpha2 %p, D %p, d_type %d, ldd %" PRId64
-         ", batch_stride_d %" PRId64 ", config %s",
+         ", batch_stride_d %" PRId64 ", flags 0x%x, config %s",
          args->m, args->n, args->k, args->l, args->a, args->b1, args->b2, args->sfa, args->sfb1,
          args->sfb2, static_cast<const void*>(args->alpha1), static_cast<const void*>(args->alpha2),
-         args->d, static_cast<int>(args->d_type), args->ldd, args->batch_stride_d,
+         args->d, static_cast<int>(args->d_type), args->ldd, args->batch_stride_d, args->flags,
          args->config != nullptr ? args->config : "(chosen)");
   return rules().check(Subject{*args, context->limits});
 }
@@ -160,6 +160,7 @@ wl_status make_plan(wl_context* context, const wl_dual_gemm_args& args, wl_plan*
 
   const ContextScope scope(*context);
   WL_TRY(scope.status());
+  if (row->fused) return make_sm90_small_plan(context, args, *row, plan);
   if (row->decodes) return make_sm90_plan(context, args, *row, plan);
 
   auto made = std::make_unique<Plan>(context);

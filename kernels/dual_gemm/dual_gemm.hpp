@@ -32,12 +32,13 @@ struct Row {
   int shared_bytes; // dynamic
   Image (*image)();
   int split_k = 1;      // CTAs of a cluster that share a tile's K
-  bool decodes = false; // a Hopper row: sm90_decode.ptx runs ahead of it
+  bool decodes = false; // a Hopper row: operands are decoded to FP16
   // sm100: a cluster is cluster_m x cluster_n CTAs, each of 128 rows and tile_n columns; tile_m is
   // the rows of an MMA, 128 for each CTA of its group.
   int cta_group = 1, cluster_m = 1, cluster_n = 1;
   int scale_sets = 0; // sets of scale columns in tensor memory
   Grid grid = Grid::persistent;
+  bool fused = false; // a Hopper row that decodes the activations too: one launch
 };
 
 const std::vector<Row>& rows();
@@ -84,6 +85,18 @@ constexpr int sm90_shared_bytes(int tokens, int stages, int columns) {
   return stages * sm90_stage_bytes(tokens, columns) + columns / 32 * 2048 + 16 * stages + 32;
 }
 Image sm90_decode_image();
+// The same of an sm90_small row: the memory map of sm90_small.ptx.
+constexpr int sm90_small_token_stages = 4;
+constexpr int sm90_small_mma_columns(int tokens) { return tokens < 8 ? 8 : tokens; }
+constexpr int sm90_small_stage_bytes(int columns) { return columns * 256 + 4096; }
+constexpr int sm90_small_shared_bytes(int tokens, int columns, int stages) {
+  const int wide = sm90_small_mma_columns(tokens);
+  return stages * (sm90_small_stage_bytes(columns) + 16) +
+         sm90_small_token_stages * (wide * 512 + 16) + wide * columns * 32 + 20;
+}
+constexpr int sm90_small_threads(int tokens, int columns) {
+  return 32 + 8 * sm90_small_mma_columns(tokens) + 8 * columns;
+}
 
 // ---- choice of a row
 // ------------------------------------------------------------------------------
@@ -106,6 +119,7 @@ struct Cost {
 Cost cost(const Row& row, const Problem& problem, const DeviceLimits& device);
 Cost sm100_cost(const Row& row, const Problem& problem, const DeviceLimits& device);
 Cost sm90_cost(const Row& row, const Problem& problem, const DeviceLimits& device);
+Cost sm90_small_cost(const Row& row, const Problem& problem, const DeviceLimits& device);
 
 // Clusters of `size` CTAs that are taken to be resident at once.
 int64_t resident_clusters(int size, const DeviceLimits& device);
@@ -163,6 +177,12 @@ int64_t effective_batch_stride(const wl_dual_gemm_args& args);
 // checked.
 wl_status make_sm90_plan(wl_context* context, const wl_dual_gemm_args& args, const Row& row,
                          wl_plan** plan);
+wl_status make_sm90_small_plan(wl_context* context, const wl_dual_gemm_args& args, const Row& row,
+                               wl_plan** plan);
+
+// B1 or B2 for the Hopper rows: [L, N, K/2] bytes; a box is 64 bytes, 128 of K, of `rows` rows.
+wl_status weight_map(const wl_context& context, const char* name, const void* address,
+                     const wl_dual_gemm_args& args, int rows, cuapi::CUtensorMap* map);
 
 // Tensor maps that both families use. A map of scales: an atom of 512 bytes is the inner dimension,
 // then `box_atoms` atoms along K, `box_blocks` blocks of 128 rows, batch entries.

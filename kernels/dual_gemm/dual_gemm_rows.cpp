@@ -7,6 +7,7 @@
 #define SM100_ROW(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_ROW(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_DOUBLE_BUFFERED_ROW(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_SMALL_ROW(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_DECODE_ROW(name, ...) WL_EMBEDDED_PTX(name);
 #include "kernels/dual_gemm/rows.def"
 
@@ -70,6 +71,28 @@ const std::vector<Row>& rows() {
    true},
 #define SM90_ROW(...) SM90_ANY(__VA_ARGS__, 128)
 #define SM90_DOUBLE_BUFFERED_ROW(...) SM90_ANY(__VA_ARGS__, 0)
+#define SM90_SMALL_ROW(name, out, tokens, columns, stages, split)                                  \
+  {#name,                                                                                          \
+   "sm_90a",                                                                                       \
+   out,                                                                                            \
+   tokens,                                                                                         \
+   columns,                                                                                        \
+   256,                                                                                            \
+   stages,                                                                                         \
+   1,                                                                                              \
+   1,                                                                                              \
+   {split, 1, 1},                                                                                  \
+   sm90_small_threads(tokens, columns),                                                            \
+   sm90_small_shared_bytes(tokens, columns, stages),                                               \
+   [] { return WL_IMAGE(name); },                                                                  \
+   split,                                                                                          \
+   true,                                                                                           \
+   1,                                                                                              \
+   1,                                                                                              \
+   1,                                                                                              \
+   0,                                                                                              \
+   Grid::one_tile,                                                                                 \
+   true},
 #include "kernels/dual_gemm/rows.def"
   };
   return table;
@@ -90,6 +113,7 @@ std::string row_names() {
 }
 
 Cost cost(const Row& row, const Problem& problem, const DeviceLimits& device) {
+  if (row.fused) return sm90_small_cost(row, problem, device);
   return row.decodes ? sm90_cost(row, problem, device) : sm100_cost(row, problem, device);
 }
 

@@ -29,7 +29,7 @@ class DualGemmArgs(c.Structure):  # wl_dual_gemm_args
                 + [("sf_layout", c.c_int), ("alpha1", c.c_void_p), ("alpha2", c.c_void_p),
                    ("d", c.c_void_p), ("d_type", c.c_int), ("ldd", c.c_int64),
                    ("batch_stride_d", c.c_int64), ("config", c.c_char_p), ("sfd", c.c_void_p),
-                   ("d_scale", c.c_void_p)])
+                   ("d_scale", c.c_void_p), ("flags", c.c_uint32)])
 
 
 class PlanInfo(c.Structure):  # wl_plan_info

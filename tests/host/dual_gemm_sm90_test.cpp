@@ -42,6 +42,17 @@ TEST_CASE("Hopper rows agree with their PTX", "[host][dual_gemm]") {
     CHECK(contains(text, ".maxntid " + std::to_string(row.threads) + ", 1, 1"));
     CHECK(row.shared_bytes <= 232448);
     CHECK(row.decodes);
+    if (row.fused) {
+      CHECK(64 / row.tile_n * (row.shared_bytes + 1024) <= 233472); // CTAs of an SM
+      CHECK(row.stages % 2 == 0);
+      const int full = row.stages * sm90_small_stage_bytes(row.tile_n) +
+                       sm90_small_mma_columns(row.tile_m) * (2048 + row.tile_n * 32);
+      CHECK(contains(text, " + " + std::to_string(full) + "], "));
+      CHECK(contains(text, ", " + std::to_string(sm90_small_stage_bytes(row.tile_n)) + ";"));
+      CHECK(contains(text, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"));
+      CHECK(contains(text, "st.async.shared::cluster"));
+      continue;
+    }
     // The stages, the outputs of each group of 32 columns, then the full barriers.
     const int stage = sm90_stage_bytes(row.tile_m, row.tile_n);
     CHECK(stage % 1024 == 0); // 128-byte swizzle
@@ -69,8 +80,10 @@ TEST_CASE("the Hopper cost function chooses what was measured to be fastest", "[
   const struct {
     int64_t m, n, k;
     const char* row;
-  } shapes[] = {{1, 4096, 7168, "dual_gemm_sm90_t8_f16"},
-                {16, 4096, 7168, "dual_gemm_sm90_t16_f16"},
+  } shapes[] = {{1, 4096, 7168, "dual_gemm_sm90_small_t1_f16"},
+                {2, 4096, 7168, "dual_gemm_sm90_small_t8_f16"},
+                {8, 14336, 4096, "dual_gemm_sm90_small_t8_f16"},
+                {16, 4096, 7168, "dual_gemm_sm90_small_t16_f16"},
                 {32, 4096, 7168, "dual_gemm_sm90_t32_f16"},
                 {64, 4096, 7168, "dual_gemm_sm90_t64_f16"},
                 {128, 4096, 7168, "dual_gemm_sm90_t128_split_f16"},

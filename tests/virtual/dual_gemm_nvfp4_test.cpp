@@ -29,7 +29,8 @@ TEST_CASE("NVFP4 output: values and scales, bit for bit", "[virtual]") {
                << p.l << ", d_scale " << d_scale << ", seed " << 900 + i);
       wl_context* context = virtual_context("b200");
       REQUIRE(set_schedule(schedule));
-      const Nvfp4Result r = run_dual_gemm_nvfp4(context, p, d_scale, "dual_gemm_sm100_" + std::string(row) + "_nvfp4");
+      const Nvfp4Result r = run_dual_gemm_nvfp4(context, p, d_scale,
+                                                "dual_gemm_sm100_" + std::string(row) + "_nvfp4");
       INFO(r.message);
       REQUIRE(r.status == WL_SUCCESS);
       CHECK(r.guards_intact);

@@ -18,7 +18,9 @@ class Args(c.Structure):
         [("sf_layout", c.c_int), ("alpha1", c.c_void_p), ("alpha2", c.c_void_p),
          ("d", c.c_void_p), ("d_type", c.c_int), ("ldd", c.c_int64),
          ("batch_stride_d", c.c_int64), ("config", c.c_char_p), ("sfd", c.c_void_p),
-         ("d_scale", c.c_void_p)]
+         ("d_scale", c.c_void_p), ("flags", c.c_uint32)]
+
+STATIC_WEIGHTS = 1
 
 
 class Info(c.Structure):
@@ -45,14 +47,14 @@ class Library:
         if status != 0:
             raise RuntimeError(self.lib.wl_last_error().decode())
 
-    def plan(self, problem, d, config=None):
-        return Plan(self, problem, d, config)
+    def plan(self, problem, d, config=None, flags=0):
+        return Plan(self, problem, d, config, flags)
 
 
 class Plan:
     """A plan for a Problem and an output tensor [L, M, N] (FP16 or BF16; rows may be strided)."""
 
-    def __init__(self, library, problem, d, config=None):
+    def __init__(self, library, problem, d, config=None, flags=0):
         self.library, self.problem, self.d = library, problem, d
         args = Args(struct_size=c.sizeof(Args), m=problem.m, n=problem.n, k=problem.k, l=problem.l,
                     a=problem.a.data_ptr(), b1=problem.b1.data_ptr(), b2=problem.b2.data_ptr(),
@@ -63,7 +65,7 @@ class Plan:
                     d=d.data_ptr(), d_type=0 if d.dtype == torch.float16 else 1,
                     ldd=d.stride(1) if d.shape[1] > 1 else 0,
                     batch_stride_d=d.stride(0) if d.shape[0] > 1 else 0,
-                    config=config.encode() if config else None)
+                    config=config.encode() if config else None, flags=flags)
         self.handle = c.c_void_p()
         library.ok(library.lib.wl_dual_gemm_plan(library.context, c.byref(args),
                                                  c.byref(self.handle)))

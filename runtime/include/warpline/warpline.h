@@ -181,6 +181,15 @@ typedef enum wl_dtype {
  * written. A batch of L problems lies contiguously: operand entry l starts l * rows * K / 2 bytes
  * in, scale entry l starts l * wl_sf_bytes() in, D entry l starts l * batch_stride_d elements in.
  */
+typedef enum wl_dual_gemm_flags {
+  /* B1, B2, SFB1 and SFB2 are not written by any work that may still run when the plan's does: they
+   * were complete before the run was queued, or before an event or a kernel without programmatic
+   * launch that the stream waits for. As weights of a model are. A kernel may then read them
+   * while the work ahead of it in the stream ends; A, SFA, the factors and D it touches afterwards,
+   * as ever. */
+  WL_STATIC_WEIGHTS = 1
+} wl_dual_gemm_flags;
+
 typedef struct wl_dual_gemm_args {
   size_t struct_size; /* sizeof(wl_dual_gemm_args) */
   int64_t m;          /* >= 1 */
@@ -204,6 +213,7 @@ typedef struct wl_dual_gemm_args {
   /* WL_NVFP4 only; ldd and batch_stride_d are 0, N and M * N then. */
   void* sfd;            /* device, scales of D in sf_layout, 16-byte aligned */
   const float* d_scale; /* device, 4-byte aligned, positive, null = 1; read when the kernel runs */
+  uint32_t flags;       /* of enum wl_dual_gemm_flags */
 } wl_dual_gemm_args;
 
 /* Checks the arguments against the constraint table for the context's device. Touches no memory. */

@@ -145,7 +145,7 @@ Row make_row(const warpline::Image& image) {
   c.out = contains(r.name, "bf16") ? OutputType::bf16 : OutputType::f16;
   r.quantised = contains(r.name, "nvfp4");
   if (r.quantised) c.n = (c.n + 63) / 64 * 64;
-  if (contains(r.name, "decode")) r.config = "dual_gemm_sm90_t16_f16";
+  if (contains(r.name, "decode")) r.config = "dual_gemm_sm90_t32_f16";
   c.config = r.config;
   size_t at = r.name.find('x');
   if (at != std::string::npos && at > 0 && std::isdigit(r.name[at - 1]) &&

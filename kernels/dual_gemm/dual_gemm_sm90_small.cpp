@@ -1,0 +1,137 @@
+// The Hopper rows for few tokens: cost, and a plan of one launch.
+#include "kernels/dual_gemm/dual_gemm.hpp"
+#include "ptx/layouts.hpp"
+#include "runtime/src/launch.hpp"
+#include "runtime/src/log.hpp"
+#include "runtime/src/module.hpp"
+#include "runtime/src/plan.hpp"
+#include "runtime/src/status.hpp"
+#include "runtime/src/tensor_map.hpp"
+
+#include <algorithm>
+#include <cinttypes>
+#include <memory>
+
+namespace warpline::dual_gemm {
+
+namespace {
+
+// The parameter block of the contract in sm90_small.ptx.
+struct Params {
+  cuapi::CUtensorMap map_b1, map_b2, map_sfb1, map_sfb2;
+  uint64_t a, sfa, d, alpha1, alpha2, ldd, batch_stride_d, policy_b;
+  uint32_t m, n, k, tiles_m, tiles_n, static_weights;
+};
+
+#define PARAMS(apply)                                                                              \
+  apply(map_b1) apply(map_b2) apply(map_sfb1) apply(map_sfb2) apply(a) apply(sfa) apply(d)         \
+      apply(alpha1) apply(alpha2) apply(ldd) apply(batch_stride_d) apply(policy_b) apply(m)        \
+          apply(n) apply(k) apply(tiles_m) apply(tiles_n) apply(static_weights)
+
+std::vector<Param> param_layout() {
+#define LAYOUT(field) {#field, offsetof(Params, field), sizeof(Params::field)},
+  return {PARAMS(LAYOUT)};
+#undef LAYOUT
+}
+
+struct SmallPlan : wl_plan {
+  using wl_plan::wl_plan;
+
+  Params params{};
+  const Kernel* kernel = nullptr;
+  LaunchConfig config;
+
+  wl_status run(void*, wl_stream stream) const override {
+    Params* fixed = const_cast<Params*>(&params); // the driver only reads parameters
+#define ADDRESS(field) &fixed->field,
+    void* addresses[] = {PARAMS(ADDRESS)};
+#undef ADDRESS
+    WL_LOG(log_arguments, "%s: M %u, N %u, K %u, grid %u, D 0x%" PRIx64 ", stream %p",
+           kernel->name.c_str(), params.m, params.n, params.k, config.grid[0], params.d, stream);
+    return launch(*context, *kernel, config, addresses, stream);
+  }
+};
+
+uint64_t address_of(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
+
+int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
+
+} // namespace
+
+// The model, in SM clocks, from measurements on an H200 at 1.75 GHz:
+//   two CTAs of 32 columns an SM each take 700 clocks and 18 for each token for a block of 256 k
+//   DRAM bytes of the whole device: 2400
+//   launch, first loads and the end of the last tile: 5000; the sum over splits: 1000
+Cost sm90_small_cost(const Row& row, const Problem& problem, const DeviceLimits& device) {
+  Cost result{};
+  const int64_t row_tiles = divide_up(problem.m, row.tile_m);
+  result.tiles = row_tiles * divide_up(problem.n, row.tile_n) * problem.l;
+  const int64_t clusters = std::max(64 / row.tile_n * device.sm_count / row.cluster[0], 1);
+  result.waves = divide_up(result.tiles, clusters);
+  const int64_t k_blocks = divide_up(divide_up(problem.k, row.tile_k), row.split_k);
+  result.tile_clocks = static_cast<double>(k_blocks) * (700 + 18 * row.tile_m);
+  result.epilogue_clocks = 1000;
+  result.memory_clocks = static_cast<double>(2 * problem.n * row_tiles * problem.l) *
+                         static_cast<double>(problem.k) * 9 / 16 / 2400;
+  result.total = 5000 + std::max(static_cast<double>(result.waves) *
+                                     (result.tile_clocks + result.epilogue_clocks),
+                                 result.memory_clocks);
+  return result;
+}
+
+wl_status make_sm90_small_plan(wl_context* context, const wl_dual_gemm_args& args, const Row& row,
+                               wl_plan** plan) {
+  const int64_t tiles = divide_up(args.m, row.tile_m) * divide_up(args.n, row.tile_n);
+  const int64_t ctas_an_entry = tiles * row.cluster[0];
+  if (ctas_an_entry > context->limits.max_grid[0] / args.l)
+    return fail(WL_ERROR_NOT_SUPPORTED,
+                "config = \"%s\" would launch %" PRId64 " x %" PRId64
+                " CTAs; must be at most %d: take a row of larger tiles, or none",
+                row.name, ctas_an_entry, args.l, context->limits.max_grid[0]);
+
+  auto made = std::make_unique<SmallPlan>(context);
+  KernelNeeds needs;
+  needs.params = param_layout();
+  needs.dynamic_shared_bytes = row.shared_bytes;
+  WL_TRY(load_kernel(*context, row.image(), needs, &made->kernel));
+
+  Params& params = made->params;
+  const int atoms = row.tile_k / 64;
+  WL_TRY(weight_map(*context, "B1", args.b1, args, row.tile_n, &params.map_b1));
+  WL_TRY(weight_map(*context, "B2", args.b2, args, row.tile_n, &params.map_b2));
+  WL_TRY(scale_map(*context, "SFB1", args.sfb1, args.n, args, atoms, &params.map_sfb1));
+  WL_TRY(scale_map(*context, "SFB2", args.sfb2, args.n, args, atoms, &params.map_sfb2));
+  params.a = address_of(args.a);
+  params.sfa = address_of(args.sfa);
+  params.d = address_of(args.d);
+  params.alpha1 = address_of(args.alpha1);
+  params.alpha2 = address_of(args.alpha2);
+  params.ldd = static_cast<uint64_t>(effective_ldd(args));
+  params.batch_stride_d = static_cast<uint64_t>(effective_batch_stride(args));
+  params.m = static_cast<uint32_t>(args.m);
+  params.n = static_cast<uint32_t>(args.n);
+  params.k = static_cast<uint32_t>(args.k);
+  params.tiles_m = static_cast<uint32_t>(divide_up(args.m, row.tile_m));
+  params.tiles_n = static_cast<uint32_t>(divide_up(args.n, row.tile_n));
+  params.static_weights = (args.flags & WL_STATIC_WEIGHTS) != 0 ? 1 : 0;
+  // With one row tile, weights are read once and need not stay in L2.
+  params.policy_b = params.tiles_m == 1 ? ptx::cache_evict_first : ptx::cache_evict_normal;
+
+  LaunchConfig& config = made->config;
+  config.grid[0] = static_cast<unsigned>(ctas_an_entry * args.l);
+  config.block[0] = static_cast<unsigned>(row.threads);
+  std::copy(row.cluster, row.cluster + 3, config.cluster);
+  config.dynamic_shared_bytes = static_cast<unsigned>(row.shared_bytes);
+  config.programmatic_dependent = true;
+  WL_TRY(check_launch(*context, *made->kernel, config));
+
+  wl_plan_info& info = made->info;
+  fill_info(row, *made->kernel, config, &info);
+  info.launches = 1;
+  info.workspace_bytes = 0;
+
+  *plan = made.release();
+  return WL_SUCCESS;
+}
+
+} // namespace warpline::dual_gemm
