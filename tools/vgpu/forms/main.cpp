@@ -2,6 +2,7 @@
 //   vgpu-forms            Markdown
 //   vgpu-forms --json     one array of objects
 //   vgpu-forms --check F  reads opcodes from file F, one a line, and prints those without a form
+#include "tools/vgpu/forms/oracle.hpp"
 #include "tools/vgpu/isa/forms.hpp"
 #include "tools/vgpu/isa/pattern.hpp"
 
@@ -9,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <string>
 
 namespace {
@@ -38,15 +40,21 @@ std::string written(const Form& form) {
 
 void print_markdown() {
   size_t counts[3] = {};
-  std::cout << "| instruction | operands | status | PTX ISA | target |\n|---|---|---|---|---|\n";
+  std::map<std::string, size_t> oracles;
+  std::cout << "| instruction | operands | status | PTX ISA | target | oracle |\n"
+            << "|---|---|---|---|---|---|\n";
   for (const Form& f : vgpu::isa::forms()) {
     ++counts[int(f.status)];
     std::cout << "| `" << written(f) << "` | " << f.operands << " | " << status_name(f.status)
-              << " | " << f.section << " | " << (*f.target ? f.target : "any") << " |\n";
+              << " | " << f.section << " | " << (*f.target ? f.target : "any") << " | "
+              << vgpu::forms::oracle(f) << " |\n";
+    ++oracles[vgpu::forms::oracle(f).substr(0, 3)];
   }
   std::cout << "\n"
             << vgpu::isa::forms().size() << " forms: " << counts[0] << " exact, " << counts[1]
-            << " chosen, " << counts[2] << " refused.\n";
+            << " chosen, " << counts[2] << " refused.\nOracle: " << oracles["ran"]
+            << " ran on an H200, bit-equal; " << oracles["sec"] << " second formulation; "
+            << oracles["tex"] << " text only.\n";
 }
 
 void print_json() {
@@ -54,7 +62,8 @@ void print_json() {
   for (const Form& f : vgpu::isa::forms()) {
     std::cout << separator << "  {\"form\": \"" << written(f) << "\", \"operands\": \""
               << f.operands << "\", \"status\": \"" << status_name(f.status)
-              << "\", \"section\": \"" << f.section << "\", \"target\": \"" << f.target << "\"}";
+              << "\", \"section\": \"" << f.section << "\", \"target\": \"" << f.target
+              << "\", \"oracle\": \"" << vgpu::forms::oracle(f) << "\"}";
     separator = ",\n";
   }
   std::cout << (*separator == ',' ? "\n]\n" : "[]\n");
