@@ -60,8 +60,8 @@ object = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
 
 .PHONY: bench all help lib shared vgpu demo test test-host test-virtual hardware-test check-ptx lint format clean \
         mutation false-alarms deps suites install uninstall sass-check coverage \
-        timeline report sanitize
-all: lib $(BUILD)/warpline $(BUILD)/libvgpu.so $(BUILD)/vgpu-forms $(BUILD)/vgpu
+        timeline report sanitize fuzz vgpu-driver vgpu-speed
+all: lib $(BUILD)/warpline $(BUILD)/libvgpu.so $(BUILD)/vgpu-driver/libcuda.so.1 $(BUILD)/vgpu-forms $(BUILD)/vgpu
 
 help:
 	@echo "make              library, virtual GPU and command-line program into $(BUILD)/"
@@ -71,6 +71,8 @@ help:
 	@echo "make hardware-test  tests on the GPU of this machine; skipped and counted without one"
 	@echo "make mutation     breaks every synchronising instruction, one at a time: who notices?"
 	@echo "make false-alarms  every kernel as it is, under many schedules: nobody may say a word"
+	@echo "make vgpu-speed   how fast the virtual GPU is on this machine"
+	@echo "make fuzz         libFuzzer on PTX text, kernels and driver calls, FUZZ_SECONDS=60 each; clang++"
 	@echo "make bench        times the dual GEMM on the GPU of this machine"
 	@echo "make check-ptx    assembles every kernel with ptxas: spills, registers, warnings"
 	@echo "make sass-check   compares each kernel's machine code with tests/golden"
@@ -164,10 +166,20 @@ $(BUILD)/libwarpline.so: $(call object,$(LIB_SOURCES)) $(BUILD)/obj/kernels.o ru
 	$(Q)$(CXX) -shared $(if $(SANITIZE),,-Wl,-z,defs) -Wl,-soname,libwarpline.so \
 	  -Wl,--version-script=runtime/exports.map $(LDFLAGS) $(filter %.o,$^) -o $@ $(LDLIBS)
 
-$(BUILD)/libvgpu.so: $(call object,$(VGPU_SOURCES)) tools/vgpu/exports.map
+# Nothing but the two APIs is exported, so that no copy and no other library takes part in it.
+link_vgpu = $(CXX) -shared $(if $(SANITIZE),,-Wl,-z,defs) -Wl,--version-script=tools/vgpu/driver/exports.map \
+  $(1) $(LDFLAGS) $(filter %.o,$^) -o $@ $(LDLIBS)
+$(BUILD)/libvgpu.so: $(call object,$(VGPU_SOURCES)) tools/vgpu/driver/exports.map
 	@echo "  LD   $@"
-	$(Q)$(CXX) -shared $(if $(SANITIZE),,-Wl,-z,defs) -Wl,--version-script=tools/vgpu/exports.map \
-	  $(LDFLAGS) $(filter %.o,$^) -o $@ $(LDLIBS)
+	$(Q)$(call link_vgpu)
+
+# Under the name of NVIDIA's: LD_LIBRARY_PATH=build/vgpu-driver ./a_program_of_the_driver_api
+$(BUILD)/vgpu-driver/libcuda.so.1: $(call object,$(VGPU_SOURCES)) tools/vgpu/driver/exports.map
+	@mkdir -p $(@D)
+	@echo "  LD   $@"
+	$(Q)$(call link_vgpu,-Wl$(comma)-soname$(comma)libcuda.so.1)
+	$(Q)ln -sf libcuda.so.1 $(@D)/libcuda.so
+vgpu-driver: $(BUILD)/vgpu-driver/libcuda.so.1
 
 $(BUILD)/warpline: $(call object,$(CLI_SOURCES) $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
 	@echo "  LD   $@"
@@ -180,6 +192,10 @@ $(BUILD)/vgpu-forms: $(call object,$(wildcard tools/vgpu/forms/*.cpp) $(VGPU_COR
 $(BUILD)/vgpu: $(call object,$(wildcard tools/vgpu/run/*.cpp) $(VGPU_CORE))
 	@echo "  LD   $@"
 	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
+
+# How fast the virtual GPU is on this machine: instructions, then whole GEMMs of a Blackwell and a Hopper row.
+vgpu-speed: $(BUILD)/vgpu $(BUILD)/warpline $(BUILD)/libvgpu.so
+	@tools/vgpu/run/speed.sh $(BUILD)
 
 demo: $(BUILD)/warpline $(BUILD)/libvgpu.so
 	$(BUILD)/warpline dual-gemm -m 256 -n 4096 -k 7168 --device virtual:b200
@@ -231,7 +247,8 @@ $(BUILD)/tests/$(1): $$(call object,$$(wildcard tests/$(1)/*.cpp) $$(SUPPORT_SOU
 endef
 CLI_PARTS := $(filter-out tools/cli/main.cpp,$(CLI_SOURCES))
 $(eval $(call suite_rule,host,$(CLI_PARTS) $(VGPU_CORE) runtime/embed/pack.cpp))
-$(eval $(call suite_rule,virtual,$(CLI_PARTS) $(VGPU_CORE)))
+FUZZ_PARTS := $(filter-out tests/fuzz/main.cpp,$(wildcard tests/fuzz/*.cpp))
+$(eval $(call suite_rule,virtual,$(CLI_PARTS) $(VGPU_CORE) $(FUZZ_PARTS)))
 $(eval $(call suite_rule,hardware,$(VGPU_CORE)))
 
 $(BUILD)/tests/mutation: $(call object,$(wildcard tests/virtual/mutation/*.cpp) \
@@ -271,6 +288,23 @@ $(BUILD)/host-cost: $(call object,tools/bench/host_cost.cpp)
 bench: $(BUILD)/bench $(BUILD)/host-cost
 	$(BUILD)/bench
 	$(BUILD)/host-cost
+
+# ---- fuzzing ----------------------------------------------------------------------------------------
+
+FUZZ_CXX ?= clang++
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS := ptx kernel driver
+FUZZ_FLAGS := -std=c++20 -O1 -g -fno-omit-frame-pointer -ffp-contract=off -fsanitize=address,undefined \
+  -fno-sanitize=function -fno-sanitize-recover=all
+$(BUILD)/fuzz/obj/%.o: %.cpp
+	@mkdir -p $(@D)
+	@echo "  FUZZ $<"
+	$(Q)$(FUZZ_CXX) $(CPPFLAGS) $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link -MMD -MP -c $< -o $@
+$(BUILD)/fuzz/fuzz: $(patsubst %.cpp,$(BUILD)/fuzz/obj/%.o,$(VGPU_SOURCES) $(wildcard tests/fuzz/*.cpp))
+	@echo "  LD   $@"
+	$(Q)$(FUZZ_CXX) $(FUZZ_FLAGS) -fsanitize=fuzzer -rdynamic $^ -o $@ $(LDLIBS)
+fuzz: $(BUILD)/fuzz/fuzz
+	@tests/fuzz/run.sh $(BUILD)/fuzz $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
 # ---- gates ------------------------------------------------------------------------------------------
 
@@ -312,4 +346,4 @@ format:
 clean:
 	rm -rf $(BUILD)
 
--include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD)/obj $(BUILD)/fuzz -name '*.d' 2>/dev/null)
