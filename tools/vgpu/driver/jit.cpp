@@ -15,6 +15,8 @@ namespace vgpu::driver {
 namespace {
 
 constexpr int kNewestPtx = 91;
+constexpr size_t kMaxInstructions = 1 << 24;
+constexpr size_t kMaxErrors = 20;  // that are listed
 constexpr int kLastJitOption = 40; // CUDA 13.0 knows fewer; beyond is a mistake
 
 // PTX ISA, Table of .target: lowest .version that knows the target. Older ones are not checked.
@@ -254,10 +256,19 @@ std::shared_ptr<Module> build_module(Call& call, Jit& jit, std::string_view text
       throw isa::DecodeError(line_of(module->tree, ".const"),
                              std::to_string(module->const_bytes) +
                                  " bytes of .const variables; 65536 are allowed");
+    const isa::ModuleIndex index(module->tree, module->globals);
+    size_t instructions = 0, errors = 0;
     for (const ptx::Function& f : module->tree.functions) {
       if (!f.is_entry || !f.has_body) continue;
       try {
-        auto program = isa::decode(module->tree, f, module->globals);
+        auto program = isa::decode(index, f);
+        // Every entry has a copy of the functions it calls.
+        instructions += program->code.size();
+        if (instructions > kMaxInstructions) {
+          failure({f.line, "the module's entries have more than " +
+                               std::to_string(kMaxInstructions) + " instructions"});
+          break;
+        }
         const uint32_t limit = uint32_t(call.s.profile->shared_per_block);
         if (program->dynamic_shared_offset - exec::kSharedBase > limit)
           throw isa::DecodeError(
@@ -273,6 +284,7 @@ std::shared_ptr<Module> build_module(Call& call, Jit& jit, std::string_view text
         module->programs.push_back(std::move(program));
       } catch (const isa::DecodeError& e) {
         failure(e);
+        if (++errors == kMaxErrors) break;
       }
     }
   } catch (const isa::DecodeError& e) {

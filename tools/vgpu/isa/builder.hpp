@@ -51,8 +51,8 @@ struct Unit {
 // Names with the lifetime of a lookup.
 class ProgramBuilder {
 public:
-  ProgramBuilder(const ptx::Module& module, const ptx::Function& entry,
-                 const std::vector<GlobalSymbol>& globals);
+  ProgramBuilder(const ModuleIndex& index, const ptx::Function& entry)
+      : index_(index), module_(index.module), entry_(entry) {}
   std::unique_ptr<exec::Program> build();
 
   // ---- for DecodeContext
@@ -75,6 +75,7 @@ public:
   // Null when it is not declared; may be without a body.
   const ptx::Function* find_function(std::string_view name) const;
 
+  const ModuleIndex& index_;
   const ptx::Module& module_;
   const ptx::Function& entry_;
   exec::Program* program_ = nullptr;
@@ -131,11 +132,9 @@ private:
   std::vector<std::unique_ptr<Unit>> units_; // [0] is the entry
   std::unordered_map<const ptx::Function*, Unit*> unit_of_;
   bool indirect_calls_ = false;
-  // Functions by name, aliases included: the one with a body when there is one.
-  std::unordered_map<std::string_view, const ptx::Function*> functions_;
+  size_t indirect_pairs_ = 0; // calls through pointers times functions
   std::vector<std::unique_ptr<Symbol>> symbols_;
   ScopeTable module_scope_;
-  std::unordered_map<std::string_view, const GlobalSymbol*> globals_;
   std::unordered_map<std::string_view, bool> used_names_;
   std::map<std::pair<exec::RegClass, uint64_t>, uint32_t> constants_;
   std::map<std::tuple<exec::Special, exec::RegClass, uint32_t>, uint32_t> specials_;

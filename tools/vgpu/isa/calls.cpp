@@ -49,8 +49,8 @@ uint8_t* end_pointer(Warp& w, const End& e, uint32_t lane) {
 }
 
 const ptx::Function* ProgramBuilder::find_function(std::string_view name) const {
-  auto it = functions_.find(name);
-  return it == functions_.end() ? nullptr : it->second;
+  auto it = index_.functions.find(name);
+  return it == index_.functions.end() ? nullptr : it->second;
 }
 
 const ptx::Function* ProgramBuilder::callee(const ptx::Statement& s) const {
@@ -94,8 +94,7 @@ void ProgramBuilder::collect_units() {
       if (const ptx::Function* g = callee(s)) add_unit(*g);
       if (indirect_calls_ || !is_indirect(s, f)) continue;
       indirect_calls_ = true;
-      for (const auto& [name, symbol] : globals_)
-        if (const ptx::Function* g = symbol->function ? find_function(name) : nullptr) add_unit(*g);
+      for (const GlobalSymbol* symbol : index_.addressed) add_unit(*find_function(symbol->name));
     }
   }
 }

@@ -64,17 +64,20 @@ bool target_allows(std::string_view module, std::string_view lowest) {
   return !want_suffix || (have_suffix && have / 10 == want / 10);
 }
 
-ProgramBuilder::ProgramBuilder(const ptx::Module& module, const ptx::Function& entry,
-                               const std::vector<GlobalSymbol>& globals)
-    : module_(module), entry_(entry) {
-  for (const GlobalSymbol& g : globals) globals_.emplace(g.name, &g);
-  for (const ptx::Function& f : module.functions) {
+ModuleIndex::ModuleIndex(const ptx::Module& m, const std::vector<GlobalSymbol>& symbols)
+    : module(m) {
+  for (const GlobalSymbol& g : symbols) {
+    globals.emplace(g.name, &g);
+    if (g.function) addressed.push_back(&g);
+  }
+  for (const ptx::Variable& v : m.variables) variables[v.name].push_back(&v);
+  for (const ptx::Function& f : m.functions) {
     if (f.is_entry) continue;
-    auto [it, fresh] = functions_.emplace(f.name, &f);
+    auto [it, fresh] = functions.emplace(f.name, &f);
     if (!fresh && f.has_body) it->second = &f;
   }
-  for (const auto& [alias, name] : module.aliases)
-    if (const ptx::Function* f = find_function(name)) functions_[alias] = f;
+  for (const auto& [alias, name] : m.aliases)
+    if (auto it = functions.find(name); it != functions.end()) functions[alias] = it->second;
 }
 
 void ProgramBuilder::refuse(int line, const std::string& why) const {
@@ -270,9 +273,13 @@ std::unique_ptr<exec::Program> ProgramBuilder::build() {
   return program;
 }
 
+std::unique_ptr<exec::Program> decode(const ModuleIndex& index, const ptx::Function& entry) {
+  return ProgramBuilder(index, entry).build();
+}
+
 std::unique_ptr<exec::Program> decode(const ptx::Module& module, const ptx::Function& entry,
                                       const std::vector<GlobalSymbol>& globals) {
-  return ProgramBuilder(module, entry, globals).build();
+  return decode(ModuleIndex(module, globals), entry);
 }
 
 } // namespace vgpu::isa

@@ -9,6 +9,8 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace vgpu::isa {
@@ -26,9 +28,22 @@ struct GlobalSymbol {
   bool function = false; // whose address is taken; the bytes only keep the address apart
 };
 
+// What all entries of a module look up: made once, for modules of very many entries. Refers to
+// both.
+struct ModuleIndex {
+  ModuleIndex(const ptx::Module& module, const std::vector<GlobalSymbol>& globals);
+  const ptx::Module& module;
+  // By name, aliases included: the one with a body when there is one.
+  std::unordered_map<std::string_view, const ptx::Function*> functions;
+  std::unordered_map<std::string_view, std::vector<const ptx::Variable*>> variables;
+  std::unordered_map<std::string_view, const GlobalSymbol*> globals;
+  std::vector<const GlobalSymbol*> addressed; // functions whose address is taken
+};
+
 // Throws DecodeError (file, line and text of what is not supported). `target_sm`: compute
 // capability of the device (90, 100, 103); a module whose target the device cannot run is refused
 // by the driver before this.
+std::unique_ptr<exec::Program> decode(const ModuleIndex& index, const ptx::Function& entry);
 std::unique_ptr<exec::Program> decode(const ptx::Module& module, const ptx::Function& entry,
                                       const std::vector<GlobalSymbol>& globals);
 

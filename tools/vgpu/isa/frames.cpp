@@ -22,6 +22,7 @@ using exec::Warp;
 namespace {
 
 constexpr size_t kMaxStack = 1 << 20; // bytes of saved activations of a lane
+constexpr size_t kMaxPairs = 1 << 18; // calls through pointers times functions they may reach
 
 struct Target {
   const FunctionCode* code = nullptr;
@@ -198,43 +199,41 @@ void note_slots(const std::vector<CallCopy>& copies, std::vector<uint32_t>& dst,
 
 } // namespace
 
-// Functions that no chain of calls leads back to are peeled off, from both ends.
+// Functions that no chain of calls leads back to are peeled off. One node more than there are
+// functions stands for all calls through pointers: it leads to every function with an address.
 void ProgramBuilder::mark_reentered() {
-  std::vector<std::vector<Unit*>> callees(units_.size());
-  std::vector<size_t> callers(units_.size());
+  const size_t pointer = units_.size();
+  std::vector<std::vector<size_t>> callees(pointer + 1);
+  std::vector<size_t> callers(pointer + 1);
   std::unordered_map<const Unit*, size_t> index;
   for (size_t i = 0; i < units_.size(); ++i) index[units_[i].get()] = i;
   for (size_t i = 0; i < units_.size(); ++i) {
     const ptx::Function& f = *units_[i]->function;
-    bool indirect = false;
     for (const ptx::Statement& s : f.statements) {
-      if (const ptx::Function* g = callee(s)) callees[i].push_back(unit_of_[g]);
-      indirect = indirect || is_indirect(s, f);
+      if (const ptx::Function* g = callee(s)) callees[i].push_back(index.at(find_unit(g)));
+      if (is_indirect(s, f)) callees[i].push_back(pointer);
     }
-    if (indirect)
-      for (const auto& u : units_)
-        if (has_address(*u)) callees[i].push_back(u.get());
-    std::sort(callees[i].begin(), callees[i].end());
-    callees[i].erase(std::unique(callees[i].begin(), callees[i].end()), callees[i].end());
-    for (Unit* u : callees[i]) ++callers[index[u]];
+    if (has_address(*units_[i])) callees[pointer].push_back(i);
   }
+  for (const auto& list : callees)
+    for (size_t i : list) ++callers[i];
   std::vector<size_t> free;
-  for (size_t i = 0; i < units_.size(); ++i) {
-    units_[i]->reentered = true;
+  for (size_t i = 0; i <= pointer; ++i) {
+    if (i < pointer) units_[i]->reentered = true;
     if (!callers[i]) free.push_back(i);
   }
   while (!free.empty()) {
     const size_t i = free.back();
     free.pop_back();
-    units_[i]->reentered = false;
-    for (Unit* u : callees[i])
-      if (!--callers[index[u]]) free.push_back(index[u]);
+    if (i < pointer) units_[i]->reentered = false;
+    for (size_t j : callees[i])
+      if (!--callers[j]) free.push_back(j);
   }
 }
 
 bool ProgramBuilder::has_address(const Unit& unit) const {
-  auto it = globals_.find(unit.function->name);
-  return it != globals_.end() && it->second->function;
+  auto it = index_.globals.find(unit.function->name);
+  return it != index_.globals.end() && it->second->function;
 }
 
 bool ProgramBuilder::is_framed(const ptx::Statement& s, const Unit& caller) const {
@@ -276,6 +275,10 @@ void ProgramBuilder::emit_framed_call(const ptx::Statement& s) {
   } else {
     call->pointer = context_.src(s.operands[0], RegClass::B64);
     targets = indirect_targets(s);
+    indirect_pairs_ += targets.size();
+    if (indirect_pairs_ > kMaxPairs)
+      refuse("too many calls through pointers: with the functions they may reach more than " +
+             std::to_string(kMaxPairs) + " pairs");
   }
   std::vector<uint32_t> enter_dst, enter_src, leave_dst, leave_src;
   if (call->pointer != exec::kNoSlot) enter_src.push_back(call->pointer);
@@ -329,7 +332,7 @@ void ProgramBuilder::finish_frames() {
     if (!u->code) continue;
     FunctionCode& code = *u->code;
     code.name = u->function->name;
-    if (has_address(*u)) code.address = globals_.at(code.name)->address;
+    if (has_address(*u)) code.address = index_.globals.at(code.name)->address;
     code.pc = u->pcs[0];
     code.return_slot = u->return_slot;
     std::vector<const Symbol*> symbols(u->params.begin(), u->params.end());

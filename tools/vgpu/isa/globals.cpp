@@ -6,20 +6,17 @@
 #include <bit>
 #include <cstring>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace vgpu::isa {
 
 namespace {
 
-const GlobalSymbol* find(const std::vector<GlobalSymbol>& list, const std::string& name) {
-  for (const GlobalSymbol& g : list)
-    if (g.name == name) return &g;
-  return nullptr;
-}
+// By name, for initial values.
+using Symbols = std::unordered_map<std::string_view, const GlobalSymbol*>;
 
-uint64_t initial_bits(const ptx::Variable& v, const ptx::Operand& o,
-                      const std::vector<GlobalSymbol>& symbols) {
+uint64_t initial_bits(const ptx::Variable& v, const ptx::Operand& o, const Symbols& symbols) {
   const uint32_t bits = type_bits(v.type);
   const bool is_float = v.type[0] == 'f';
   switch (o.kind) {
@@ -37,11 +34,11 @@ uint64_t initial_bits(const ptx::Variable& v, const ptx::Operand& o,
     return std::bit_cast<uint64_t>(value);
   }
   case ptx::Operand::Kind::Name: {
-    const GlobalSymbol* s = find(symbols, o.name);
-    if (!s)
+    auto s = symbols.find(o.name);
+    if (s == symbols.end())
       throw DecodeError(v.line, "the initial value of '" + v.name + "' names '" + o.name +
                                     "', which is no variable or function of this module");
-    const uint64_t address = s->address + uint64_t(o.offset);
+    const uint64_t address = s->second->address + uint64_t(o.offset);
     return o.value ? (address & o.value) >> std::countr_zero(o.value) : address;
   }
   default:
@@ -49,8 +46,7 @@ uint64_t initial_bits(const ptx::Variable& v, const ptx::Operand& o,
   }
 }
 
-void initialise(const ptx::Variable& v, uint8_t* to, uint64_t bytes,
-                const std::vector<GlobalSymbol>& symbols) {
+void initialise(const ptx::Variable& v, uint8_t* to, uint64_t bytes, const Symbols& symbols) {
   std::memset(to, 0, bytes);
   const uint64_t each = std::max(1u, type_bits(v.type) / 8);
   if (v.init.size() > bytes / each)
@@ -89,12 +85,14 @@ std::vector<const ptx::Function*> address_taken(const ptx::Module& module) {
 std::vector<GlobalSymbol> place_globals(const ptx::Module& module, mem::DeviceMemory& memory) {
   std::vector<GlobalSymbol> symbols;
   std::vector<const ptx::Variable*> variables;
+  std::unordered_set<std::string_view> names;
   try {
     for (const ptx::Variable& v : module.variables) {
       if ((v.space != "global" && v.space != "const") || v.is_extern) continue;
       const uint64_t bytes = variable_bytes(v);
       if (!bytes) throw DecodeError(v.line, "the variable '" + v.name + "' has no size");
-      if (find(symbols, v.name)) throw DecodeError(v.line, "'" + v.name + "' is defined twice");
+      if (!names.insert(v.name).second)
+        throw DecodeError(v.line, "'" + v.name + "' is defined twice");
       const uint64_t alignment = std::max<uint64_t>(16, variable_alignment(v));
       const uint64_t address = memory.allocate(bytes, alignment, v.name);
       if (!address)
@@ -105,14 +103,17 @@ std::vector<GlobalSymbol> place_globals(const ptx::Module& module, mem::DeviceMe
     }
     // Addresses of no other module's functions either.
     for (const ptx::Function* f : address_taken(module)) {
-      if (find(symbols, f->name)) throw DecodeError(f->line, "'" + f->name + "' is defined twice");
+      if (!names.insert(f->name).second)
+        throw DecodeError(f->line, "'" + f->name + "' is defined twice");
       const uint64_t address = memory.allocate(16, 16, f->name);
       if (!address) throw DecodeError(f->line, "device memory has no room for '" + f->name + "'");
       symbols.push_back({f->name, address, 16, true});
     }
+    Symbols by_name;
+    for (const GlobalSymbol& g : symbols) by_name.emplace(g.name, &g);
     for (size_t i = 0; i < variables.size(); ++i)
       initialise(*variables[i], memory.find(symbols[i].address, symbols[i].bytes), symbols[i].bytes,
-                 symbols);
+                 by_name);
   } catch (...) {
     for (const GlobalSymbol& g : symbols) memory.free(g.address);
     throw;

@@ -72,8 +72,8 @@ void ProgramBuilder::declare_variable(Unit& unit, const ptx::Variable& v) {
     s->kind = Symbol::Kind::Local; // .param of a call
     place_local(*s, v.line);
   } else {
-    auto it = globals_.find(v.name);
-    s->has_address = it != globals_.end();
+    auto it = index_.globals.find(v.name);
+    s->has_address = it != index_.globals.end();
     if (s->has_address) s->address = it->second->address;
   }
   add(scope, s, v.line);
@@ -192,8 +192,14 @@ void ProgramBuilder::use_names(const ptx::Function& f) {
 // Module-scope shared variables take room only in kernels that use them.
 void ProgramBuilder::declare_module() {
   for (const auto& u : units_) use_names(*u->function);
-  for (const ptx::Variable& v : module_.variables) {
-    if (!used_names_.count(v.name)) continue;
+  // In the order of the text.
+  std::vector<const ptx::Variable*> used;
+  for (const auto& [name, yes] : used_names_)
+    if (auto it = index_.variables.find(name); it != index_.variables.end())
+      used.insert(used.end(), it->second.begin(), it->second.end());
+  std::sort(used.begin(), used.end());
+  for (const ptx::Variable* variable : used) {
+    const ptx::Variable& v = *variable;
     if (v.space != "global" && v.space != "const" && v.space != "shared")
       refuse(v.line, "a ." + v.space + " variable at module scope");
     auto known = module_scope_.names.find(v.name);
@@ -210,15 +216,16 @@ void ProgramBuilder::declare_module() {
       else
         place_shared(*s);
     } else {
-      auto it = globals_.find(v.name);
-      s->has_address = it != globals_.end();
+      auto it = index_.globals.find(v.name);
+      s->has_address = it != index_.globals.end();
       if (s->has_address) s->address = it->second->address;
     }
     add(module_scope_, s, v.line);
   }
   // Functions stand for their addresses.
-  for (const auto& [name, global] : globals_) {
-    if (!global->function || !used_names_.count(name)) continue;
+  for (const GlobalSymbol* global : index_.addressed) {
+    const std::string& name = global->name;
+    if (!used_names_.count(name)) continue;
     auto s = std::make_unique<Symbol>();
     s->kind = Symbol::Kind::Global;
     s->name = name;

@@ -5,6 +5,10 @@
 
 namespace vgpu::ptx {
 
+namespace {
+constexpr size_t kMaxItems = 1024;
+}
+
 double ConstValue::as_double() const {
   if (!is_float) return is_unsigned ? double(bits) : double(int64_t(bits));
   return width == 32 ? double(std::bit_cast<float>(uint32_t(bits))) : std::bit_cast<double>(bits);
@@ -242,8 +246,10 @@ Operand Parser::named(bool negated) {
 
 Operand Parser::address() {
   Operand o;
-  do o.items.push_back(operand());
-  while (accept(','));
+  do {
+    if (o.items.size() == kMaxItems) lex_.fail("an address of more than 1024 parts");
+    o.items.push_back(operand());
+  } while (accept(','));
   expect(']', "at the end of an address");
   Operand& base = o.items[0];
   if (o.items.size() == 1 &&
@@ -267,8 +273,10 @@ Operand Parser::primary() {
       lex_.advance();
       Operand o;
       o.kind = Operand::Kind::Vector;
-      do o.items.push_back(operand());
-      while (accept(','));
+      do {
+        if (o.items.size() == kMaxItems) lex_.fail("a vector of more than 1024 elements");
+        o.items.push_back(operand());
+      } while (accept(','));
       expect('}', "at the end of a vector");
       return o;
     }

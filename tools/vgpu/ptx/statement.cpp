@@ -5,7 +5,8 @@ namespace vgpu::ptx {
 
 namespace {
 constexpr size_t kMaxModifiers = 40;
-}
+constexpr size_t kMaxOperands = 4096; // of an instruction or a call
+} // namespace
 
 void Parser::body(Function& f, int scope) {
   const Token open = lex_.token();
@@ -102,8 +103,10 @@ void Parser::call_operands(Statement& s) {
   auto list = [&](std::vector<Operand>& out) {
     expect('(', "before arguments");
     if (accept(')')) return;
-    do out.push_back(operand());
-    while (accept(','));
+    do {
+      if (out.size() == kMaxOperands) lex_.fail("a call with more than 4096 arguments");
+      out.push_back(operand());
+    } while (accept(','));
     expect(')', "after arguments");
   };
   if (lex_.is('(')) {
@@ -136,8 +139,11 @@ void Parser::instruction(Function& f, int scope, Guard guard, int line, std::str
     call_operands(s);
   } else if (!lex_.is(';')) {
     s.operands.reserve(4);
-    do s.operands.push_back(operand());
-    while (accept(','));
+    do {
+      if (s.operands.size() == kMaxOperands)
+        lex_.fail("an instruction with more than 4096 operands");
+      s.operands.push_back(operand());
+    } while (accept(','));
   }
   if (!lex_.is(';'))
     lex_.fail("expected ',' or ';' after an operand of '" + s.opcode[0] + "', found " +
