@@ -1,4 +1,4 @@
-// Which forms of the instruction table the oracle's cases execute: tools/vgpu/forms/h200.inc holds
+// Which forms of the instruction table the oracle's cases execute: tools/vgpu/forms/h200.def holds
 // those of the recorded run (results/h200.md). WL_ORACLE_FORMS=FILE writes the list anew; that
 // belongs to a run on the card.
 #include "tests/hardware/oracle_families.hpp"
@@ -56,7 +56,7 @@ TEST_CASE("forms said to have run on an H200 are executed by the oracle's cases"
   }
   static const FormName listed[] = {
 #define RAN(pattern, operands) {pattern, operands},
-#include "tools/vgpu/forms/h200.inc"
+#include "tools/vgpu/forms/h200.def"
 #undef RAN
   };
   for (const auto& name : listed) {

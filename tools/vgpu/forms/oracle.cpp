@@ -13,7 +13,7 @@ using Name = std::pair<std::string_view, std::string_view>;
 const std::set<Name>& ran_on_h200() {
   static const std::set<Name> names{
 #define RAN(pattern, operands) {pattern, operands},
-#include "tools/vgpu/forms/h200.inc"
+#include "tools/vgpu/forms/h200.def"
 #undef RAN
   };
   return names;

@@ -7,7 +7,7 @@
 
 namespace vgpu::forms {
 
-// "ran on H200 on 2026-11-21": bit-equal there (h200.inc). "second formulation": tests/virtual/FILE
+// "ran on H200 on 2026-11-21": bit-equal there (h200.def). "second formulation": tests/virtual/FILE
 // computes the results another way. "text only": the ISA's text. "" for a refused form.
 std::string oracle(const isa::Form& form);
 

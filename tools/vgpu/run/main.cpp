@@ -1,10 +1,11 @@
 // build/vgpu run FILE.ptx [options]: one kernel of a PTX file on the virtual GPU, without a host
-// program. See usage() for the options.
+// program. See usage() for the options. build/vgpu speed [THREADS]: how fast it is here.
 #include "tools/vgpu/check/deadlock.hpp"
 #include "tools/vgpu/check/options.hpp"
 #include "tools/vgpu/isa/decode.hpp"
 #include "tools/vgpu/isa/globals.hpp"
 #include "tools/vgpu/ptx/parser.hpp"
+#include "tools/vgpu/run/speed.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -334,6 +335,8 @@ int run(const Request& r) {
 
 int main(int argc, char** argv) {
   try {
+    if (argc >= 2 && std::string(argv[1]) == "speed")
+      return run_speed(argc > 2 ? static_cast<unsigned>(number(argv[2], "speed")) : 2);
     return run(parse(argc, argv));
   } catch (const Bad& b) {
     std::fprintf(stderr, "vgpu: %s\n", b.what.c_str());
