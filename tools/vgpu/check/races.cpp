@@ -199,7 +199,7 @@ void Races::visit_pieces(Intervals<Cell>& map, View& v, const Record& record) {
   cell.written = true;
   map.replace(whole.lo, whole.hi, std::move(cell));
   for (const auto& [bytes, r] : beside)
-    map.visit(bytes.lo, bytes.hi, [&](Cell& c, uint64_t, uint64_t) { c.others.push_back(r); });
+    map.visit(bytes.lo, bytes.hi, [&r = r](Cell& c, uint64_t, uint64_t) { c.others.push_back(r); });
 }
 
 void Races::visit(const Bytes& b, View& v, const Record& record) {
