@@ -397,3 +397,30 @@ TEST_CASE("foreign: OpenCL C through LLVM", "[virtual][foreign]") {
   f.must("counted", Params().u64(e).u64(d).s32(20), {.block = {64}});
   CHECK(f.gpu.download<int>(d, bins.size()) == bins);
 }
+
+TEST_CASE("foreign: what tools/vgpu/README.md plants is found", "[virtual][foreign]") {
+  // By line, from 1: another one in its place.
+  auto replaced = [](const std::string& name, int line, const std::string& from,
+                     const std::string& to) {
+    std::string text = text_of(name);
+    size_t at = 0;
+    for (int i = 1; i < line; ++i) at = text.find('\n', at) + 1;
+    const size_t found = text.find(from, at);
+    REQUIRE(found < text.find('\n', at));
+    return text.replace(found, from.size(), to);
+  };
+  Vgpu gpu("h200");
+  const uint64_t a = gpu.upload(std::vector<int>(1024)), b = gpu.upload(std::vector<int>(256));
+  Launch l{.block = {128}, .dynamic_shared = 512};
+  l.entry = "largest";
+  l.checks = vgpu::check::kAll;
+  const Params p = Params().u64(a).s32(1000).u64(b);
+  CHECK(gpu.run(text_of("reduction"), p, l).ok);
+  RunResult r = gpu.run(replaced("reduction", 162, "bar.sync \t0;", ""), p, l);
+  INFO(r.text);
+  CHECK(r.faulted("races", "missing: bar.warp.sync"));
+  l = Launch{.block = {64}};
+  l.entry = "bulk";
+  r = gpu.run(replaced("async", 174, "%r15;", "2048;"), Params().u64(a).u64(b), l);
+  CHECK(r.faulted("deadlock", "1024 of 2048 announced bytes"));
+}
