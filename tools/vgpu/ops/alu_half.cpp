@@ -40,15 +40,15 @@ uint16_t arithmetic(uint16_t x, uint16_t y, uint16_t z) {
   return H::put(odd_f32(odd_sum(double(a) * double(b), double(H::get(z)))));
 }
 template <>
-uint16_t arithmetic<F16, Op::add>(uint16_t x, uint16_t y, uint16_t) {
+[[gnu::always_inline]] inline uint16_t arithmetic<F16, Op::add>(uint16_t x, uint16_t y, uint16_t) {
   return F16::put(F16::get(x) + F16::get(y));
 }
 template <>
-uint16_t arithmetic<F16, Op::sub>(uint16_t x, uint16_t y, uint16_t) {
+[[gnu::always_inline]] inline uint16_t arithmetic<F16, Op::sub>(uint16_t x, uint16_t y, uint16_t) {
   return F16::put(F16::get(x) - F16::get(y));
 }
 template <>
-uint16_t arithmetic<F16, Op::mul>(uint16_t x, uint16_t y, uint16_t) {
+[[gnu::always_inline]] inline uint16_t arithmetic<F16, Op::mul>(uint16_t x, uint16_t y, uint16_t) {
   return F16::put(F16::get(x) * F16::get(y));
 }
 
@@ -87,6 +87,11 @@ struct Arithmetic {
   static uint16_t three_flags(const Inst& i, uint16_t a, uint16_t b, uint16_t c) {
     return flagged(i.mod[0], a, b, c);
   }
+  // Without flags the lanes are a vector loop.
+  static uint32_t plain_pair2(uint32_t a, uint32_t b) {
+    return arithmetic<H, O>(uint16_t(a), uint16_t(b), 0) |
+           uint32_t(arithmetic<H, O>(uint16_t(a >> 16), uint16_t(b >> 16), 0)) << 16;
+  }
   static uint32_t pair2(const Inst& i, uint32_t a, uint32_t b) {
     uint32_t lo = flagged(i.mod[0], uint16_t(a), uint16_t(b), 0);
     return lo | uint32_t(flagged(i.mod[0], uint16_t(a >> 16), uint16_t(b >> 16), 0)) << 16;
@@ -105,7 +110,7 @@ Handler pick_arithmetic(bool pair, bool flags) {
     if (pair) return lanewise<&A::pair3>;
     return flags ? lanewise<&A::three_flags> : lanewise<&A::three>;
   } else {
-    if (pair) return lanewise<&A::pair2>;
+    if (pair) return flags ? lanewise<&A::pair2> : lanewise<&A::plain_pair2>;
     return flags ? lanewise<&A::two_flags> : lanewise<&A::two>;
   }
 }
