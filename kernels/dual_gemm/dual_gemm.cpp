@@ -20,16 +20,17 @@ namespace {
 
 // The parameter block of the contract in sm100.ptx; offsets are compared with the loaded kernel.
 struct Params {
-  cuapi::CUtensorMap map_a, map_b1, map_b2, map_sfa, map_sfb1, map_sfb2;
+  cuapi::CUtensorMap map_a, map_b1, map_b2, map_sfa, map_sfb1, map_sfb2, map_d;
   uint64_t d, alpha1, alpha2, ldd, batch_stride_d, policy_a, policy_b, sfd, d_scale, workspace;
   uint32_t m, n, k, tiles_m, tiles_n, tiles, k_share, k_extra;
 };
 
 #define PARAMS(apply)                                                                              \
-  apply(map_a) apply(map_b1) apply(map_b2) apply(map_sfa) apply(map_sfb1) apply(map_sfb2) apply(d) \
-      apply(alpha1) apply(alpha2) apply(ldd) apply(batch_stride_d) apply(policy_a) apply(policy_b) \
-          apply(sfd) apply(d_scale) apply(workspace) apply(m) apply(n) apply(k) apply(tiles_m)     \
-              apply(tiles_n) apply(tiles) apply(k_share) apply(k_extra)
+  apply(map_a) apply(map_b1) apply(map_b2) apply(map_sfa) apply(map_sfb1) apply(map_sfb2)          \
+      apply(map_d) apply(d) apply(alpha1) apply(alpha2) apply(ldd) apply(batch_stride_d)           \
+          apply(policy_a) apply(policy_b) apply(sfd) apply(d_scale) apply(workspace) apply(m)      \
+              apply(n) apply(k) apply(tiles_m) apply(tiles_n) apply(tiles) apply(k_share)          \
+                  apply(k_extra)
 
 std::vector<Param> param_layout() {
 #define LAYOUT(field) {#field, offsetof(Params, field), sizeof(Params::field)},
@@ -84,6 +85,28 @@ wl_status operand_map(const wl_context& context, const char* name, const void* a
   return make_tensor_map(context, desc, map);
 }
 
+// D of a BULK row: [L, M, N] with its strides; a box is what an epilogue warp makes, 32 rows of
+// half a tile's columns. What lies beyond M or N is not written.
+wl_status output_map(const wl_context& context, const wl_dual_gemm_args& args, const Row& row,
+                     cuapi::CUtensorMap* map) {
+  TensorMapDesc desc;
+  desc.name = "D";
+  desc.type = args.d_type == WL_F16 ? cuapi::CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                    : cuapi::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  desc.rank = 3;
+  desc.address = args.d;
+  desc.dims[0] = static_cast<uint64_t>(args.n);
+  desc.dims[1] = static_cast<uint64_t>(args.m);
+  desc.dims[2] = static_cast<uint64_t>(args.l);
+  desc.strides[0] = 2 * static_cast<uint64_t>(effective_ldd(args));
+  desc.strides[1] = 2 * static_cast<uint64_t>(effective_batch_stride(args));
+  desc.box[0] = static_cast<uint32_t>(row.tile_n / 2);
+  desc.box[1] = 32;
+  desc.swizzle =
+      row.tile_n == 128 ? cuapi::CU_TENSOR_MAP_SWIZZLE_128B : cuapi::CU_TENSOR_MAP_SWIZZLE_64B;
+  return make_tensor_map(context, desc, map);
+}
+
 uint32_t divide_up(int64_t value, int by) { return static_cast<uint32_t>((value + by - 1) / by); }
 
 wl_status fill_params(const wl_context& context, const wl_dual_gemm_args& args, const Row& row,
@@ -99,6 +122,8 @@ wl_status fill_params(const wl_context& context, const wl_dual_gemm_args& args, 
   WL_TRY(scale_map(context, "SFA", args.sfa, args.m, args, sfa_atoms, &params->map_sfa));
   WL_TRY(scale_map(context, "SFB1", args.sfb1, args.n, args, sfb_atoms, &params->map_sfb1));
   WL_TRY(scale_map(context, "SFB2", args.sfb2, args.n, args, sfb_atoms, &params->map_sfb2));
+
+  if (row.store == Store::bulk) WL_TRY(output_map(context, args, row, &params->map_d));
 
   params->d = address_of(args.d);
   params->alpha1 = address_of(args.alpha1);

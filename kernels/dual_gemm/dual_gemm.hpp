@@ -20,6 +20,9 @@ namespace warpline::dual_gemm {
 // How tiles come to clusters: the GRID column.
 enum class Grid { one_tile, persistent, launch_control, stream_k };
 
+// How D leaves: the STORE column.
+enum class Store { direct, bulk };
+
 struct Row {
   const char* name;   // also the PTX file and its entry
   const char* target; // of the PTX
@@ -38,6 +41,7 @@ struct Row {
   int cta_group = 1, cluster_m = 1, cluster_n = 1;
   int scale_sets = 0; // sets of scale columns in tensor memory
   Grid grid = Grid::persistent;
+  Store store = Store::direct;
   bool fused = false; // a Hopper row that decodes the activations too: one launch
 };
 
@@ -59,13 +63,18 @@ constexpr int sm100_stage_bytes(int cta_group, int tile_n) {
 constexpr int sm100_tile_ring(Grid grid) { return grid == Grid::launch_control ? 2 : 4; }
 constexpr int sm100_queries(Grid grid) { return grid == Grid::launch_control ? 1 : 0; }
 constexpr int sm100_slot_bytes(Grid grid) { return grid == Grid::stream_k ? 32 : 16; }
+// Outputs of a CTA on their way to TMA.
+constexpr int sm100_staging_bytes(int tile_n, Store store) {
+  return store == Store::bulk ? 256 * tile_n : 0;
+}
 constexpr int sm100_exchange_bytes(int split_k) { return (split_k - 1) * 32768; }
 constexpr int sm100_shared_bytes(int cta_group, int split_k, int tile_n, int stages, int acc_stages,
-                                 Grid grid) {
+                                 Grid grid, Store store) {
   const int ring = sm100_tile_ring(grid), queries = sm100_queries(grid);
   const int barriers = 2 * stages + 3 * acc_stages + 2 * (ring + queries) + split_k - 1;
   return stages * sm100_stage_bytes(cta_group, tile_n) + sm100_exchange_bytes(split_k) +
-         sm100_slot_bytes(grid) * ring + 16 * queries + 8 * barriers + 8;
+         sm100_staging_bytes(tile_n, store) + sm100_slot_bytes(grid) * ring + 16 * queries +
+         8 * barriers + 8;
 }
 // Workspace of a CTA of a STREAM_K row: PART_BYTES of sm100_config.inc.
 constexpr int64_t sm100_part_bytes(int tile_n) { return 128 + 8 * 128 * int64_t{tile_n}; }

@@ -18,6 +18,8 @@ namespace {
 constexpr wl_dtype F16 = WL_F16;
 constexpr wl_dtype BF16 = WL_BF16;
 constexpr wl_dtype NVFP4 = WL_NVFP4;
+constexpr Store DIRECT = Store::direct;
+constexpr Store BULK = Store::bulk;
 constexpr Grid PERSISTENT = Grid::persistent;
 constexpr Grid ONE_TILE = Grid::one_tile;
 constexpr Grid LAUNCH_CONTROL = Grid::launch_control;
@@ -31,8 +33,8 @@ const char* dtype_name(wl_dtype type) {
 
 const std::vector<Row>& rows() {
   static const std::vector<Row> table = {
-#define SM100_ROW(name, out, group, cluster_m, cluster_n, split, tile_n, stages, acc, sets, grid,  \
-                  group_m)                                                                         \
+#define SM100_ROW(name, out, store, group, cluster_m, cluster_n, split, tile_n, stages, acc, sets, \
+                  grid, group_m)                                                                   \
   {#name,                                                                                          \
    "sm_100f",                                                                                      \
    out,                                                                                            \
@@ -44,7 +46,7 @@ const std::vector<Row>& rows() {
    group_m,                                                                                        \
    {cluster_m * cluster_n * split, 1, 1},                                                          \
    384,                                                                                            \
-   sm100_shared_bytes(group, split, tile_n, stages, acc, grid),                                    \
+   sm100_shared_bytes(group, split, tile_n, stages, acc, grid, store),                             \
    [] { return WL_IMAGE(name); },                                                                  \
    split,                                                                                          \
    false,                                                                                          \
@@ -52,7 +54,8 @@ const std::vector<Row>& rows() {
    cluster_m,                                                                                      \
    cluster_n,                                                                                      \
    sets,                                                                                           \
-   grid},
+   grid,                                                                                           \
+   store},
 #define SM90_ANY(name, out, tokens, stages, cluster_rows, split, consumers, group_m, producers)    \
   {#name,                                                                                          \
    "sm_90a",                                                                                       \
@@ -92,6 +95,7 @@ const std::vector<Row>& rows() {
    1,                                                                                              \
    0,                                                                                              \
    Grid::one_tile,                                                                                 \
+   Store::direct,                                                                                  \
    true},
 #include "kernels/dual_gemm/rows.def"
   };

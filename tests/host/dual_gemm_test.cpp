@@ -397,8 +397,8 @@ TEST_CASE("the barrier ledger is the barriers that are initialised", "[host][dua
     // Offsets follow the ledger's order: each barrier array starts where the one before it ends.
     const int ring = sm100_tile_ring(row.grid), queries = sm100_queries(row.grid);
     int offset = row.stages * sm100_stage_bytes(row.cta_group, row.tile_n) +
-                 sm100_exchange_bytes(row.split_k) + sm100_slot_bytes(row.grid) * ring +
-                 16 * queries;
+                 sm100_exchange_bytes(row.split_k) + sm100_staging_bytes(row.tile_n, row.store) +
+                 sm100_slot_bytes(row.grid) * ring + 16 * queries;
     int barriers = 0;
     for (size_t i = 2; i < ledger.size(); ++i) {
       REQUIRE(ledger[i].size() == 7);
