@@ -52,12 +52,26 @@ std::string nearest_name(std::string_view word, const std::vector<std::string>& 
 }
 
 std::string check_schedule(std::string_view text) {
-  uint64_t seed = 0;
-  const bool random =
-      text.starts_with("random:") && parse_number(text.substr(7), seed) == std::errc{};
-  return text == "eager" || text == "lazy" || random
-             ? ""
-             : "eager, lazy or random:SEED with a whole number as SEED";
+  if (text == "eager" || text == "lazy") return "";
+  uint64_t number = 0;
+  for (const std::string_view prefix : {"random:", "starve:", "explore:"})
+    if (text.starts_with(prefix) &&
+        parse_number(text.substr(prefix.size()), number) == std::errc{} &&
+        (prefix != "explore:" || number > 0))
+      return "";
+  if (text.starts_with("explore:@")) {
+    std::string_view points = text.substr(9);
+    bool numbers = true;
+    while (numbers && !points.empty()) {
+      const size_t comma = points.find(',');
+      numbers = parse_number(points.substr(0, comma), number) == std::errc{} &&
+                comma + 1 != points.size();
+      points = comma == std::string_view::npos ? "" : points.substr(comma + 1);
+    }
+    if (numbers) return "";
+  }
+  return "eager, lazy, random:SEED, starve:WARP, explore:RUNS or explore:@POINT,POINT... with "
+         "whole numbers";
 }
 
 std::string check_device(std::string_view text) {

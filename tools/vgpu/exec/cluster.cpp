@@ -98,6 +98,7 @@ void Cluster::schedule(AsyncOp& op) {
 void Cluster::issue(std::unique_ptr<AsyncOp> op) {
   AsyncOp& o = *op;
   o.id = next_op_++;
+  visible_step();
   ++stats.operations;
   if (hub) hub->issue(o);
   check_conflicts(o);
@@ -232,6 +233,7 @@ bool Cluster::run(uint64_t slice, uint64_t turns) {
     complete(*k.op);
   }
   if (hub) hub->end();
+  stats.schedule_points = policy->points();
   return true;
 }
 
@@ -276,6 +278,7 @@ void Cluster::cluster_barrier_arrive(Warp& warp, const Inst& inst, uint32_t mask
   if (warp.cluster_arrived & mask && warp.cluster_generation == barrier.generation)
     warp.fault(inst, mask, FaultCode::launch_failed, "barriers",
                "barrier.cluster.arrive again without a barrier.cluster.wait in between");
+  visible_step();
   if (warp.cluster_generation != barrier.generation) warp.cluster_arrived = 0;
   warp.cluster_arrived |= mask;
   warp.cluster_generation = barrier.generation;

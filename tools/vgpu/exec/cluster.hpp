@@ -13,6 +13,7 @@
 #include <queue>
 #include <set>
 #include <string>
+#include <utility>
 
 namespace vgpu::check {
 class Hub;
@@ -44,6 +45,7 @@ struct Stats {
   uint64_t tma_loads = 0, tma_load_bytes = 0, tma_stores = 0, tma_store_bytes = 0;
   uint64_t blocked_waits = 0, operations = 0;
   uint64_t global_load_bytes = 0, global_store_bytes = 0;
+  uint64_t schedule_points = 0; // of the policy, the most that a cluster had
   std::set<std::string> advice; // of the checkers: what is against the ISA's letter, unharmed
   void add(const Stats& o);
 };
@@ -178,6 +180,11 @@ public:
   void wake(WaitList& list); // all of it; the list is emptied
   void wake_warp(Warp& warp);
   void progress() { ++epoch_; } // something happened that a polling warp may see
+  // The running warp has done something that other agents can see; see Policy::preempts.
+  void visible_step() {
+    if (running_ && !preempt_) preempt_ = policy->preempts();
+  }
+  bool take_preemption() { return std::exchange(preempt_, false); }
   uint64_t epoch() const { return epoch_; }
   uint64_t now() const { return now_; }
 
@@ -220,6 +227,7 @@ private:
   uint32_t idle_polls_ = 0;
   std::vector<Warp*> pollers_; // warps that polled in vain since epoch_
   Warp* running_ = nullptr;
+  bool preempt_ = false; // the running warp's turn ends with its instruction
 };
 
 // Windows of the generic address space.

@@ -2,7 +2,7 @@
 #include "tools/vgpu/check/grid_races.hpp"
 #include "tools/vgpu/check/options.hpp"
 #include "tools/vgpu/check/traits.hpp"
-#include "tools/vgpu/exec/cluster.hpp"
+#include "tools/vgpu/exec/explore.hpp"
 
 #include <atomic>
 #include <deque>
@@ -65,7 +65,10 @@ std::string check_launch(const LaunchSpec& s) {
   return "";
 }
 
-Stats run_grid(const LaunchSpec& given) {
+namespace {
+
+// One run, under one schedule.
+Stats run_once(const LaunchSpec& given) {
   LaunchSpec spec = given;
   check::GridRaces grid_races;
   if (spec.checks & check::kRaces) spec.grid_races = &grid_races;
@@ -137,6 +140,14 @@ Stats run_grid(const LaunchSpec& given) {
   }
   if (failure) std::rethrow_exception(failure);
   return total;
+}
+
+} // namespace
+
+Stats run_grid(const LaunchSpec& spec) {
+  Exploration e;
+  if (parse_exploration(spec.schedule, e) && e.runs > 0) return explore(spec, e.runs, run_once);
+  return run_once(spec);
 }
 
 } // namespace vgpu::exec

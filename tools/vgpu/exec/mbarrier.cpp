@@ -118,6 +118,7 @@ void Cluster::mbarrier_arrive(uint32_t rank, uint32_t offset, uint32_t count, bo
     b.expected -= count;
   }
   if (hub) hub->mbarrier_arrive(rank, offset, count, origin);
+  visible_step();
   settle(b, rank);
   write_token(*ctas[rank], b);
 }

@@ -1,9 +1,12 @@
 #include "tools/vgpu/exec/policy.hpp"
 
+#include "tools/vgpu/exec/explore.hpp"
 #include "tools/vgpu/exec/warp.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <utility>
 
 namespace vgpu::exec {
 
@@ -67,12 +70,35 @@ private:
   uint64_t state_;
 };
 
+class ExplorePolicy : public Policy {
+public:
+  explicit ExplorePolicy(std::vector<uint64_t> late) : late_(std::move(late)) {}
+  When op_when(const AsyncOp&, uint64_t now) override {
+    return {is_late() ? kLazyTier : kWarpTier, now, 0};
+  }
+  When warp_when(const Warp&, uint64_t now) override {
+    const bool late = std::exchange(preempted_, false) || is_late();
+    return {late ? kStarvedTier : kWarpTier, now, 0};
+  }
+  uint32_t quantum(const Warp&) override { return kQuantum; }
+  bool preempts() override { return preempted_ = is_late(); }
+  uint64_t points() const override { return points_; }
+
+private:
+  bool is_late() { return std::binary_search(late_.begin(), late_.end(), points_++); }
+  std::vector<uint64_t> late_; // sorted
+  uint64_t points_ = 0;
+  bool preempted_ = false; // the warp that is enqueued next was
+};
+
 } // namespace
 
 std::unique_ptr<Policy> make_policy(const std::string& text, uint64_t cluster_index,
                                     std::string* error) {
   if (text == "eager") return std::make_unique<EagerPolicy>();
   if (text == "lazy") return std::make_unique<LazyPolicy>();
+  Exploration explore;
+  if (parse_exploration(text, explore)) return std::make_unique<ExplorePolicy>(explore.late);
   for (const std::string prefix : {"random:", "starve:"}) {
     if (text.rfind(prefix, 0) != 0 || text.size() == prefix.size()) continue;
     char* end = nullptr;
@@ -84,8 +110,8 @@ std::unique_ptr<Policy> make_policy(const std::string& text, uint64_t cluster_in
   }
   if (error)
     *error = "schedule \"" + text +
-             "\" is not known; the choices are eager, lazy, random:SEED and "
-             "starve:WARP (decimal numbers)";
+             "\" is not known; the choices are eager, lazy, random:SEED, "
+             "starve:WARP, explore:RUNS and explore:@POINT,POINT... (decimal numbers)";
   return nullptr;
 }
 

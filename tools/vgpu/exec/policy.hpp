@@ -24,13 +24,21 @@ public:
   // mbarrier.try_wait may return false although the phase has completed (its time limit is the
   // implementation's): true asks for that.
   virtual bool spurious_false() { return false; }
+  // Called after each step that other agents can see (an operation issued, an arrival, an atomic):
+  // true ends the turn of the warp that took it.
+  virtual bool preempts() { return false; }
+  // Points where a schedule could have gone another way, so far.
+  virtual uint64_t points() const { return 0; }
 };
 
 // "eager": operations complete at issue. "lazy": operations complete only when no warp can run,
 // oldest first, one at a time. "random:SEED": completion, order of warps and length of their turns
 // come from a generator seeded by SEED and the cluster's index. "starve:WARP": operations complete
-// soon, and warp WARP (modulo their number) of each CTA runs only when nothing else can. Null and a
-// sentence in `error` for any other text.
+// soon, and warp WARP (modulo their number) of each CTA runs only when nothing else can.
+// "explore:@P,Q": operations complete soon, but what happens at the points P, Q ... of each cluster
+// (an operation is free to complete, a warp to run, or a warp has done what others can see) comes
+// only when nothing else can happen; see explore.hpp. Null and a sentence in `error` for any other
+// text.
 std::unique_ptr<Policy> make_policy(const std::string& text, uint64_t cluster_index,
                                     std::string* error);
 

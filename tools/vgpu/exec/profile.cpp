@@ -2,6 +2,8 @@
 // SM counts are facts/performance.md's.
 #include "tools/vgpu/exec/cluster.hpp"
 
+#include <algorithm>
+
 namespace vgpu::exec {
 
 const std::vector<Profile>& profiles() {
@@ -40,6 +42,7 @@ const Profile* find_profile(const std::string& name) {
 }
 
 void Stats::add(const Stats& o) {
+  schedule_points = std::max(schedule_points, o.schedule_points);
   warp_instructions += o.warp_instructions;
   mma += o.mma;
   mma_flops += o.mma_flops;

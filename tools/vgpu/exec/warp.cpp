@@ -256,6 +256,7 @@ uint32_t Warp::run(uint32_t budget) {
         f->woken = false;
         f->token = 0;
         again = fragments_.size() == 1;
+        if (cta.cluster.take_preemption()) budget = n;
         break;
       case Step::Jump:
         f->woken = false;

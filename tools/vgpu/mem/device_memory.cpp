@@ -1,5 +1,6 @@
 #include "tools/vgpu/mem/device_memory.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -132,6 +133,33 @@ std::string DeviceMemory::explain(uint64_t address, uint64_t bytes) const {
       << address - base + bytes - size << " bytes";
   }
   return s.str();
+}
+
+Snapshot DeviceMemory::snapshot() const {
+  std::shared_lock lock(mutex_);
+  Snapshot all;
+  for (const auto& [address, a] : live_)
+    all.emplace(address, std::vector<uint8_t>(a.data.get(), a.data.get() + a.bytes));
+  return all;
+}
+
+void DeviceMemory::restore(const Snapshot& from) {
+  std::shared_lock lock(mutex_);
+  for (const auto& [address, bytes] : from)
+    if (auto it = live_.find(address); it != live_.end())
+      std::memcpy(it->second.data.get(), bytes.data(), bytes.size());
+}
+
+uint64_t DeviceMemory::first_difference(const Snapshot& from) const {
+  std::shared_lock lock(mutex_);
+  for (const auto& [address, bytes] : from) {
+    auto it = live_.find(address);
+    if (it == live_.end()) continue;
+    const uint8_t* now = it->second.data.get();
+    const auto [a, b] = std::mismatch(bytes.begin(), bytes.end(), now);
+    if (a != bytes.end()) return address + static_cast<uint64_t>(b - now);
+  }
+  return 0;
 }
 
 } // namespace vgpu::mem

@@ -20,6 +20,9 @@ struct Allocation {
   std::string name; // variable name, or "" for cuMemAlloc
 };
 
+// The bytes of all live allocations, by address.
+using Snapshot = std::map<uint64_t, std::vector<uint8_t>>;
+
 class DeviceMemory {
 public:
   explicit DeviceMemory(uint64_t capacity);
@@ -37,6 +40,11 @@ public:
     return used_;
   }
   uint64_t capacity() const { return capacity_; }
+
+  Snapshot snapshot() const;
+  void restore(const Snapshot& from); // into the allocations of then that are still live
+  // The lowest address whose byte differs from the snapshot's; 0: none.
+  uint64_t first_difference(const Snapshot& from) const;
 
   static constexpr uint8_t kPoison = 0xC7;
 

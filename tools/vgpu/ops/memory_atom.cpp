@@ -107,6 +107,7 @@ Step atomic(Warp& w, const Inst& i, uint32_t mask) {
     }
   }
   w.cluster().progress();
+  w.cluster().visible_step();
   return Step::Next;
 }
 
@@ -133,6 +134,7 @@ Step atomic_b128(Warp& w, const Inst& i, uint32_t mask) {
     if (i.n_dst) std::memcpy(w.lanes<uint8_t>(i.op[0]) + 16 * l, old, 16);
   }
   w.cluster().progress();
+  w.cluster().visible_step();
   return Step::Next;
 }
 

@@ -36,7 +36,9 @@ const char* const kUsage =
   --dump N=PATH        after the run, writes the buffer of parameter N (from 0) to PATH
   --print N[:TYPE]     after the run, prints its first 64 elements (u32, s32, f32, u8, u64)
   --device NAME        b200 (default), b300, h200
-  --schedule S         lazy (default), eager, random:SEED, starve:WARP (one warp of a CTA lags)
+  --schedule S         lazy (default), eager, random:SEED, starve:WARP (one warp of a CTA lags),
+                       explore:RUNS (one point of the schedule late, then two; a finding names
+                       the schedule explore:@POINT,... that repeats it)
   --seeds N            runs random:1 .. random:N after the schedule; the first fault ends it
   --check LIST         all (default), off, or races,definedness,barriers,advice
   --limit N            warp-instructions of a cluster (default 100000000)
