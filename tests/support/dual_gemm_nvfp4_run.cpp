@@ -85,7 +85,8 @@ Nvfp4Result run_dual_gemm_nvfp4(wl_context* context, const Problem& p, float d_s
   info.struct_size = sizeof info;
   wl_plan_get_info(plan, &info);
   r.config = info.config;
-  const bool bad = failed(wl_plan_run(plan, nullptr, 0, nullptr)) ||
+  const Buffer workspace(context, std::vector<uint8_t>(info.workspace_bytes, kFill));
+  const bool bad = failed(wl_plan_run(plan, workspace.pointer, info.workspace_bytes, nullptr)) ||
                    failed(wl_stream_synchronize(context, nullptr));
   wl_plan_destroy(plan);
   if (bad) return r;

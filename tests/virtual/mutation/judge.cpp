@@ -141,7 +141,7 @@ Row make_row(const warpline::Image& image) {
                                      : 1472;
   // Several column tiles of the cluster.
   bool wide = contains(r.name, "x2_n128") || contains(r.name, "x4_");
-  c.n = wide ? 600 : !sm100 && c.m < 80 ? 72 : 200;
+  c.n = wide ? 600 : contains(r.name, "1x2_n64") ? 168 : !sm100 && c.m < 80 ? 72 : 200;
   c.out = contains(r.name, "bf16") ? OutputType::bf16 : OutputType::f16;
   r.quantised = contains(r.name, "nvfp4");
   if (r.quantised) c.n = (c.n + 63) / 64 * 64;
@@ -153,6 +153,7 @@ Row make_row(const warpline::Image& image) {
     r.sms = (r.name[at - 1] - '0') * (r.name[at + 1] - '0');
   if (contains(r.name, "pair_n")) r.sms = contains(r.name, "split2") ? 4 : 2;
   if (!sm100) r.sms = 2;
+  if (contains(r.name, "stream")) r.sms = 6; // three clusters share the tiles
   return r;
 }
 

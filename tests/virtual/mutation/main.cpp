@@ -1,11 +1,13 @@
-// build/tests/mutation [--rows a,b] [--line N] [--out FILE] [--jobs N] [--list]
+// build/tests/mutation [--rows a,b] [--line N] [--out FILE] [--fresh] [--jobs N] [--list]
 //                      [--baseline SEEDS] [--check LIST] [--text FILE] [--driver PATH]
+// --out keeps what FILE says of rows whose PTX is the same, and does not run those, unless --fresh.
 // --baseline runs the kernels as they are (or the --text FILE in place of one) and wants silence.
 //
 // Runs every mutant of every kernel row on the virtual GPU, each in a process of its own, with all
 // checkers and advice, under several schedules, and writes a table of what noticed it.
 #include "tests/virtual/mutation/judge.hpp"
 #include "tests/virtual/mutation/mutants.hpp"
+#include "tests/virtual/mutation/table.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -39,14 +41,10 @@ std::string cell(std::string s) {
   return s;
 }
 
-struct Totals {
-  int killed = 0, survived = 0, equivalent = 0;
-  std::map<std::string, int> by;
-};
-
 // The table of one row; false when the kernel itself is not clean.
-bool run_row(const Row& row, unsigned jobs, int line, const Twins& twins, std::ostream& out,
-             Totals& all) {
+bool run_row(const Row& row, unsigned jobs, int line, const Twins& twins, std::string& section) {
+  std::ostringstream out;
+  out << "## " << row.name << "\n\nPTX " << hash_text(row.text) << ". ";
   std::string check = "all,advice";
   Child base = start(row, "", check, kSchedules, 0);
   Outcome clean = finish(base);
@@ -56,13 +54,14 @@ bool run_row(const Row& row, unsigned jobs, int line, const Twins& twins, std::o
     Child again = start(row, "", check, kSchedules, 0);
     clean = finish(again);
     if (!clean.verdict.by.empty()) {
-      out << "\n## " << row.name << "\n\nThe kernel itself is reported by " << clean.verdict.by
-          << " (schedule " << clean.verdict.schedule << "); no mutants were run.\n\n```\n"
+      out << "The kernel itself is reported by " << clean.verdict.by << " (schedule "
+          << clean.verdict.schedule << "); no mutants were run.\n\n```\n"
           << clean.report << "```\n";
+      section = out.str();
       std::cout << row.name << ": not clean: " << clean.verdict.by << "\n" << clean.report << "\n";
       return false;
     }
-    out << "\nAdvice against " << row.name << " itself: " << first << "; it runs without advice.\n";
+    out << "Advice against the row itself: " << first << "; it runs without advice. ";
   }
   std::vector<Mutant> mutants = make_mutants(row.text);
   if (line) std::erase_if(mutants, [&](const Mutant& m) { return m.line != line; });
@@ -76,7 +75,6 @@ bool run_row(const Row& row, unsigned jobs, int line, const Twins& twins, std::o
     outcomes[running.front().index] = finish(running.front());
     running.erase(running.begin());
   }
-  Totals t;
   std::ostringstream table;
   for (size_t i = 0; i < mutants.size(); ++i) {
     const Mutant& m = mutants[i];
@@ -85,54 +83,29 @@ bool run_row(const Row& row, unsigned jobs, int line, const Twins& twins, std::o
     std::string verdict;
     if (!v.by.empty()) {
       verdict = v.by + (v.schedule.empty() ? "" : " (" + v.schedule + ")");
-      ++t.killed;
-      ++t.by[v.by];
     } else if (std::string why = equivalent_reason(row.name, m); !why.empty()) {
       verdict = "equivalent: " + why;
-      ++t.equivalent;
     } else {
       const std::string note = survivor_note(m);
       verdict = "**survived**" + (note.empty() ? "" : ": " + note);
-      ++t.survived;
     }
     table << "| " << m.line << " | " << cell(m.label) << " | `" << cell(m.instruction) << "` | "
           << m.change << " | " << verdict << " |\n";
   }
-  int judged = t.killed + t.survived;
-  std::cout << row.name << ": " << t.killed << " of " << judged << " killed, " << t.survived
-            << " survived, " << t.equivalent << " equivalent\n";
-  out << "\n## " << row.name << "\n\n"
-      << t.killed << " of " << judged << " mutants killed, " << t.survived << " survived, "
-      << t.equivalent << " equivalent.";
+  const Totals t = count_verdicts(table.str());
+  const std::string told = std::to_string(t.killed) + " of " +
+                           std::to_string(t.killed + t.survived) + " mutants killed, " +
+                           std::to_string(t.survived) + " survived, " +
+                           std::to_string(t.equivalent) + " equivalent.";
+  std::cout << row.name << ": " << told << std::endl;
+  out << told;
   if (auto same = twins.find(row.name); same != twins.end())
     out << " But for the type of D the same text, counted once: " << joined(same->second) << ".";
   out << "\n\n| line | after | instruction | change | killed by |\n"
       << "|---|---|---|---|---|\n"
       << table.str();
-  all.killed += t.killed;
-  all.survived += t.survived;
-  all.equivalent += t.equivalent;
-  for (const auto& [by, n] : t.by) all.by[by] += n;
+  section = out.str();
   return true;
-}
-
-std::string table_text(const Totals& all, const std::string& body) {
-  std::ostringstream text;
-  int judged = all.killed + all.survived;
-  text << "# Mutants of the shipped kernels\n\n"
-       << "Written by `make mutation`: every synchronising instruction of a kernel is deleted or "
-          "bent, one at a time,\nand the mutant runs on the virtual GPU with all checkers and "
-          "advice, under "
-       << kSchedules.size()
-       << " schedules. *result*: no checker spoke, but D was wrong.\nEverything here ran on the "
-          "virtual GPU only.\n\n"
-       << "**" << all.killed << " of " << judged << " killed ("
-       << (judged ? all.killed * 1000 / judged / 10.0 : 0) << " %), " << all.survived
-       << " survived, " << all.equivalent
-       << " equivalent.**\n\n| killed by | mutants |\n|---|---|\n";
-  for (const auto& [by, n] : all.by) text << "| " << by << " | " << n << " |\n";
-  text << body;
-  return text.str();
 }
 
 // The unchanged kernels under many seeds: any report is a false alarm.
@@ -186,7 +159,7 @@ int run_baseline(const std::vector<Row>& rows, const Twins& twins, const std::st
 int main(int argc, char** argv) {
   std::string wanted, out_path, text_path, check = "all";
   unsigned jobs = 2;
-  bool list = false;
+  bool list = false, fresh = false;
   int seeds = 0, line = 0;
   for (int i = 1; i < argc; ++i) {
     std::string a = argv[i];
@@ -199,6 +172,8 @@ int main(int argc, char** argv) {
       jobs = static_cast<unsigned>(std::max(1, std::atoi(value().c_str())));
     else if (a == "--line")
       line = std::atoi(value().c_str());
+    else if (a == "--fresh")
+      fresh = true;
     else if (a == "--list")
       list = true;
     else if (a == "--driver")
@@ -214,19 +189,19 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
-  std::vector<Row> rows;
+  std::vector<Row> rows, all_rows; // those to run; all but twins
   Twins twins;
   for (const warpline::Image& image : warpline::embedded_images()) {
-    if (!wanted.empty() && wanted.find("," + image.name + ",") == std::string::npos) continue;
     Row row = make_row(image);
     const Row* twin = nullptr;
-    for (const Row& other : rows)
-      if (!twin && wanted.empty() && without_type(other.text) == without_type(row.text))
-        twin = &other;
+    for (const Row& other : all_rows)
+      if (!twin && without_type(other.text) == without_type(row.text)) twin = &other;
+    const bool asked = wanted.find("," + image.name + ",") != std::string::npos;
+    if (asked || (wanted.empty() && !twin)) rows.push_back(row);
     if (twin)
       twins[twin->name].push_back(row.name);
     else
-      rows.push_back(std::move(row));
+      all_rows.push_back(std::move(row));
   }
   if (rows.empty()) {
     std::fprintf(stderr, "mutation: no such row\n");
@@ -243,16 +218,30 @@ int main(int argc, char** argv) {
         std::cout << r.name << ":" << m.line << ": " << m.change << ": " << m.instruction << "\n";
     return 0;
   }
-  std::ostringstream body;
-  Totals all;
+  // What an earlier run has told of the same text stays.
+  std::map<std::string, std::string> sections;
+  if (!out_path.empty()) sections = read_sections(out_path);
+  std::vector<std::string> names;
+  for (const Row& r : all_rows) {
+    names.push_back(r.name);
+    auto known = sections.find(r.name);
+    const std::string hash = hash_text(r.text);
+    if (known != sections.end() && known->second.find(hash) == std::string::npos)
+      sections.erase(known);
+  }
+  auto write = [&] {
+    if (!out_path.empty())
+      std::ofstream(out_path) << table_text(names, sections, kSchedules.size());
+  };
   bool clean = true;
   for (const Row& r : rows) {
-    clean &= run_row(r, jobs, line, twins, body, all);
-    // After each row, so that a run that is cut short leaves what it found.
-    if (!out_path.empty()) std::ofstream(out_path) << table_text(all, body.str());
+    if (!fresh && sections.count(r.name)) {
+      std::cout << r.name << ": as told before" << std::endl;
+      continue;
+    }
+    clean &= run_row(r, jobs, line, twins, sections[r.name]);
+    write(); // after each row, so that a run that is cut short leaves what it found
   }
-  int judged = all.killed + all.survived;
-  std::cout << all.killed << " of " << judged << " killed, " << all.survived << " survived, "
-            << all.equivalent << " equivalent\n";
+  write();
   return clean ? 0 : 1;
 }
