@@ -114,7 +114,7 @@ TEST_CASE("schedules", "[host]") {
   for (const char* right : {"eager", "lazy", "random:0", "random:18446744073709551615"})
     CHECK(check_schedule(right).empty());
   for (const char* wrong : {"", "fast", "random", "random:", "random:x", "random:-1", "lazy "})
-    CHECK(check_schedule(wrong) == "eager, lazy or random:SEED with a whole number as SEED");
+    CHECK(check_schedule(wrong) == "eager, lazy, random:SEED with a whole number as SEED");
 }
 
 TEST_CASE("devices", "[host]") {
