@@ -47,8 +47,6 @@ struct Row {
 
 const std::vector<Row>& rows();
 const Row* find_row(const std::string& name);
-// All names, separated by ", ", for messages.
-std::string row_names();
 
 // Bytes of dynamic shared memory of an sm100 row: the memory map of sm100.ptx.
 // Blocks of 128 rows of scales that the columns of a tile may touch.

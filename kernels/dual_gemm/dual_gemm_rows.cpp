@@ -110,12 +110,6 @@ const Row* find_row(const std::string& name) {
   return nullptr;
 }
 
-std::string row_names() {
-  std::string names;
-  for (const Row& row : rows()) names += (names.empty() ? "" : ", ") + std::string(row.name);
-  return names;
-}
-
 Cost cost(const Row& row, const Problem& problem, const DeviceLimits& device) {
   if (row.fused) return sm90_small_cost(row, problem, device);
   return row.decodes ? sm90_cost(row, problem, device) : sm100_cost(row, problem, device);

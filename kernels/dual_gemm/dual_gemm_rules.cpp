@@ -121,28 +121,36 @@ Verdict sfd_disjoint(const Subject& s) {
   return holds();
 }
 
+// The reason why a row cannot serve the request. Other rules speak of sizes out of range; work is
+// counted for sizes within.
+bool row_runs(const Subject& s, const Row& row, std::string* reason) {
+  const wl_dual_gemm_args& a = s.args;
+  return sizes_in_range(a) ? can_run(row, {a.m, a.n, a.k, a.l, a.d_type}, s.device, reason)
+                           : can_run(row, a.d_type, s.device, reason);
+}
+
+// Rows that serve the request, with names like the one given.
+std::string rows_like(const Subject& s) {
+  std::vector<std::string> runnable;
+  for (const Row& row : rows())
+    if (row_runs(s, row, nullptr)) runnable.emplace_back(row.name);
+  std::string names;
+  for (const std::string& name : nearest_names(s.args.config, runnable, 3))
+    names += (names.empty() ? "" : ", ") + name;
+  return names;
+}
+
 Verdict config_known(const Subject& s) {
   if (s.args.config == nullptr || find_row(s.args.config) != nullptr) return holds();
-  return violated(format(" = \"%s\"", s.args.config), row_names());
+  return violated(format(" = \"%s\"", s.args.config), rows_like(s));
 }
 
 Verdict config_runs(const Subject& s) {
   if (s.args.config == nullptr) return holds();
   const Row* row = find_row(s.args.config);
   std::string reason;
-  // Other rules speak of sizes out of range; work is counted for sizes within.
-  const wl_dual_gemm_args& a = s.args;
-  const Problem problem{a.m, a.n, a.k, a.l, a.d_type};
-  const bool counted = sizes_in_range(a);
-  const auto runs = [&](const Row& candidate, std::string* why) {
-    return counted ? can_run(candidate, problem, s.device, why)
-                   : can_run(candidate, a.d_type, s.device, why);
-  };
-  if (row == nullptr || runs(*row, &reason)) return holds();
-  std::string runnable;
-  for (const Row& other : rows())
-    if (runs(other, nullptr)) runnable += (runnable.empty() ? "" : ", ") + std::string(other.name);
-  return violated(format(" = \"%s\", but %s,", row->name, reason.c_str()), runnable);
+  if (row == nullptr || row_runs(s, *row, &reason)) return holds();
+  return violated(format(" = \"%s\", but %s,", row->name, reason.c_str()), rows_like(s));
 }
 
 Verdict device_supported(const Subject& s) {

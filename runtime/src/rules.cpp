@@ -11,6 +11,21 @@ uint64_t address_of(const void* pointer) { return reinterpret_cast<uintptr_t>(po
 
 std::string number(int64_t value) { return std::to_string(value); }
 
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
 } // namespace
 
 const char* rule_kind_name(RuleKind kind) {
@@ -76,6 +91,21 @@ Verdict disjoint(const void* a, uint64_t a_bytes, const void* b, uint64_t b_byte
   return violated(format(": %" PRIu64 " bytes at 0x%" PRIx64 " overlap %s, %" PRIu64
                          " bytes at 0x%" PRIx64 ",",
                          a_bytes, a_begin, b_name.c_str(), b_bytes, b_begin));
+}
+
+std::vector<std::string> nearest_names(std::string_view word,
+                                       const std::vector<std::string>& candidates, size_t count,
+                                       size_t greatest) {
+  std::vector<std::pair<size_t, const std::string*>> near;
+  for (const std::string& candidate : candidates) {
+    const size_t distance = edit_distance(word, candidate);
+    if (distance <= greatest) near.emplace_back(distance, &candidate);
+  }
+  std::stable_sort(near.begin(), near.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<std::string> names;
+  for (size_t i = 0; i < std::min(count, near.size()); ++i) names.push_back(*near[i].second);
+  return names;
 }
 
 bool product(std::initializer_list<int64_t> factors, int64_t* result) {

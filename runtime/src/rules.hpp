@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace warpline {
@@ -44,6 +45,12 @@ Verdict aligned(const void* pointer, uint64_t bytes);
 // [a, a + a_bytes) and [b, b + b_bytes) share no byte; holds when either is null or empty.
 Verdict disjoint(const void* a, uint64_t a_bytes, const void* b, uint64_t b_bytes,
                  const std::string& b_name);
+
+// Up to `count` candidates, those with the smallest edit distances from `word` first, none farther
+// than `greatest`.
+std::vector<std::string> nearest_names(std::string_view word,
+                                       const std::vector<std::string>& candidates, size_t count,
+                                       size_t greatest = SIZE_MAX);
 
 // a * b * ... without overflow; false when the product does not fit in 63 bits or a factor is
 // negative. For size rules.

@@ -274,13 +274,14 @@ const std::vector<Sides>& sides() {
 
       {"config_known",
        {SET(config = "dual_gemm_sm100_n64_f16"), SET(config = nullptr)},
-       SET(config = "fastest"),
-       "config = \"fastest\" must name a configuration row (nearest: "},
+       SET(config = "dual_gemm_sm100_n65_f16"),
+       "config = \"dual_gemm_sm100_n65_f16\" must name a configuration row (nearest: "
+       "dual_gemm_sm100_n64_f16, dual_gemm_sm100_n96_f16, "},
       {"config_runs",
        {SET(config = "dual_gemm_sm100_n128_f16")},
        SET(config = "dual_gemm_sm100_n128_bf16"),
        "config = \"dual_gemm_sm100_n128_bf16\", but it writes WL_BF16, must be a row for this "
-       "device and output (nearest: "},
+       "device and output (nearest: dual_gemm_sm100_n128_f16, "},
   };
   return table;
 }

@@ -1,5 +1,7 @@
 #include "tools/cli/options.hpp"
 
+#include "runtime/src/rules.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -14,21 +16,6 @@ std::errc parse_number(std::string_view text, Number& number) {
   return end == text.data() + text.size() ? std::errc{} : std::errc::invalid_argument;
 }
 
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
-
 std::string joined(const std::vector<std::string>& words) {
   std::string text;
   for (size_t i = 0; i < words.size(); ++i)
@@ -39,16 +26,9 @@ std::string joined(const std::vector<std::string>& words) {
 } // namespace
 
 std::string nearest_name(std::string_view word, const std::vector<std::string>& candidates) {
-  std::string best;
-  size_t best_distance = std::max<size_t>(2, word.size() / 3) + 1;
-  for (const std::string& candidate : candidates) {
-    const size_t distance = edit_distance(word, candidate);
-    if (distance < best_distance) {
-      best_distance = distance;
-      best = candidate;
-    }
-  }
-  return best;
+  const std::vector<std::string> near =
+      nearest_names(word, candidates, 1, std::max<size_t>(2, word.size() / 3));
+  return near.empty() ? "" : near[0];
 }
 
 std::string check_schedule(std::string_view text) {
