@@ -23,6 +23,9 @@ enum class Grid { one_tile, persistent, launch_control, stream_k };
 // How D leaves: the STORE column.
 enum class Store { direct, bulk };
 
+// Who drains an accumulator set: the EPILOGUE column.
+enum class Epilogue { both, ping_pong };
+
 struct Row {
   const char* name;   // also the PTX file and its entry
   const char* target; // of the PTX
@@ -42,6 +45,7 @@ struct Row {
   int scale_sets = 0; // sets of scale columns in tensor memory
   Grid grid = Grid::persistent;
   Store store = Store::direct;
+  Epilogue epilogue = Epilogue::both;
   bool fused = false; // a Hopper row that decodes the activations too: one launch
 };
 

@@ -111,8 +111,10 @@ int64_t least_traffic(const Problem& p) { return (p.m + 2 * p.n) * p.k / 16 * 9 
 //   a K tile takes the longest of the three, and 20 more where the MMA warp waits for scale columns
 //     (SCALE_SETS < STAGES)
 //   epilogue: 16 a column (128 rows x ex2 and rcp at 16 a clock); it hides under the next tile's
-//     main loop when there is a second accumulator set, and then shows once; halves that share K
-//     do half of it each, after 1500 for sums to each other
+//     main loop when there is a second accumulator set, and then shows once, but tiles come no
+//     faster than epilogues; halves that share K do half of it each, after 1500 for sums to each
+//     other; with PING_PONG a warpgroup alone needs 20 a column, as nothing runs beside its
+//     multiplications by product 2 and its stores, while both together keep the pace of 16
 //   start of a CTA: 1500 (first bytes from DRAM, barriers, tensor memory), 400 more in a cluster of
 //     several CTAs; for every wave with a cluster for each tile, else once
 //   a query of launch control: 50 a wave (the scheduler warp asks while the tile before runs)
@@ -151,7 +153,8 @@ Cost sm100_cost(const Row& row, const Problem& problem, const DeviceLimits& devi
   const double lag = row.scale_sets < row.stages ? 20 : 0;
   const double k_tile_clocks = std::max({fill, l2, mma}) + lag;
   result.tile_clocks = static_cast<double>(k_tiles(row, problem)) * k_tile_clocks;
-  result.epilogue_clocks = 16.0 * row.tile_n / row.split_k + (row.split_k > 1 ? 1500 : 0);
+  const double pace = 16.0 * row.tile_n / row.split_k + (row.split_k > 1 ? 1500 : 0);
+  result.epilogue_clocks = row.epilogue == Epilogue::ping_pong ? 20.0 * row.tile_n : pace;
 
   const double entry_bytes =
       static_cast<double>(problem.m + 2 * problem.n) * static_cast<double>(problem.k) * 9 / 16 +
@@ -159,14 +162,16 @@ Cost sm100_cost(const Row& row, const Problem& problem, const DeviceLimits& devi
   result.memory_clocks = entry_bytes * static_cast<double>(problem.l) / 4160;
 
   const double waves = static_cast<double>(result.waves);
-  const double shown_epilogues = row.acc_stages > 1 ? 1 : waves;
+  const double shown =
+      row.acc_stages > 1
+          ? result.epilogue_clocks + (waves - 1) * std::max(pace - result.tile_clocks, 0.0)
+          : waves * result.epilogue_clocks;
   result.loop_clocks =
       streams ? static_cast<double>(share) * k_tile_clocks : waves * result.tile_clocks;
   if (streams && all_k_tiles % (result.clusters * k_tiles(row, problem)) != 0)
     result.loop_clocks += (row.acc_stages > 1 ? 0 : 16.0 * row.tile_n) + 1000 + 16.0 * row.tile_n;
   const double start = 1500 + (row.cluster[0] > 1 ? 400 : 0);
-  result.total = std::max(result.loop_clocks + shown_epilogues * result.epilogue_clocks,
-                          result.memory_clocks) +
+  result.total = std::max(result.loop_clocks + shown, result.memory_clocks) +
                  (row.grid == Grid::one_tile ? waves * start : start) +
                  (row.grid == Grid::launch_control ? waves * 50 : 0);
   if (streams) result.total *= 1.05;

@@ -20,6 +20,8 @@ constexpr wl_dtype BF16 = WL_BF16;
 constexpr wl_dtype NVFP4 = WL_NVFP4;
 constexpr Store DIRECT = Store::direct;
 constexpr Store BULK = Store::bulk;
+constexpr Epilogue BOTH = Epilogue::both;
+constexpr Epilogue PING_PONG = Epilogue::ping_pong;
 constexpr Grid PERSISTENT = Grid::persistent;
 constexpr Grid ONE_TILE = Grid::one_tile;
 constexpr Grid LAUNCH_CONTROL = Grid::launch_control;
@@ -33,8 +35,8 @@ const char* dtype_name(wl_dtype type) {
 
 const std::vector<Row>& rows() {
   static const std::vector<Row> table = {
-#define SM100_ROW(name, out, store, group, cluster_m, cluster_n, split, tile_n, stages, acc, sets, \
-                  grid, group_m)                                                                   \
+#define SM100_ROW(name, out, store, epilogue, group, cluster_m, cluster_n, split, tile_n, stages,  \
+                  acc, sets, grid, group_m)                                                        \
   {#name,                                                                                          \
    "sm_100f",                                                                                      \
    out,                                                                                            \
@@ -55,7 +57,8 @@ const std::vector<Row>& rows() {
    cluster_n,                                                                                      \
    sets,                                                                                           \
    grid,                                                                                           \
-   store},
+   store,                                                                                          \
+   epilogue},
 #define SM90_ANY(name, out, tokens, stages, cluster_rows, split, consumers, group_m, producers)    \
   {#name,                                                                                          \
    "sm_90a",                                                                                       \
@@ -96,6 +99,7 @@ const std::vector<Row>& rows() {
    0,                                                                                              \
    Grid::one_tile,                                                                                 \
    Store::direct,                                                                                  \
+   Epilogue::both,                                                                                 \
    true},
 #include "kernels/dual_gemm/rows.def"
   };

@@ -407,6 +407,7 @@ TEST_CASE("the barrier ledger is the barriers that are initialised", "[host][dua
     int offset = row.stages * sm100_stage_bytes(row.cta_group, row.tile_n) +
                  sm100_exchange_bytes(row.split_k) + sm100_staging_bytes(row.tile_n, row.store) +
                  sm100_slot_bytes(row.grid) * ring + 16 * queries;
+    const int drain_warps = row.epilogue == Epilogue::ping_pong ? 4 : 8;
     int barriers = 0;
     for (size_t i = 2; i < ledger.size(); ++i) {
       REQUIRE(ledger[i].size() == 7);
@@ -420,10 +421,11 @@ TEST_CASE("the barrier ledger is the barriers that are initialised", "[host][dua
       REQUIRE(length >= 0);
       if (length == 0) continue;
       const std::string& formula = ledger[i][2];
-      const int count = formula == "RELEASES" ? row.cluster_m / row.cta_group + row.cluster_n - 1
-                        : formula == "8 * CTA_GROUP" ? 8 * row.cta_group
-                        : formula == "CLUSTER_CTAS"  ? row.cluster[0]
-                                                     : std::atoi(formula.c_str());
+      const int count = formula == "RELEASES"  ? row.cluster_m / row.cta_group + row.cluster_n - 1
+                        : formula == "DRAINS"  ? drain_warps * row.cta_group
+                        : formula == "READERS" ? 3 + drain_warps
+                        : formula == "CLUSTER_CTAS" ? row.cluster[0]
+                                                    : std::atoi(formula.c_str());
       INFO(ledger[i][0] << " at " << offset << ", count " << count);
       CHECK(text.find("mbarrier.init.shared::cta.b64 [barrier + " + std::to_string(offset) + "], " +
                       std::to_string(count) + ";") != std::string::npos);
@@ -485,6 +487,22 @@ TEST_CASE("the cost function chooses rows as its model says", "[host][dual_gemm]
   CHECK(resident_clusters(2, device) == 74);
   CHECK(resident_clusters(4, device) == 32);
   CHECK(resident_clusters(8, device) == 16);
+
+  // A second accumulator set hides an epilogue no longer than the main loop beside it; one
+  // warpgroup alone is slower at the end.
+  const Row* both = find_row("dual_gemm_sm100_pair_n64_f16");
+  const Row* in_turn = find_row("dual_gemm_sm100_pair_n64_pingpong_f16");
+  REQUIRE(both != nullptr);
+  REQUIRE(in_turn != nullptr);
+  const Problem flat{4096, 4096, 256, 1, WL_F16}, deep{4096, 4096, 7168, 1, WL_F16};
+  CHECK(cost(*both, flat, device).waves == 14);
+  CHECK(cost(*both, flat, device).total - cost(*both, flat, device).loop_clocks ==
+        wltest::Approximate(1900 + 14 * 1024 - 13 * cost(*both, flat, device).tile_clocks));
+  CHECK(cost(*both, deep, device).total - cost(*both, deep, device).loop_clocks ==
+        wltest::Approximate(1900 + 1024));
+  for (const Problem& problem : {flat, deep})
+    CHECK(cost(*in_turn, problem, device).total - cost(*both, problem, device).total ==
+          wltest::Approximate(4 * 64));
 
   DeviceLimits small = device;
   small.shared_bytes_per_block = 200000;

@@ -1,5 +1,6 @@
 // NVFP4 output of the dual GEMM on the virtual B200: values and scales bit for bit, and D as the A
 // of a second dual GEMM.
+#include "kernels/dual_gemm/dual_gemm.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/dual_gemm_nvfp4_run.hpp"
 #include "tests/support/dual_gemm_run.hpp"
@@ -13,13 +14,16 @@
 using namespace wltest;
 
 TEST_CASE("NVFP4 output: values and scales, bit for bit", "[virtual]") {
-  const char* const rows[] = {"n64", "n128", "pair_n64", "pair_n128"};
+  std::vector<std::string> rows;
+  for (const warpline::dual_gemm::Row& row : warpline::dual_gemm::rows())
+    if (row.d_type == WL_NVFP4) rows.push_back(row.name);
+  REQUIRE(rows.size() >= 7);
   const char* const schedules[] = {"lazy", "eager", "random:1", "random:2", "random:3"};
   const int64_t ms[] = {1, 127, 129, 256, 300}, ns[] = {64, 128, 192, 320},
                 ks[] = {64, 192, 256, 1472};
   const float scales[] = {1, 0.25f, 3, 0.0078125f};
   size_t i = 0;
-  for (const char* row : rows)
+  for (const std::string& row : rows)
     for (const char* schedule : schedules) {
       const int64_t m = ms[(3 * i + i / 5) % 5], n = ns[(i + i / 4) % 4], k = ks[(i + i / 3) % 4];
       const InputKind kind = i % 3 == 2 ? InputKind::one_hot : InputKind::exact;
@@ -29,8 +33,7 @@ TEST_CASE("NVFP4 output: values and scales, bit for bit", "[virtual]") {
                << p.l << ", d_scale " << d_scale << ", seed " << 900 + i);
       wl_context* context = virtual_context("b200");
       REQUIRE(set_schedule(schedule));
-      const Nvfp4Result r = run_dual_gemm_nvfp4(context, p, d_scale,
-                                                "dual_gemm_sm100_" + std::string(row) + "_nvfp4");
+      const Nvfp4Result r = run_dual_gemm_nvfp4(context, p, d_scale, row);
       INFO(r.message);
       REQUIRE(r.status == WL_SUCCESS);
       CHECK(r.guards_intact);

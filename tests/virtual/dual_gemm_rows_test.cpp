@@ -8,6 +8,7 @@
 #include "tools/cli/json.hpp"
 
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,18 @@ DualGemmCase make_case(const Row& row, int64_t m, int64_t n, int64_t k, int64_t 
   c.ldd = i % 3 == 0 ? n + 24 : 0;
   c.entry_gap = i % 5 == 0 ? 40 : 0;
   return c;
+}
+
+// What the virtual GPU counts while it runs a case.
+warpline::cli::Json count(const DualGemmCase& c) {
+  wl_context* context = virtual_context("b200");
+  const auto reset = reinterpret_cast<void (*)()>(warpline::driver_symbol("vgpuResetStats"));
+  const auto stats = reinterpret_cast<const char* (*)()>(warpline::driver_symbol("vgpuStatsJson"));
+  REQUIRE(reset != nullptr);
+  REQUIRE(stats != nullptr);
+  reset();
+  REQUIRE(run_dual_gemm(context, c).status == WL_SUCCESS);
+  return warpline::cli::parse_json(stats());
 }
 
 } // namespace
@@ -129,18 +142,11 @@ TEST_CASE("STREAM_K rows run again and again in a workspace that nobody clears",
 }
 
 TEST_CASE("what the virtual GPU counts is what the cost model says", "[virtual]") {
-  wl_context* context = virtual_context("b200");
-  const auto reset = reinterpret_cast<void (*)()>(warpline::driver_symbol("vgpuResetStats"));
-  const auto stats = reinterpret_cast<const char* (*)()>(warpline::driver_symbol("vgpuStatsJson"));
-  REQUIRE(reset != nullptr);
-  REQUIRE(stats != nullptr);
   for (const Row* row : blackwell_rows()) {
     if (row->d_type != WL_F16) continue;
     const DualGemmCase c = make_case(*row, 300, 264, 832, 2, 1);
     INFO(describe(c));
-    reset();
-    REQUIRE(run_dual_gemm(context, c).status == WL_SUCCESS);
-    const warpline::cli::Json counted = warpline::cli::parse_json(stats());
+    const warpline::cli::Json counted = count(c);
     int64_t read = 0, delivered = 0;
     REQUIRE(counted.find("tensors")->items.size() == 6);
     for (const warpline::cli::Json& tensor : counted.find("tensors")->items) {
@@ -151,6 +157,23 @@ TEST_CASE("what the virtual GPU counts is what the cost model says", "[virtual]"
         warpline::dual_gemm::traffic(*row, {c.m, c.n, c.k, c.l, row->d_type});
     CHECK(read == model.total());
     CHECK(delivered == model.delivered);
+  }
+}
+
+// PING_PONG: one warpgroup reads the tile ring, waits and releases for a tile, instead of two.
+TEST_CASE("a tile that one warpgroup drains takes fewer instructions", "[virtual]") {
+  for (const Row* row : blackwell_rows()) {
+    std::string twin = row->name;
+    const size_t part = twin.find("_pingpong");
+    if (part == std::string::npos || row->d_type != WL_F16) continue;
+    twin.erase(part, std::strlen("_pingpong"));
+    const Row* both = warpline::dual_gemm::find_row(twin);
+    REQUIRE(both != nullptr);
+    const auto instructions = [](const Row& of) {
+      return count(make_case(of, 300, 3104, 320, 3, 1)).find("warp_instructions")->integer;
+    };
+    INFO(row->name);
+    CHECK(instructions(*row) < instructions(*both));
   }
 }
 
