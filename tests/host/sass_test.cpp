@@ -134,6 +134,19 @@ TEST_CASE("sass-summary counts per role and compares with golden files", "[host]
   const ChildResult different = run("--check");
   CHECK(different.status == 1);
   CHECK_THAT(different.out, ContainsSubstring("spill 1"));
+
+  // 13 instructions around the one MMA; the head of the Blackwell kernels allows 12.
+  std::string longer = listing;
+  const std::string loop = ".L_x_1:\n";
+  for (int i = 0; i < 11; ++i)
+    longer.insert(longer.find(loop) + loop.size(), "        /*0018*/  UIADD3 UR4, UR4, 1 ;\n");
+  toolkit.list(longer);
+  const ChildResult over = run("--update");
+  CHECK(over.status == 1);
+  CHECK_THAT(over.out,
+             ContainsSubstring("dual_gemm_sm100_n64_f16: 13.00 instructions an MMA in the "
+                               "main loop, its head allows 12"));
+  CHECK(over.out.find("dual_gemm_sm90") == std::string::npos);
 }
 
 TEST_CASE("sass-diff compares two assemblers", "[host][sass]") {

@@ -267,13 +267,39 @@ def main_loop(kernel):
     return best
 
 
+def most_per_mma(kernel):
+    """What the head of the kernel allows, "at most N instructions an MMA", or None."""
+    for line in kernel.ptx:
+        match = re.match(r"//   Main loop.*: at most (\d+) instructions an MMA\.", line)
+        if match:
+            return int(match.group(1))
+    return None
+
+
+def per_mma(kernel):
+    """Instructions of the main loop for each MMA in it."""
+    loop = main_loop(kernel)
+    body = [i for i in kernel.instructions if loop and loop[0] <= i.address <= loop[1]]
+    mmas = sum(class_of(i.opcode) == "tensor" and "MMA" in i.opcode for i in body)
+    if not mmas:
+        raise Failure(f"{kernel.path}: its head limits the main loop, which has no MMA")
+    return len(body) / mmas
+
+
+def over_limits(kernels):
+    """A sentence for each kernel whose main loop is longer than its head allows."""
+    return [f"{k.name}: {per_mma(k):.2f} instructions an MMA in the main loop, its head allows {most}"
+            for k in kernels if (most := most_per_mma(k)) is not None and per_mma(k) > most]
+
+
 def summary_lines(kernel):
     """Tab-separated: a line for the kernel, one for each role that has instructions."""
     loop = main_loop(kernel)
     length = sum(loop[0] <= i.address <= loop[1] for i in kernel.instructions) if loop else 0
     lines = [f"{kernel.name}\t{kernel.arch}\tregisters {kernel.registers}\t"
              f"spill bytes {kernel.spill_bytes}\tinstructions {len(kernel.instructions)}\t"
-             f"main loop {length}"]
+             f"main loop {length}"
+             + (f"\tan MMA {per_mma(kernel):.2f}" if most_per_mma(kernel) is not None else "")]
     for role, counts in counts_by_role(kernel).items():
         if counts:
             cells = [f"{name} {counts[name]}" for name in COLUMNS if counts[name]]
