@@ -274,6 +274,10 @@ TEST_CASE("packed conversions", "[virtual]") {
               };
               return one(a, r >> 16 & 0x1FFF) << 16 | one(b, r & 0x1FFF);
             });
+  // .relu leaves nothing of a negative value that a carry could round up.
+  check_op3("cvt.rs.relu.f16x2.f32 d, a, b, c;", "b32", "b32", "b32", "b32",
+            {0xBF801FFF, 0xF1000000, 0x80000001}, {0x3F800000}, {0, 0x1FFF1FFF},
+            [](uint64_t, uint64_t, uint64_t) { return uint64_t(0x3C00); });
 }
 
 TEST_CASE("moves, packing, permutation", "[virtual]") {

@@ -76,7 +76,7 @@ uint32_t encode_stochastic(Format f, float v, uint32_t random, uint32_t random_b
                            num::EncodeOptions o) {
   o.rounding = num::Rounding::rz;
   uint32_t low = num::encode(f, v, o);
-  if (!(v == v) || v == 0) return low;
+  if (!(v == v) || v == 0 || (v < 0 && o.relu)) return low;
   double kept = num::decode(f, low);
   double magnitude = v < 0 ? -double(v) : double(v), base = kept < 0 ? -kept : kept;
   uint32_t sign = num::info(f).has_sign ? 1u << (num::info(f).bits - 1) : 0;
