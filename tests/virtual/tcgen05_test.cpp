@@ -381,13 +381,3 @@ TEST_CASE("tcgen05: wrong descriptors are named", "[virtual][tcgen05]") {
   expect_fault(allocate(512) + fetch(uint32_t(p.image.size())) + s + kCommitWait + release(512),
                p.image, "scales", "subpartition", kLazy);
 }
-
-TEST_CASE("tcgen05: what is not modelled is refused by name", "[virtual][tcgen05]") {
-  for (const char* text : {"tcgen05.shift.cta_group::1.down [%r1];",
-                           "tcgen05.mma.ws.cta_group::1.kind::f16 [%r1], %rd1, %rd2, %r2, %p1;"}) {
-    Vgpu gpu;
-    RunResult r = gpu.run(module_text(std::string(text) + "ret;"), Params());
-    INFO(r.text);
-    CHECK(r.refused("tcgen05"));
-  }
-}

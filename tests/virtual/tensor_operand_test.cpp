@@ -13,16 +13,20 @@ using namespace vgpu::tensor;
 
 namespace {
 
+InstrForm form(MmaKind kind, int group, int block) {
+  return {group, block ? kind_k(kind) / block : 0};
+}
+
 InstrDesc decode(MmaKind kind, uint32_t desc, int group, int block) {
   InstrDesc d;
   INFO(kind_name(kind) << " 0x" << std::hex << desc);
-  REQUIRE(decode_instr_desc(kind, desc, group, block, d) == "");
+  REQUIRE(decode_instr_desc(kind, desc, form(kind, group, block), d) == "");
   return d;
 }
 
 void refuse(MmaKind kind, uint32_t desc, int group, int block, const char* part) {
   InstrDesc d;
-  std::string error = decode_instr_desc(kind, desc, group, block, d);
+  std::string error = decode_instr_desc(kind, desc, form(kind, group, block), d);
   INFO("expected '" << part << "' in '" << error << "'");
   REQUIRE(error.find(part) != std::string::npos);
 }

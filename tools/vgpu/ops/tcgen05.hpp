@@ -29,6 +29,9 @@ inline CtaSet cta_set(uint32_t rank, uint32_t group) {
   return group == 2 ? CtaSet{rank & ~1u, 2} : CtaSet{rank, 1};
 }
 
+// Rows lane .. lane + 30 of a 32-byte column take the row after theirs; the last one stays.
+void shift_rows(exec::TensorMemory& memory, uint32_t lane, uint32_t column);
+
 inline uint32_t group_number(std::string_view token) { return token == "cta_group::2" ? 2 : 1; }
 
 // Shared bytes [lo, hi) that hold the 16-byte units of an operand.

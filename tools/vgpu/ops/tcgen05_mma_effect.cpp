@@ -18,7 +18,7 @@ using tensor::Packing;
 
 namespace {
 
-constexpr uint32_t kRowBytes = 32; // of K in one instruction
+constexpr uint32_t kRowBytes = 32; // of A
 constexpr uint32_t kLanes = TensorMemory::kLanes;
 
 bool narrow(MmaType t) { return t == MmaType::e2m1 || t == MmaType::e2m3 || t == MmaType::e3m2; }
@@ -38,18 +38,54 @@ void TensorMma::gather(Cluster& cluster, uint32_t rank, const tensor::OperandDes
                         span.lo;
   auto load = [base](uint32_t address) { return base + address; };
   if (!mn_major)
-    tensor::gather_k_major(desc, count, kRowBytes, load, out);
+    tensor::gather_k_major(desc, count, &desc == &a ? kRowBytes : b_row_bytes(), load, out);
   else
-    tensor::gather_mn_major(desc, count, static_cast<uint32_t>(id.k),
+    tensor::gather_mn_major(desc, count, &desc == &a ? a_k() : static_cast<uint32_t>(id.k),
                             static_cast<int>(element_bytes(&desc == &a ? id.a : id.b)), load, out);
 }
 
-// Row r of A in tensor memory: the 8 columns of lane r.
-void TensorMma::gather_tensor(Cluster& cluster, uint32_t rank, uint8_t* out) {
+// B of all CTAs, with the shift and the zero columns of .ws.
+void TensorMma::gather_b(Cluster& cluster) {
+  const size_t row = b_row_bytes();
+  b_rows_.resize(size_t(set.count) * b_rows() * row);
+  for (uint32_t i = 0; i < set.count; ++i)
+    gather(cluster, set.first + i, b, b_span, id.b_mn_major, b_rows(),
+           b_rows_.data() + size_t(i) * b_rows() * row);
+  b_rows_.erase(b_rows_.begin(), b_rows_.begin() + ptrdiff_t(zero_columns.shift * row));
+  for (uint32_t c = 0; c < static_cast<uint32_t>(id.n); ++c)
+    if (zero_columns.zero(c)) std::memset(b_rows_.data() + c * row, 0, row);
+}
+
+// Row r of A in tensor memory: 8 columns of the lane that D's row takes.
+void TensorMma::gather_tensor(Cluster& cluster, uint32_t rank, uint32_t bank) {
   cluster.touch_tensor(rank, 0, kLanes, a_column, kRowBytes / 4, false, this, origin);
   TensorMemory& memory = cluster.ctas[rank]->tensor;
   for (uint32_t r = 0; r < rows(); ++r)
-    std::memcpy(out + size_t(r) * kRowBytes, memory.row(r) + a_column, kRowBytes);
+    std::memcpy(a_rows_.data() + size_t(r) * kRowBytes, memory.row(lane(r, bank)) + a_column,
+                kRowBytes);
+}
+
+void TensorMma::read_codes(Cluster& cluster, uint32_t rank, uint32_t bank) {
+  const tensor::Sparsity form = tensor::sparsity_of(id.kind);
+  const uint32_t chunks = static_cast<uint32_t>(id.k / tensor::chunk_k(form));
+  cluster.touch_tensor(rank, 0, kLanes, codes + static_cast<uint32_t>(id.selector), code_columns(),
+                       false, this, origin);
+  TensorMemory& memory = cluster.ctas[rank]->tensor;
+  kept_.resize(size_t(rows()) * a_k());
+  uint8_t* out = kept_.data();
+  for (uint32_t r = 0; r < rows(); ++r)
+    for (uint32_t j = 0; j < chunks; ++j, out += a_k() / chunks) {
+      tensor::CodePlace p =
+          tensor::code_place(id.kind, lane(r, bank), j, static_cast<uint32_t>(id.selector));
+      uint32_t code = memory.row(p.lane)[codes + p.column] >> 4 * p.nibble & 15;
+      if (!(tensor::meaningful_codes(form, true) >> code & 1))
+        cluster.fault(origin, FaultCode::launch_failed, "sparsity",
+                      "metadata of row " + std::to_string(r) + ", chunk " + std::to_string(j) +
+                          " is " + hex(code) + " (lane " + std::to_string(p.lane) + ", column " +
+                          std::to_string(codes + p.column) + ", bits " +
+                          std::to_string(4 * p.nibble) + " on), which has no meaning");
+      tensor::kept_positions(form, code, static_cast<int>(j), out);
+    }
 }
 
 // Scale word i of an operand in subpartition q: lane 32q + i mod 32, column base + i div 32. Every
@@ -61,7 +97,7 @@ void TensorMma::read_scales(Cluster& cluster, uint32_t rank) {
   const float* table = id.scale == tensor::ScaleType::ue8m0
                            ? static_cast<const float*>(num::ue8m0_table)
                            : static_cast<const float*>(num::ue4m3_table);
-  uint32_t per_row = static_cast<uint32_t>(id.k) / block;
+  uint32_t per_row = scales;
   uint32_t used = per_row == 4 ? ~0u : (1u << 8 * per_row) - 1;
   auto word = [&](uint32_t q, uint32_t i, uint32_t column) {
     return memory.row(32 * q + i % 32)[column + i / 32];
@@ -95,85 +131,99 @@ void TensorMma::read_scales(Cluster& cluster, uint32_t rank) {
   }
 }
 
-void TensorMma::multiply(Cluster& cluster, uint32_t rank) {
-  TensorMemory& memory = cluster.ctas[rank]->tensor;
-  uint32_t m = rows(), n = static_cast<uint32_t>(id.n), in_set = rank - set.first;
-  // D in place, when its rows are lanes and all of them are written.
-  bool in_place = m == 128 && !masked && id.d != MmaResult::f16;
-  std::vector<uint32_t> tile;
-  uint32_t* words = memory.row(0) + d.column;
-  ptrdiff_t ld = TensorMemory::kColumns;
-  if (!in_place) {
-    tile.resize(size_t(m) * n);
-    words = tile.data();
-    ld = n;
-    if (accumulate)
-      for (uint32_t r = 0; r < m; ++r)
-        for (uint32_t c = 0; c < n; ++c) {
-          TensorPlace p = place(r, c);
-          uint32_t v = memory.row(d.lane + p.lane)[d.column + p.column];
-          if (id.d == MmaResult::f16)
-            v = std::bit_cast<uint32_t>(num::f16_to_f32(static_cast<uint16_t>(v)));
-          tile[size_t(r) * n + c] = v;
-        }
-  }
+// D of one bank, rows() x d_columns() words with `ld` from row to row.
+void TensorMma::compute(uint32_t bank, uint32_t* words, ptrdiff_t ld) {
   float* out = reinterpret_cast<float*>(words);
-  if (block == 16 || (block == 32 && id.k == 64)) {
-    tensor::ScaledOperand x, y;
-    ptrdiff_t per_row = id.k / static_cast<int>(block);
-    x = {a_rows_.data(), kRowBytes, scale_a_.data(), per_row, id.negate_a};
-    y = {b_rows_.data(), kRowBytes, scale_b_.data(), per_row, id.negate_b};
-    tensor::mma_block_scaled(x, y, static_cast<int>(m), id.n, id.k, static_cast<int>(block), out,
-                             ld, accumulate);
-  } else {
-    tensor::PlainMma op;
-    op.m = static_cast<int>(m);
-    op.n = id.n;
-    op.k = id.k;
-    op.a = id.a;
-    op.b = id.b;
-    op.d = id.d;
-    op.negate_a = id.negate_a;
-    op.negate_b = id.negate_b;
-    op.accumulate = accumulate;
-    op.scale_d = static_cast<int>(scale_d);
-    if (narrow(id.a)) op.a_packing = a_in_tensor ? Packing::holders : Packing::padded16;
-    if (narrow(id.b)) op.b_packing = Packing::padded16;
-    if (block != 0)
-      tensor::mma_mxf8(op, a_rows_.data(), b_rows_.data(), scale_a_.data(), scale_b_.data(), out,
-                       ld);
-    else if (id.kind == tensor::MmaKind::i8)
-      tensor::mma_integer(op, id.saturate, a_rows_.data(), b_rows_.data(),
-                          reinterpret_cast<int32_t*>(words), ld);
-    else
-      tensor::mma_plain(op, a_rows_.data(), b_rows_.data(), out, ld);
+  const int m = static_cast<int>(rows()), n = static_cast<int>(d_columns());
+  const uint8_t* b_bank = b_rows_.data() + size_t(bank) * d_columns() * b_row_bytes();
+  const float* b_scales = scale_b_.data() + size_t(bank) * d_columns() * scales;
+  if (id.kind == tensor::MmaKind::mxf4 || id.kind == tensor::MmaKind::mxf4nvf4) {
+    // e2m1 has neither Inf nor NaN: zeros in a sparse row change nothing.
+    std::vector<uint8_t> dense;
+    if (sparse) {
+      dense.resize(size_t(rows()) * b_row_bytes());
+      for (size_t i = 0; i < kept_.size(); ++i) {
+        const uint32_t value = a_rows_[i / 2] >> 4 * (i % 2) & 15;
+        dense[i / a_k() * b_row_bytes() + kept_[i] / 2] |=
+            static_cast<uint8_t>(value << 4 * (kept_[i] % 2));
+      }
+    }
+    const ptrdiff_t row = b_row_bytes();
+    tensor::ScaledOperand x{sparse ? dense.data() : a_rows_.data(), row, scale_a_.data(), scales,
+                            id.negate_a};
+    tensor::ScaledOperand y{b_bank, row, b_scales, scales, id.negate_b};
+    tensor::mma_block_scaled(x, y, m, n, id.k, id.k / static_cast<int>(scales), out, ld,
+                             accumulate);
+    return;
   }
-  if (in_place) return;
-  for (uint32_t r = 0; r < m; ++r)
+  tensor::PlainMma op;
+  op.m = m;
+  op.n = n;
+  op.k = id.k;
+  op.a = id.a;
+  op.b = id.b;
+  op.d = id.d;
+  op.negate_a = id.negate_a;
+  op.negate_b = id.negate_b;
+  op.accumulate = accumulate;
+  op.scale_d = static_cast<int>(scale_d);
+  if (sparse) op.kept = kept_.data();
+  if (narrow(id.a)) op.a_packing = a_in_tensor ? Packing::holders : Packing::padded16;
+  if (narrow(id.b)) op.b_packing = Packing::padded16;
+  if (scales != 0)
+    tensor::mma_mxf8(op, a_rows_.data(), b_bank, scale_a_.data(), b_scales, out, ld);
+  else if (id.kind == tensor::MmaKind::i8)
+    tensor::mma_integer(op, id.saturate, a_rows_.data(), b_bank, reinterpret_cast<int32_t*>(words),
+                        ld);
+  else
+    tensor::mma_plain(op, a_rows_.data(), b_bank, out, ld);
+}
+
+void TensorMma::multiply(Cluster& cluster, uint32_t rank, uint32_t bank) {
+  TensorMemory& memory = cluster.ctas[rank]->tensor;
+  const uint32_t m = rows(), n = d_columns(), in_set = rank - set.first;
+  // D in place, when its rows are lanes and all of them are written.
+  if (m == 128 && !masked && id.d != MmaResult::f16)
+    return compute(bank, memory.row(0) + d.column, TensorMemory::kColumns);
+  std::vector<uint32_t> tile(size_t(m) * n);
+  auto row_of_d = [&](uint32_t r) { return memory.row(lane(r, bank)) + d.column; };
+  if (accumulate)
+    for (uint32_t r = 0; r < m; ++r)
+      for (uint32_t c = 0; c < n; ++c) {
+        uint32_t v = row_of_d(r)[c];
+        if (id.d == MmaResult::f16)
+          v = std::bit_cast<uint32_t>(num::f16_to_f32(static_cast<uint16_t>(v)));
+        tile[size_t(r) * n + c] = v;
+      }
+  compute(bank, tile.data(), n);
+  for (uint32_t r = 0; r < m; ++r) {
+    if (!writes_lane(in_set, lane(r, bank))) continue;
     for (uint32_t c = 0; c < n; ++c) {
-      TensorPlace p = place(r, c);
-      if (!writes_lane(in_set, d.lane + p.lane)) continue;
       uint32_t v = tile[size_t(r) * n + c];
       if (id.d == MmaResult::f16) v = num::f32_to_f16(std::bit_cast<float>(v));
-      memory.row(d.lane + p.lane)[d.column + p.column] = v;
+      row_of_d(r)[c] = v;
     }
+  }
 }
 
 bool TensorMma::perform(Cluster& cluster) {
-  b_rows_.resize(size_t(id.n) * kRowBytes);
-  for (uint32_t i = 0; i < set.count; ++i)
-    gather(cluster, set.first + i, b, b_span, id.b_mn_major, b_rows(),
-           b_rows_.data() + size_t(i) * b_rows() * kRowBytes);
+  gather_b(cluster);
   a_rows_.resize(size_t(rows()) * kRowBytes);
   for (uint32_t i = 0; i < set.count; ++i) {
     uint32_t rank = set.first + i;
-    if (a_in_tensor)
-      gather_tensor(cluster, rank, a_rows_.data());
-    else
-      gather(cluster, rank, a, a_span, id.a_mn_major, rows(), a_rows_.data());
-    if (block != 0) read_scales(cluster, rank);
+    if (!a_in_tensor) gather(cluster, rank, a, a_span, id.a_mn_major, rows(), a_rows_.data());
+    if (scales != 0) read_scales(cluster, rank);
     cluster.touch_tensor(rank, 0, kLanes, d.column, d_columns(), true, this, origin);
-    multiply(cluster, rank);
+    for (uint32_t bank = 0; bank < banks(); ++bank) {
+      if (a_in_tensor) gather_tensor(cluster, rank, bank);
+      if (sparse) read_codes(cluster, rank, bank);
+      multiply(cluster, rank, bank);
+    }
+    // Chosen: .ashift moves the rows in tensor memory once this product has read them. The ISA says
+    // that they are shifted, and forbids to keep or to reuse them in the collector meanwhile.
+    if (shifts_a)
+      for (uint32_t at = 0; at < kLanes; at += 32)
+        shift_rows(cluster.ctas[rank]->tensor, at, a_column);
   }
   ++cluster.stats.mma;
   cluster.stats.mma_flops += 2ull * static_cast<uint64_t>(id.m) * static_cast<uint64_t>(id.n) *
@@ -195,11 +245,12 @@ void TensorMma::reserve(Cluster& cluster) {
   for (uint32_t i = 0; i < set.count; ++i) {
     uint32_t rank = set.first + i;
     if (a_in_tensor)
-      columns(rank, a_column, kRowBytes / 4, false);
+      columns(rank, a_column, kRowBytes / 4, shifts_a);
     else
       shared(rank, a_span);
     shared(rank, b_span);
-    if (block != 0) {
+    if (sparse) columns(rank, codes + static_cast<uint32_t>(id.selector), code_columns(), false);
+    if (scales != 0) {
       columns(rank, sfa, scale_columns_a(), false);
       columns(rank, sfb, scale_columns_b(), false);
     }
@@ -208,8 +259,9 @@ void TensorMma::reserve(Cluster& cluster) {
 }
 
 std::string TensorMma::name() const {
-  return std::string("tcgen05.mma kind::") + tensor::kind_name(id.kind) + " " +
-         std::to_string(id.m) + "x" + std::to_string(id.n) + "x" + std::to_string(id.k);
+  return std::string("tcgen05.mma") + (weights ? ".ws" : "") + (sparse ? ".sp" : "") +
+         " kind::" + tensor::kind_name(id.kind) + " " + std::to_string(id.m) + "x" +
+         std::to_string(id.n) + "x" + std::to_string(id.k);
 }
 
 std::string TensorMma::describe() const {
@@ -218,7 +270,9 @@ std::string TensorMma::describe() const {
        std::to_string(d.column + d_columns() - 1);
   if (!a_in_tensor) s += ", A in shared " + hex(a_span.lo) + ".." + hex(a_span.hi - 1);
   s += ", B in shared " + hex(b_span.lo) + ".." + hex(b_span.hi - 1);
-  if (block != 0) s += ", scales in columns " + std::to_string(sfa) + " and " + std::to_string(sfb);
+  if (sparse) s += ", metadata from column " + std::to_string(codes);
+  if (scales != 0)
+    s += ", scales in columns " + std::to_string(sfa) + " and " + std::to_string(sfb);
   return s;
 }
 

@@ -58,7 +58,17 @@ bool operand_type(MmaKind kind, uint32_t code, MmaType& type) {
   return false;
 }
 
-std::string check_shape(const InstrDesc& d, int cta_group) {
+std::string check_weights_shape(const InstrDesc& d, const InstrForm& form) {
+  bool fine = (d.m == 32 || d.m == 64 || d.m == 128) &&
+              (d.n == 64 || d.n == 128 || (d.n == 256 && !form.sparse));
+  if (fine) return {};
+  return sentence("%d x %d is not a shape of tcgen05.mma.ws%s: M is 32, 64 or 128, N %s", d.m, d.n,
+                  form.sparse ? ".sp" : "", form.sparse ? "64 or 128" : "64, 128 or 256");
+}
+
+std::string check_shape(const InstrDesc& d, const InstrForm& form) {
+  if (form.weights) return check_weights_shape(d, form);
+  const int cta_group = form.cta_group;
   const char* name = kind_name(d.kind);
   bool pair = cta_group == 2;
   bool m_fine =
@@ -92,19 +102,30 @@ std::string check_major(const InstrDesc& d) {
   return {};
 }
 
+std::string decode_sparsity(uint32_t desc, const InstrForm& form, InstrDesc& d) {
+  if (bits(desc, 2, 1) != uint32_t(form.sparse))
+    return form.sparse ? sentence("the instruction is .sp, bit 2 says dense")
+                       : sentence("bit 2 says sparse, the instruction has no .sp");
+  d.selector = int(bits(desc, 0, 2));
+  // 9.7.16.10.8.4: kinds of 16 and 32 bits choose one of two columns, the others read both.
+  bool chooses = form.sparse && (d.kind == MmaKind::f16 || d.kind == MmaKind::tf32);
+  if (d.selector > int(chooses))
+    return sentence("bits 0-1 are %d, must be %s", d.selector, chooses ? "0 or 1" : "0");
+  return {};
+}
+
 } // namespace
 
-std::string decode_instr_desc(MmaKind kind, uint32_t desc, int cta_group, int block,
-                              InstrDesc& out) {
+std::string decode_instr_desc(MmaKind kind, uint32_t desc, const InstrForm& form, InstrDesc& out) {
   InstrDesc d;
   d.kind = kind;
-  d.k = kind_k(kind);
+  d.k = kind_k(kind) * (form.sparse ? 2 : 1);
   const char* name = kind_name(kind);
   bool scaled = is_block_scaled(kind);
   bool fp4 = kind == MmaKind::mxf4 || kind == MmaKind::mxf4nvf4;
 
-  if (bits(desc, 2, 1)) return sentence("sparse matrices (bit 2) are not modelled");
-  if (bits(desc, 0, 2)) return sentence("bits 0-1 are %u, must be 0", bits(desc, 0, 2));
+  std::string error = decode_sparsity(desc, form, d);
+  if (!error.empty()) return error;
   if (bits(desc, 6, 1)) return sentence("reserved bit 6 is set");
   if (!operand_type(kind, bits(desc, 7, 3), d.a))
     return sentence("A type %u does not exist for kind::%s", bits(desc, 7, 3), name);
@@ -128,11 +149,10 @@ std::string decode_instr_desc(MmaKind kind, uint32_t desc, int cta_group, int bl
     if (bits(desc, 31, 1))
       return fp4 ? sentence("K = 96 (bit 31) is not modelled: it exists on sm_103a only")
                  : sentence("reserved bit 31 is set");
-    int wanted = kind == MmaKind::mxf4nvf4 ? (block == 16 ? 16 : 32) : 32;
-    if (block != wanted)
-      return sentence("kind::%s has no scale for every %d elements", name, block);
     // 4X reads the whole word, 2X one half, 1X any byte.
-    int step = block == 16 ? 4 : fp4 ? 2 : 1;
+    const int step = form.scales, block = d.k / step;
+    if (step != (fp4 ? 2 : 1) && !(step == 4 && kind == MmaKind::mxf4nvf4))
+      return sentence("kind::%s has no scale for every %d elements", name, block);
     if (d.sfa_id % step != 0 || d.sfb_id % step != 0)
       return sentence("scale ids %d (A) and %d (B): kind::%s with blocks of %d needs multiples "
                       "of %d",
@@ -152,10 +172,12 @@ std::string decode_instr_desc(MmaKind kind, uint32_t desc, int cta_group, int bl
       return sentence("kind::i8 cannot negate its operands");
     if (bits(desc, 23, 1)) return sentence("reserved bit 23 is set");
     if (bits(desc, 29, 1)) return sentence("reserved bit 29 is set");
-    if (bits(desc, 30, 2)) return sentence("maximum shift %u is for .ws only", bits(desc, 30, 2));
+    if (bits(desc, 30, 2) && !form.weights)
+      return sentence("maximum shift %u is for .ws only", bits(desc, 30, 2));
+    d.max_shift = bits(desc, 30, 2) ? 4 << bits(desc, 30, 2) : 0;
   }
-  std::string error = check_major(d);
-  if (error.empty()) error = check_shape(d, cta_group);
+  error = check_major(d);
+  if (error.empty()) error = check_shape(d, form);
   if (error.empty()) out = d;
   return error;
 }

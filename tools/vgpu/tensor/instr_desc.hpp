@@ -41,7 +41,8 @@ constexpr int type_bits(MmaType type) {
   }
 }
 
-// K of one dense instruction: 32 bytes of operand row.
+// K of one dense instruction: 32 bytes of operand row. A sparse one has twice as much: 32 bytes of
+// stored A, 64 of B.
 constexpr int kind_k(MmaKind kind) {
   switch (kind) {
   case MmaKind::f16:
@@ -69,12 +70,20 @@ struct InstrDesc {
   // Block-scaled kinds.
   ScaleType scale = ScaleType::ue8m0;
   int sfa_id = 0, sfb_id = 0; // byte of the scale word where the first scale lies
+  int selector = 0;           // sparse f16 and tf32: sub-column of the metadata
+  int max_shift = 0;          // .ws: columns that a reused B may be shifted by
 };
 
-// `block` is the number of K elements one scale covers: 16 or 32; 0 for kinds without scales.
-// Returns an empty string, or what is wrong with the descriptor. Sparse matrices and K = 96 are
-// refused.
-std::string decode_instr_desc(MmaKind kind, uint32_t desc, int cta_group, int block,
-                              InstrDesc& out);
+// What the opcode says beside the kind.
+struct InstrForm {
+  int cta_group = 1;
+  // Scales of a row for one instruction, 0 without scales. Each covers K / scales elements.
+  int scales = 0;
+  bool sparse = false;
+  bool weights = false; // .ws
+};
+
+// Returns an empty string, or what is wrong with the descriptor. K = 96 is refused.
+std::string decode_instr_desc(MmaKind kind, uint32_t desc, const InstrForm& form, InstrDesc& out);
 
 } // namespace vgpu::tensor

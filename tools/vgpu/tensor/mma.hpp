@@ -31,8 +31,8 @@ struct ScaledOperand {
   bool negate = false;
 };
 
-// k is 64 for one instruction; any multiple of `block` (16 or 32) up to 256 works. A NaN scale
-// makes its row (A) or column (B) NaN, and nothing else.
+// k is 64 for one instruction, 128 with a sparse A; any multiple of `block` (16, 32 or 64) up to
+// 256 works. A NaN scale makes its row (A) or column (B) NaN, and nothing else.
 void mma_block_scaled(const ScaledOperand& a, const ScaledOperand& b, int m, int n, int k,
                       int block, float* d, ptrdiff_t ld, bool accumulate);
 
@@ -70,6 +70,9 @@ struct PlainMma {
   bool negate_a = false, negate_b = false;
   bool accumulate = true;
   int scale_d = 0; // D * 2^-scale_d before accumulating
+  // Sparse A: its rows hold k / 2 values; kept[row * k / 2 + i] is the K of value i. The zeros
+  // between them meet nothing: an Inf in B opposite one is not seen.
+  const unsigned char* kept = nullptr;
   Packing a_packing = Packing::natural, b_packing = Packing::natural;
   Accumulation accumulation = Accumulation::exact;
   int fraction_bits = 25; // of aligned_truncation

@@ -1,7 +1,7 @@
-// Block-scaled FP4. Twice an e2m1 value is an integer of -12..12, so a block of 16 or 32 products
-// is an exact integer sum: at most 32 * 144 = 4608, in units of 1/4. Times two scales of four
-// significant bits it still fits FP32, so each block costs one rounding, whatever instruction set
-// sums it.
+// Block-scaled FP4. Twice an e2m1 value is an integer of -12..12, so a block of up to 64
+// products is an exact integer sum: at most 64 * 144 = 9216, in units of 1/4. Times two scales of
+// four significant bits it still fits FP32, so each block costs one rounding, whatever instruction
+// set sums it.
 //
 // Integer paths keep B as u8 with 12 added (the unsigned side of the byte dot products) and A as
 // s8: sum (b + 12) * a - 12 * sum a.
@@ -227,7 +227,7 @@ tile_avx512(const Panels& p, int row, int column, float* d, ptrdiff_t ld) {
     }
 }
 
-// Pairs of byte products add in 16 bits: 2 * 24 * 12 = 576 each, 8 of them in a block of 32.
+// Pairs of byte products add in 16 bits: 2 * 24 * 12 = 576 each, 16 of them in a block of 64.
 template <int R>
 __attribute__((target("avx2,fma"))) inline void tile_avx2(const Panels& p, int row, int column,
                                                           float* d, ptrdiff_t ld) {
@@ -328,7 +328,7 @@ bool has_path(Fp4Path path) {
 
 void mma_block_scaled(Fp4Path path, const ScaledOperand& a, const ScaledOperand& b, int m, int n,
                       int k, int block, float* d, ptrdiff_t ld, bool accumulate) {
-  assert((block == 16 || block == 32) && k % block == 0 && m > 0 && n > 0);
+  assert((block == 16 || block == 32 || block == 64) && k % block == 0 && m > 0 && n > 0);
   thread_local Panels panels;
   thread_local std::vector<float> tile;
   panels.build(a, b, m, n, k, block);

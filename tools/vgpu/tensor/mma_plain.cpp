@@ -71,18 +71,19 @@ void merge(Range& all, const Range& one) {
 
 void Panels::build(const PlainMma& op, const unsigned char* a_bytes, const unsigned char* b_bytes) {
   m = op.m, n = op.n, k = op.k;
+  const int a_k = op.kept ? k / 2 : k;
   n_padded = (n + kColumns - 1) / kColumns * kColumns;
-  a.resize(size_t(m) * size_t(k));
+  a.resize(size_t(m) * size_t(a_k));
   b.assign(size_t(k) * size_t(n_padded), 0.0);
   row.assign(size_t(m), Range());
   column.assign(size_t(n), Range());
   all_rows = all_columns = Range();
   float values[kMaxK];
-  int a_pitch = row_bytes(op.a, op.a_packing, k), b_pitch = row_bytes(op.b, op.b_packing, k);
+  int a_pitch = row_bytes(op.a, op.a_packing, a_k), b_pitch = row_bytes(op.b, op.b_packing, k);
   for (int r = 0; r < m; ++r) {
-    decode_row(op.a, op.a_packing, a_bytes + r * a_pitch, k, values);
-    for (int i = 0; i < k; ++i) {
-      a[size_t(r * k + i)] = op.negate_a ? -values[i] : values[i];
+    decode_row(op.a, op.a_packing, a_bytes + r * a_pitch, a_k, values);
+    for (int i = 0; i < a_k; ++i) {
+      a[size_t(r * a_k + i)] = op.negate_a ? -values[i] : values[i];
       row[size_t(r)].include(values[i]);
     }
     merge(all_rows, row[size_t(r)]);
@@ -195,7 +196,45 @@ void run_exact(const PlainMma& op, const Panels& p, const float* scale_a, const 
   }
 }
 
+void run(const PlainMma& op, const Panels& p, const float* scale_a, const float* scale_b, float* d,
+         ptrdiff_t ld) {
+  switch (op.accumulation) {
+  case Accumulation::exact:
+    return run_exact(op, p, scale_a, scale_b, d, ld);
+  case Accumulation::sequential_fma:
+    return kernels().run_sequential(op, p, d, ld);
+  case Accumulation::aligned_truncation:
+    return kernels().run_aligned(op, p, d, ld);
+  }
+}
+
 thread_local Panels panels;
+
+void run(const PlainMma& op, const unsigned char* a, const unsigned char* b, const float* scale_a,
+         const float* scale_b, float* d, ptrdiff_t ld) {
+  assert(op.k <= kMaxK);
+  panels.build(op, a, b);
+  if (!op.kept) return run(op, panels, scale_a, scale_b, d, ld);
+  // Each row of a sparse A meets rows of K of its own.
+  Panels one;
+  one.m = 1, one.n = op.n, one.n_padded = panels.n_padded, one.k = op.k / 2;
+  one.b.resize(size_t(one.k) * size_t(one.n_padded));
+  for (int r = 0; r < op.m; ++r) {
+    const size_t first = size_t(r) * size_t(one.k);
+    one.a.assign(panels.a.begin() + ptrdiff_t(first), panels.a.begin() + ptrdiff_t(first) + one.k);
+    one.row = {panels.row[size_t(r)]};
+    one.all_rows = one.row[0];
+    one.column.assign(size_t(op.n), Range());
+    one.all_columns = Range();
+    for (int i = 0; i < one.k; ++i) {
+      const double* line = &panels.b[size_t(op.kept[first + size_t(i)]) * size_t(one.n_padded)];
+      std::copy_n(line, one.n_padded, &one.b[size_t(i) * size_t(one.n_padded)]);
+      for (int c = 0; c < op.n; ++c) one.column[size_t(c)].include(float(line[c]));
+    }
+    for (const Range& c : one.column) merge(one.all_columns, c);
+    run(op, one, scale_a ? scale_a + r : nullptr, scale_b, d + r * ld, ld);
+  }
+}
 
 } // namespace
 
@@ -268,26 +307,14 @@ void hopper_accumulation(PlainMma& op) {
 
 void mma_plain(const PlainMma& op, const unsigned char* a, const unsigned char* b, float* d,
                ptrdiff_t ld) {
-  assert(op.k <= kMaxK);
-  panels.build(op, a, b);
-  switch (op.accumulation) {
-  case Accumulation::exact:
-    run_exact(op, panels, nullptr, nullptr, d, ld);
-    break;
-  case Accumulation::sequential_fma:
-    kernels().run_sequential(op, panels, d, ld);
-    break;
-  case Accumulation::aligned_truncation:
-    kernels().run_aligned(op, panels, d, ld);
-    break;
-  }
+  run(op, a, b, nullptr, nullptr, d, ld);
 }
 
 void mma_mxf8(const PlainMma& op, const unsigned char* a, const unsigned char* b,
               const float* scale_a, const float* scale_b, float* d, ptrdiff_t ld) {
-  assert(op.k <= kMaxK);
-  panels.build(op, a, b);
-  run_exact(op, panels, scale_a, scale_b, d, ld);
+  PlainMma exact = op;
+  exact.accumulation = Accumulation::exact;
+  run(exact, a, b, scale_a, scale_b, d, ld);
 }
 
 void mma_integer(const PlainMma& op, bool saturate, const unsigned char* a, const unsigned char* b,
@@ -299,11 +326,12 @@ void mma_integer(const PlainMma& op, bool saturate, const unsigned char* a, cons
   for (int c = 0; c < op.n; ++c)
     for (int i = 0; i < op.k; ++i) b_all[size_t(i * op.n + c)] = value(op.b, b[c * op.k + i]);
   std::vector<int32_t> sum(size_t(op.n));
+  const int a_k = op.kept ? op.k / 2 : op.k;
   for (int r = 0; r < op.m; ++r) {
     std::fill(sum.begin(), sum.end(), 0);
-    for (int i = 0; i < op.k; ++i) {
-      int32_t x = value(op.a, a[r * op.k + i]);
-      const int32_t* line = &b_all[size_t(i * op.n)];
+    for (int i = 0; i < a_k; ++i) {
+      int32_t x = value(op.a, a[r * a_k + i]);
+      const int32_t* line = &b_all[size_t((op.kept ? op.kept[r * a_k + i] : i) * op.n)];
       for (int c = 0; c < op.n; ++c) sum[size_t(c)] += x * line[c];
     }
     for (int c = 0; c < op.n; ++c) {

@@ -1,0 +1,68 @@
+// Structured sparse A: half of the K values of a row are stored, and a 4-bit code for each chunk
+// names the ones that are (PTX ISA 9.7.14.6.1, 9.7.15.6.1, 9.7.16.10.8).
+#pragma once
+
+#include "tools/vgpu/tensor/instr_desc.hpp"
+
+#include <cstdint>
+
+namespace vgpu::tensor {
+
+enum class Sparsity : uint8_t {
+  one_of_two,    // tf32
+  two_of_four,   // types of 16 and 8 bits, and the narrow types of kind::f8f6f4 and mxf8f6f4
+  two_pairs_of_8 // packed e2m1: kind::mxf4 and mxf4nvf4
+};
+
+constexpr Sparsity sparsity_of(MmaKind kind) {
+  return kind == MmaKind::tf32                                ? Sparsity::one_of_two
+         : kind == MmaKind::mxf4 || kind == MmaKind::mxf4nvf4 ? Sparsity::two_pairs_of_8
+                                                              : Sparsity::two_of_four;
+}
+
+// K values that a chunk covers, and how many of them are stored.
+constexpr int chunk_k(Sparsity s) {
+  return s == Sparsity::one_of_two ? 2 : s == Sparsity::two_of_four ? 4 : 8;
+}
+
+// The codes with a meaning, a bit for each. Warps and warpgroups take every pair of different
+// positions, tcgen05 only 0100 1000 1100 1001 1101 0110 1110; for tf32 all take 0100 and 1110.
+constexpr uint32_t meaningful_codes(Sparsity s, bool tcgen05) {
+  return s == Sparsity::one_of_two ? 0x4010 : tcgen05 ? 0x7350 : 0x7BDE;
+}
+
+// Writes the positions of the stored values of chunk `chunk` in their order, as K of the whole row.
+inline void kept_positions(Sparsity s, uint32_t code, int chunk, uint8_t* out) {
+  const int base = chunk * chunk_k(s);
+  const int first = int(code & 3), second = int(code >> 2 & 3);
+  auto put = [&](int position) { *out++ = uint8_t(base + position); };
+  switch (s) {
+  case Sparsity::one_of_two:
+    put(code == 0xE ? 1 : 0);
+    break;
+  case Sparsity::two_of_four:
+    put(first);
+    put(second);
+    break;
+  case Sparsity::two_pairs_of_8:
+    for (int pair : {first, second}) {
+      put(2 * pair);
+      put(2 * pair + 1);
+    }
+    break;
+  }
+}
+
+// Where tensor memory holds the code of a chunk, for the row of A that is multiplied in lane
+// `lane`: lane, column from the operand's and 4-bit place in the word (9.7.16.10.8.4, whose figures
+// CUTLASS spells out as layouts).
+struct CodePlace {
+  uint32_t lane, column, nibble;
+};
+constexpr CodePlace code_place(MmaKind kind, uint32_t lane, uint32_t chunk, uint32_t selector) {
+  if (kind == MmaKind::f16 || kind == MmaKind::tf32)
+    return {lane / 16 * 16 + lane % 8 + 8 * (chunk / 4), selector, 4 * (lane % 16 / 8) + chunk % 4};
+  return {lane, chunk / 8, chunk % 8};
+}
+
+} // namespace vgpu::tensor
