@@ -4,6 +4,7 @@
 #include "runtime/src/launch.hpp"
 #include "runtime/src/log.hpp"
 #include "runtime/src/module.hpp"
+#include "runtime/src/operation.hpp"
 #include "runtime/src/plan.hpp"
 #include "runtime/src/status.hpp"
 #include "runtime/src/tensor_map.hpp"
@@ -33,9 +34,8 @@ struct Params {
                   apply(k_extra)
 
 std::vector<Param> param_layout() {
-#define LAYOUT(field) {#field, offsetof(Params, field), sizeof(Params::field)},
-  return {PARAMS(LAYOUT)};
-#undef LAYOUT
+  using Block = Params;
+  return {PARAMS(WL_PARAM_LAYOUT)};
 }
 
 struct Plan : wl_plan {
@@ -47,12 +47,10 @@ struct Plan : wl_plan {
 
   // The workspace is the caller's: its address enters in place of the plan's own parameter.
   wl_status run(void* workspace, wl_stream stream) const override {
-    auto* fixed = const_cast<Params*>(&params); // the driver only reads parameters
+    auto* block = const_cast<Params*>(&params); // the driver only reads parameters
     auto address = reinterpret_cast<uint64_t>(workspace);
-#define ADDRESS(field) &fixed->field,
-    void* addresses[] = {PARAMS(ADDRESS)};
-#undef ADDRESS
-    std::replace(std::begin(addresses), std::end(addresses), static_cast<void*>(&fixed->workspace),
+    void* addresses[] = {PARAMS(WL_PARAM_ADDRESS)};
+    std::replace(std::begin(addresses), std::end(addresses), static_cast<void*>(&block->workspace),
                  static_cast<void*>(&address));
     WL_LOG(log_arguments, "%s: M %u, N %u, K %u, tiles %u, grid %u, D 0x%" PRIx64 ", stream %p",
            kernel->name.c_str(), params.m, params.n, params.k, params.tiles, config.grid[0],
@@ -146,19 +144,19 @@ wl_status fill_params(const wl_context& context, const wl_dual_gemm_args& args, 
   return WL_SUCCESS;
 }
 
-wl_status check(wl_context* context, const wl_dual_gemm_args* args) {
-  WL_TRY(check_context(context));
-  if (args == nullptr) return fail(WL_ERROR_INVALID_ARGUMENT, "args is null");
-  WL_TRY(check_struct_size("wl_dual_gemm_args", args->struct_size, sizeof(wl_dual_gemm_args)));
+void log_args(const wl_dual_gemm_args& args) {
   WL_LOG(log_arguments,
          "M %" PRId64 ", N %" PRId64 ", K %" PRId64 ", L %" PRId64 ", A %p, B1 %p, B2 %p, SFA %p, "
          "SFB1 %p, SFB2 %p, alpha1 %p, alpha2 %p, D %p, d_type %d, ldd %" PRId64
          ", batch_stride_d %" PRId64 ", flags 0x%x, config %s",
-         args->m, args->n, args->k, args->l, args->a, args->b1, args->b2, args->sfa, args->sfb1,
-         args->sfb2, static_cast<const void*>(args->alpha1), static_cast<const void*>(args->alpha2),
-         args->d, static_cast<int>(args->d_type), args->ldd, args->batch_stride_d, args->flags,
-         args->config != nullptr ? args->config : "(chosen)");
-  return rules().check(Subject{*args, context->limits});
+         args.m, args.n, args.k, args.l, args.a, args.b1, args.b2, args.sfa, args.sfb1, args.sfb2,
+         static_cast<const void*>(args.alpha1), static_cast<const void*>(args.alpha2), args.d,
+         static_cast<int>(args.d_type), args.ldd, args.batch_stride_d, args.flags,
+         args.config != nullptr ? args.config : "(chosen)");
+}
+
+wl_status check(wl_context* context, const wl_dual_gemm_args* args) {
+  return check_args(context, args, "wl_dual_gemm_args", rules(), log_args);
 }
 
 wl_status make_plan(wl_context* context, const wl_dual_gemm_args& args, wl_plan** plan) {
@@ -183,8 +181,6 @@ wl_status make_plan(wl_context* context, const wl_dual_gemm_args& args, wl_plan*
                 dtype_name(args.d_type), context->limits.name.c_str(), reasons.c_str());
   }
 
-  const ContextScope scope(*context);
-  WL_TRY(scope.status());
   if (row->fused) return make_sm90_small_plan(context, args, *row, plan);
   if (row->decodes) return make_sm90_plan(context, args, *row, plan);
 
@@ -212,7 +208,6 @@ wl_status make_plan(wl_context* context, const wl_dual_gemm_args& args, wl_plan*
 
   wl_plan_info& info = made->info;
   fill_info(*row, *made->kernel, config, &info);
-  info.launches = 1;
   if (row->grid == Grid::stream_k)
     info.workspace_bytes = config.grid[0] * static_cast<size_t>(sm100_part_bytes(row->tile_n));
 
@@ -251,20 +246,11 @@ wl_status scale_map(const wl_context& context, const char* name, const void* add
 
 void fill_info(const Row& row, const Kernel& kernel, const LaunchConfig& config,
                wl_plan_info* info) {
-  copy_text(info->config, row.name);
-  copy_text(info->kernel, kernel.entry);
-  copy_text(info->target, kernel.target);
-  std::copy(config.grid, config.grid + 3, info->grid);
-  std::copy(config.block, config.block + 3, info->block);
-  std::copy(config.cluster, config.cluster + 3, info->cluster);
+  report_launch(row.name, kernel, config, info);
   info->tile_m = row.tile_m;
   info->tile_n = row.tile_n;
   info->tile_k = row.tile_k;
   info->stages = row.stages;
-  info->shared_bytes = row.shared_bytes + kernel.static_shared_bytes;
-  info->registers = kernel.registers;
-  info->load_ms = kernel.load_ms;
-  info->precompiled = kernel.precompiled;
 }
 
 } // namespace warpline::dual_gemm
@@ -275,10 +261,8 @@ wl_status wl_dual_gemm_check(wl_context* context, const wl_dual_gemm_args* args)
 }
 
 wl_status wl_dual_gemm_plan(wl_context* context, const wl_dual_gemm_args* args, wl_plan** plan) {
-  return warpline::api("wl_dual_gemm_plan", [&]() -> wl_status {
-    if (plan == nullptr) return warpline::fail(WL_ERROR_INVALID_ARGUMENT, "plan is null");
-    *plan = nullptr;
-    WL_TRY(warpline::dual_gemm::check(context, args));
-    return warpline::dual_gemm::make_plan(context, *args, plan);
+  return warpline::api("wl_dual_gemm_plan", [&] {
+    return warpline::plan_args(context, args, plan, warpline::dual_gemm::check,
+                               warpline::dual_gemm::make_plan);
   });
 }

@@ -1,5 +1,6 @@
 // Configuration rows of the dual GEMM and the choice among them.
 #include "kernels/dual_gemm/dual_gemm.hpp"
+#include "runtime/src/rows.hpp"
 #include "runtime/src/status.hpp"
 
 #include <algorithm>
@@ -108,11 +109,7 @@ const std::vector<Row>& rows() {
 
 Image sm90_decode_image() { return WL_IMAGE(dual_gemm_sm90_decode); }
 
-const Row* find_row(const std::string& name) {
-  for (const Row& row : rows())
-    if (name == row.name) return &row;
-  return nullptr;
-}
+const Row* find_row(const std::string& name) { return warpline::find_row(rows(), name); }
 
 Cost cost(const Row& row, const Problem& problem, const DeviceLimits& device) {
   if (row.fused) return sm90_small_cost(row, problem, device);
@@ -120,16 +117,12 @@ Cost cost(const Row& row, const Problem& problem, const DeviceLimits& device) {
 }
 
 bool can_run(const Row& row, wl_dtype d_type, const DeviceLimits& device, std::string* reason) {
-  std::string why;
-  if (!target_runs_on(row.target, device.compute_major, device.compute_minor))
-    why = format("its target %s does not run on compute capability %d.%d", row.target,
-                 device.compute_major, device.compute_minor);
-  else if (row.d_type != d_type)
-    why = format("it writes %s", dtype_name(row.d_type));
-  else if (row.cluster[0] > device.max_cluster)
+  std::string why = target_mismatch(row, device);
+  if (why.empty() && row.d_type != d_type) why = format("it writes %s", dtype_name(row.d_type));
+  if (why.empty() && row.cluster[0] > device.max_cluster)
     why = format("its cluster of %d CTAs is larger than the device's limit of %d", row.cluster[0],
                  device.max_cluster);
-  else if (row.shared_bytes > device.shared_bytes_per_block)
+  if (why.empty() && row.shared_bytes > device.shared_bytes_per_block)
     why = format("it needs %d bytes of shared memory, the device has %d", row.shared_bytes,
                  device.shared_bytes_per_block);
   if (reason != nullptr) *reason = why;

@@ -59,14 +59,12 @@ LaunchConfig decode_launch(const wl_dual_gemm_args& args, const DeviceLimits& de
       apply(activations) apply(m) apply(k) apply(l) apply(columns) apply(tiles_n) apply(splits)
 
 std::vector<Param> param_layout() {
-#define LAYOUT(field) {#field, offsetof(Params, field), sizeof(Params::field)},
-  return {PARAMS(LAYOUT)};
-#undef LAYOUT
+  using Block = Params;
+  return {PARAMS(WL_PARAM_LAYOUT)};
 }
 std::vector<Param> decode_param_layout() {
-#define LAYOUT(field) {#field, offsetof(DecodeParams, field), sizeof(DecodeParams::field)},
-  return {DECODE_PARAMS(LAYOUT)};
-#undef LAYOUT
+  using Block = DecodeParams;
+  return {DECODE_PARAMS(WL_PARAM_LAYOUT)};
 }
 
 struct Sm90Plan : wl_plan {
@@ -82,17 +80,14 @@ struct Sm90Plan : wl_plan {
   wl_status run(void* workspace, wl_stream stream) const override {
     uint64_t activations = reinterpret_cast<uint64_t>(workspace);
     // The driver only reads parameters.
-    DecodeParams* decode = const_cast<DecodeParams*>(&decode_params);
-#define ADDRESS(field) &decode->field,
-    void* decode_addresses[] = {DECODE_PARAMS(ADDRESS)};
-#undef ADDRESS
-    decode_addresses[6] = &activations;
-    WL_TRY(launch(*context, *decode_kernel, decode_config, decode_addresses, stream));
-
-    Params* fixed = const_cast<Params*>(&params);
-#define ADDRESS(field) &fixed->field,
-    void* addresses[] = {PARAMS(ADDRESS)};
-#undef ADDRESS
+    {
+      auto* block = const_cast<DecodeParams*>(&decode_params);
+      void* addresses[] = {DECODE_PARAMS(WL_PARAM_ADDRESS)};
+      addresses[6] = &activations;
+      WL_TRY(launch(*context, *decode_kernel, decode_config, addresses, stream));
+    }
+    auto* block = const_cast<Params*>(&params);
+    void* addresses[] = {PARAMS(WL_PARAM_ADDRESS)};
     addresses[4] = &activations;
     WL_LOG(log_arguments, "%s: M %u, N %u, K %u, tiles %u, grid %u, D 0x%" PRIx64 ", stream %p",
            kernel->name.c_str(), params.m, params.n, params.k, params.tiles, config.grid[0],

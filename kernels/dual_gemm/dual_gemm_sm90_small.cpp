@@ -29,9 +29,8 @@ struct Params {
           apply(n) apply(k) apply(tiles_m) apply(tiles_n) apply(static_weights)
 
 std::vector<Param> param_layout() {
-#define LAYOUT(field) {#field, offsetof(Params, field), sizeof(Params::field)},
-  return {PARAMS(LAYOUT)};
-#undef LAYOUT
+  using Block = Params;
+  return {PARAMS(WL_PARAM_LAYOUT)};
 }
 
 struct SmallPlan : wl_plan {
@@ -42,10 +41,8 @@ struct SmallPlan : wl_plan {
   LaunchConfig config;
 
   wl_status run(void*, wl_stream stream) const override {
-    Params* fixed = const_cast<Params*>(&params); // the driver only reads parameters
-#define ADDRESS(field) &fixed->field,
-    void* addresses[] = {PARAMS(ADDRESS)};
-#undef ADDRESS
+    Params* block = const_cast<Params*>(&params); // the driver only reads parameters
+    void* addresses[] = {PARAMS(WL_PARAM_ADDRESS)};
     WL_LOG(log_arguments, "%s: M %u, N %u, K %u, grid %u, D 0x%" PRIx64 ", stream %p",
            kernel->name.c_str(), params.m, params.n, params.k, config.grid[0], params.d, stream);
     return launch(*context, *kernel, config, addresses, stream);
@@ -127,7 +124,6 @@ wl_status make_sm90_small_plan(wl_context* context, const wl_dual_gemm_args& arg
 
   wl_plan_info& info = made->info;
   fill_info(row, *made->kernel, config, &info);
-  info.launches = 1;
   info.workspace_bytes = 0;
 
   *plan = made.release();

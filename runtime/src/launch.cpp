@@ -1,7 +1,9 @@
 #include "runtime/src/launch.hpp"
 
 #include "runtime/src/log.hpp"
+#include "runtime/src/plan.hpp"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstring>
 
@@ -85,6 +87,21 @@ wl_status check_launch(const wl_context& context, const Kernel& kernel,
   if (count == 0) return WL_SUCCESS;
   return fail(WL_ERROR_NOT_SUPPORTED, "kernel %s: %s%d rule%s violated, nothing was launched",
               kernel.name.c_str(), violations.c_str(), count, count == 1 ? "" : "s");
+}
+
+void report_launch(const char* config_name, const Kernel& kernel, const LaunchConfig& config,
+                   wl_plan_info* info) {
+  copy_text(info->config, config_name);
+  copy_text(info->kernel, kernel.entry);
+  copy_text(info->target, kernel.target);
+  std::copy(config.grid, config.grid + 3, info->grid);
+  std::copy(config.block, config.block + 3, info->block);
+  std::copy(config.cluster, config.cluster + 3, info->cluster);
+  info->shared_bytes = static_cast<int>(config.dynamic_shared_bytes) + kernel.static_shared_bytes;
+  info->registers = kernel.registers;
+  info->launches = 1;
+  info->load_ms = kernel.load_ms;
+  info->precompiled = kernel.precompiled;
 }
 
 wl_status launch(const wl_context& context, const Kernel& kernel, const LaunchConfig& config,

@@ -22,6 +22,10 @@ struct LaunchConfig {
 // the device and the loaded kernel. All violations in one message.
 wl_status check_launch(const wl_context& context, const Kernel& kernel, const LaunchConfig& config);
 
+// What a plan reports of the kernel that makes its outputs, launched so by the row `config_name`.
+void report_launch(const char* config_name, const Kernel& kernel, const LaunchConfig& config,
+                   wl_plan_info* info);
+
 // `params` has one pointer per kernel parameter, as cuLaunchKernel takes them. The caller has made
 // the context current.
 wl_status launch(const wl_context& context, const Kernel& kernel, const LaunchConfig& config,

@@ -23,6 +23,12 @@ struct Param {
   size_t size;
 };
 
+// A parameter block is a struct `Block` with a list macro, LIST(apply) = apply(field) ... in the
+// kernel's order: std::vector<Param>{LIST(WL_PARAM_LAYOUT)} is its layout, and
+// void* addresses[] = {LIST(WL_PARAM_ADDRESS)} what a launch takes of the Block* `block`.
+#define WL_PARAM_LAYOUT(field) {#field, offsetof(Block, field), sizeof(Block::field)},
+#define WL_PARAM_ADDRESS(field) &block->field,
+
 struct KernelNeeds {
   std::vector<Param> params;
   int dynamic_shared_bytes = 0;

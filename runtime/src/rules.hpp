@@ -8,6 +8,8 @@
 //     ...}};
 //   WL_TRY(rules.check(subject));
 //
+// WL_RULE writes such a row, with the subject as `s` in the expression.
+//
 // A violated row reads "<argument><finding> <rule text> (nearest: ...)", so texts start with
 // "must".
 #pragma once
@@ -88,6 +90,12 @@ struct Rule {
 
   RuleRow row() const { return {id, argument, text, kind}; }
 };
+
+#define WL_RULE(id, argument, text, kind, expression)                                              \
+  {                                                                                                \
+    id, argument, text, ::warpline::RuleKind::kind,                                                \
+        [](const Subject& s) -> ::warpline::Verdict { return expression; }                         \
+  }
 
 template <class Subject>
 class RuleTable {

@@ -19,31 +19,19 @@ const std::vector<int64_t> kM = {1, 2, 7, 8, 9, 16, 33, 64, 65, 127, 128, 129, 2
 const std::vector<int64_t> kN = {8, 24, 56, 64, 72, 96, 104, 136, 264, 392};
 const std::vector<int64_t> kK = {64, 128, 192, 256, 320, 448, 1472};
 
-// A context on the real GPU, or null with the reason.
-struct Device {
-  wl_context* context = nullptr;
-  std::string reason;
+std::vector<const Row*> rows_of(const warpline::DeviceLimits& limits) {
   std::vector<const Row*> rows;
+  for (const Row& row : warpline::dual_gemm::rows())
+    if (warpline::dual_gemm::can_run(row, row.d_type, limits, nullptr)) rows.push_back(&row);
+  return rows;
+}
 
-  Device() {
-    const Gpu gpu = find_gpu();
-    if (!gpu.driver || gpu.driver->is_virtual) {
-      reason = "no real CUDA driver";
-      return;
-    }
-    if (wl_context_create(0, &context) != WL_SUCCESS) {
-      reason = wl_last_error();
-      return;
-    }
-    warpline::DeviceLimits limits = context_limits();
-    for (const Row& row : warpline::dual_gemm::rows())
-      if (warpline::dual_gemm::can_run(row, row.d_type, limits, nullptr)) rows.push_back(&row);
-    if (rows.empty()) reason = "no kernel for this GPU";
+// The real GPU and the rows that it runs.
+struct Device : HardwareContext {
+  std::vector<const Row*> rows;
+  Device() : HardwareContext([](const auto& limits) { return !rows_of(limits).empty(); }) {
+    if (reason.empty()) rows = rows_of(context->limits);
   }
-  ~Device() { wl_context_destroy(context); }
-
-private:
-  warpline::DeviceLimits context_limits() const { return context->limits; }
 };
 
 DualGemmCase case_of(const Row& row, int64_t m, int64_t n, int64_t k, int64_t l, uint64_t seed) {

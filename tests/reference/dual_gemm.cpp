@@ -1,4 +1,5 @@
 #include "tests/reference/dual_gemm.hpp"
+#include "tests/reference/quantize.hpp"
 
 #include <algorithm>
 #include <array>
@@ -172,26 +173,13 @@ Operand quantized_replayed(const Sums& sums, float alpha1, float alpha2, float d
   Operand out{sums.m, sums.n, sums.l, {}, {}};
   out.values.resize(sums.acc1.size() / 2);
   out.scales.resize(sums.acc1.size() / 16);
-  const volatile float inverse = 1.0f / d_scale;
-  const volatile float sixth = inverse * 0x1.555556p-3f; // 0x3E2AAAAB
+  const Inverse scale_of_all(d_scale);
   for (size_t block = 0; block < out.scales.size(); ++block) {
-    float d[16], largest = 0;
-    for (size_t i = 0; i < 16; ++i) {
+    float d[16];
+    for (size_t i = 0; i < 16; ++i)
       d[i] =
           gated_replayed_f32(sums.acc1[16 * block + i], sums.acc2[16 * block + i], alpha1, alpha2);
-      largest = std::fmax(largest, std::fabs(d[i]));
-    }
-    volatile float scaled = largest * sixth;
-    const uint8_t code = encode_e4m3(double{scaled});
-    out.scales[block] = code;
-    const auto scale = static_cast<float>(decode_e4m3(code));
-    volatile float reciprocal = scale == 0 ? 0.0f : 1.0f / scale;
-    volatile float factor = inverse * reciprocal;
-    for (size_t i = 0; i < 16; i += 2) {
-      volatile float low = d[i] * factor, high = d[i + 1] * factor;
-      out.values[8 * block + i / 2] =
-          static_cast<uint8_t>(encode_e2m1(double{low}) | encode_e2m1(double{high}) << 4);
-    }
+    quantize_block(d, scale_of_all, &out.values[8 * block], &out.scales[block]);
   }
   return out;
 }

@@ -47,8 +47,8 @@ std::vector<uint16_t> gated_replayed(const Sums& sums, float alpha1, float alpha
 // The same before the rounding to an output type.
 float gated_replayed_f32(double acc1, double acc2, float alpha1, float alpha2);
 
-// D in NVFP4, operation by operation (ptx/epilogue.inc, NVFP4_X16), as an operand of rows m and
-// k = n, in plain layout. n is a multiple of 16. The value of an element is
+// D in NVFP4, operation by operation (ptx/epilogue.inc, NVFP4_X16; quantize.hpp), as an operand of
+// rows m and k = n, in plain layout. n is a multiple of 16. The value of an element is
 // E2M1 * E4M3 * d_scale.
 Operand quantized_replayed(const Sums& sums, float alpha1, float alpha2, float d_scale);
 

@@ -2,6 +2,7 @@
 
 #include "runtime/src/context.hpp"
 #include "runtime/src/driver.hpp"
+#include "tests/support/device_buffer.hpp"
 
 #include <cstring>
 #include <sstream>
@@ -12,21 +13,6 @@ namespace {
 
 constexpr size_t kGuard = 256;     // elements before and after D
 constexpr uint16_t kFill = 0x7FFF; // NaN in both output types
-
-// Device buffer for the scope's life.
-struct Buffer {
-  wl_context* context;
-  void* pointer = nullptr;
-  Buffer(wl_context* c, size_t bytes) : context(c) { wl_malloc(c, bytes, &pointer); }
-  Buffer(wl_context* c, const std::vector<uint8_t>& data) : Buffer(c, data.size()) {
-    if (pointer) wl_upload(c, pointer, data.data(), data.size());
-  }
-  ~Buffer() {
-    if (pointer) wl_free(context, pointer);
-  }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-};
 
 // Enqueues a plan, directly or as launches of a graph that was captured once.
 class Launcher {
@@ -71,15 +57,6 @@ private:
   cuapi::CUgraphExec executable_ = nullptr;
 };
 
-std::vector<uint8_t> packed_scales(const Operand& o) {
-  size_t each = wl_sf_bytes(WL_SF_128x4, o.rows, o.k);
-  std::vector<uint8_t> out(each * static_cast<size_t>(o.l));
-  for (int64_t e = 0; e < o.l; ++e)
-    wl_sf_pack(WL_SF_128x4, o.rows, o.k, o.scales.data() + e * o.rows * (o.k / 16),
-               out.data() + static_cast<size_t>(e) * each, nan_padding);
-  return out;
-}
-
 } // namespace
 
 std::string describe(const DualGemmCase& c) {
@@ -97,10 +74,10 @@ DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c) {
   if (c.alpha1 != 0) p.alpha1 = c.alpha1;
   if (c.alpha2 != 0) p.alpha2 = c.alpha2;
 
-  Buffer a(context, p.a.values), b1(context, p.b1.values), b2(context, p.b2.values);
-  Buffer sfa(context, packed_scales(p.a)), sfb1(context, packed_scales(p.b1)),
+  DeviceBuffer a(context, p.a.values), b1(context, p.b1.values), b2(context, p.b2.values);
+  DeviceBuffer sfa(context, packed_scales(p.a)), sfb1(context, packed_scales(p.b1)),
       sfb2(context, packed_scales(p.b2));
-  Buffer alpha(context, 8);
+  DeviceBuffer alpha(context, 8);
   float alphas[2] = {p.alpha1, p.alpha2};
   wl_upload(context, alpha.pointer, alphas, sizeof alphas);
 
@@ -108,7 +85,7 @@ DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c) {
   int64_t batch_stride = c.m * ldd + c.entry_gap;
   size_t elements = static_cast<size_t>(c.l * batch_stride);
   std::vector<uint16_t> image(elements + 2 * kGuard, kFill);
-  Buffer d(context, image.size() * 2);
+  DeviceBuffer d(context, image.size() * 2);
 
   wl_dual_gemm_args args{};
   args.struct_size = sizeof args;
@@ -144,7 +121,7 @@ DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c) {
   r.config = r.info.config;
   // A workspace may hold anything before the first run, and what a run left before the next.
   const std::vector<uint8_t> junk(r.info.workspace_bytes ? r.info.workspace_bytes : 256, 0xFF);
-  Buffer workspace(context, junk);
+  DeviceBuffer workspace(context, junk);
   Launcher launcher(context, plan, workspace.pointer, r.info.workspace_bytes, c.graph);
 
   std::vector<uint16_t> first;

@@ -2,7 +2,11 @@
 // (the real one when it is unset), if there is one.
 #pragma once
 
+#include "runtime/src/context.hpp"
 #include "runtime/src/driver.hpp"
+
+#include <functional>
+#include <string>
 
 namespace wltest {
 
@@ -24,6 +28,17 @@ public:
 
 private:
   const Gpu& gpu_;
+};
+
+// A context on the real GPU when it can run what a test is about, or the reason why there is none.
+struct HardwareContext {
+  explicit HardwareContext(const std::function<bool(const warpline::DeviceLimits&)>& runs);
+  ~HardwareContext();
+  HardwareContext(const HardwareContext&) = delete;
+  HardwareContext& operator=(const HardwareContext&) = delete;
+
+  wl_context* context = nullptr;
+  std::string reason;
 };
 
 } // namespace wltest

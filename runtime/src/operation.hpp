@@ -1,0 +1,32 @@
+// The frames of an operation's entry points, wl_<op>_check and wl_<op>_plan.
+#pragma once
+
+#include "runtime/src/plan.hpp"
+#include "runtime/src/rules.hpp"
+
+namespace warpline {
+
+// A subject is {arguments, device limits}. `log` writes the arguments down before they are judged.
+template <class Args, class Subject, class Log>
+wl_status check_args(const wl_context* context, const Args* args, const char* type,
+                     const RuleTable<Subject>& rules, const Log& log) {
+  WL_TRY(check_context(context));
+  if (args == nullptr) return fail(WL_ERROR_INVALID_ARGUMENT, "args is null");
+  WL_TRY(check_struct_size(type, args->struct_size, sizeof(Args)));
+  log(*args);
+  return rules.check(Subject{*args, context->limits});
+}
+
+// `make` runs with the context current and with checked arguments; *plan is null when it fails.
+template <class Args, class Check, class Make>
+wl_status plan_args(wl_context* context, const Args* args, wl_plan** plan, const Check& check,
+                    const Make& make) {
+  if (plan == nullptr) return fail(WL_ERROR_INVALID_ARGUMENT, "plan is null");
+  *plan = nullptr;
+  WL_TRY(check(context, args));
+  const ContextScope scope(*context);
+  WL_TRY(scope.status());
+  return make(context, *args, plan);
+}
+
+} // namespace warpline

@@ -1,0 +1,55 @@
+#include "runtime/src/strided.hpp"
+
+#include <cinttypes>
+
+namespace warpline {
+
+int64_t Strided::entry_stride() const {
+  if (batch_stride != 0) return batch_stride;
+  int64_t stride = 0;
+  return product({rows, row_stride()}, &stride) ? stride : 0;
+}
+
+int64_t Strided::extent() const {
+  if (!sized) return 0;
+  int64_t before_row = 0, before_entry = 0;
+  if (row_stride() < columns || entry_stride() < 0) return 0;
+  if (!product({rows - 1, row_stride()}, &before_row) ||
+      !product({entries - 1, entry_stride()}, &before_entry))
+    return 0;
+  if (before_row > address_space || before_entry > address_space) return 0;
+  return before_entry + before_row + columns;
+}
+
+Verdict ld_covers(const Strided& t) {
+  if (t.ld == 0 || (t.ld > 0 && (!t.sized || t.ld >= t.columns))) return holds();
+  return violated(format(" = %" PRId64, t.ld),
+                  t.sized ? format("0, %" PRId64, t.columns) : std::string("0"));
+}
+
+Verdict batch_stride_covers(const Strided& t) {
+  if (t.batch_stride == 0) return holds();
+  const std::string found = format(" = %" PRId64, t.batch_stride);
+  if (t.batch_stride < 0) return violated(found, "0");
+  int64_t before_row = 0;
+  if (t.entries <= 1 || !t.sized || t.row_stride() < t.columns ||
+      !product({t.rows - 1, t.row_stride()}, &before_row))
+    return holds();
+  if (t.batch_stride >= before_row + t.columns) return holds();
+  return violated(found, format("0, %" PRId64, t.rows * t.row_stride()));
+}
+
+Verdict fits_address_space(const Strided& t, int64_t element_bytes, const char* name) {
+  if (!t.sized || t.row_stride() < t.columns || t.entry_stride() < 0) return holds();
+  const int64_t extent = t.extent();
+  if (extent != 0 && element_bytes * extent < address_space) return holds();
+  return violated(format(": %s takes 2^47 bytes or more,", name));
+}
+
+Verdict batch_fits_address_space(uint64_t bytes) {
+  if (bytes != 0 && bytes < static_cast<uint64_t>(address_space)) return holds();
+  return violated(bytes == 0 ? std::string(": the batch takes 2^63 bytes or more,")
+                             : format(": the batch takes %" PRIu64 " bytes,", bytes));
+}
+
+} // namespace warpline

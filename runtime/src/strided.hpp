@@ -1,0 +1,31 @@
+// Tensors [entries, rows, columns] whose rows and entries lie at strides, both of which a caller
+// may leave 0 for dense ones, and the rules for such strides. Counts are elements.
+#pragma once
+
+#include "runtime/src/rules.hpp"
+
+namespace warpline {
+
+// Device addresses have 47 usable bits.
+constexpr int64_t address_space = int64_t{1} << 47;
+
+struct Strided {
+  int64_t rows, columns, entries;
+  int64_t ld, batch_stride; // as the caller gave them
+  bool sized;               // rows, columns and entries are in their ranges
+
+  int64_t row_stride() const { return ld != 0 ? ld : columns; }
+  int64_t entry_stride() const; // 0 when the dense one does not fit in 63 bits
+  // From the first element to one past the last; 0 when the sizes or strides are out of range.
+  int64_t extent() const;
+};
+
+// Each holds where another rule speaks of what is wrong.
+Verdict ld_covers(const Strided& tensor);
+Verdict batch_stride_covers(const Strided& tensor);
+Verdict fits_address_space(const Strided& tensor, int64_t element_bytes, const char* name);
+
+// `bytes` of a whole batch; 0 says that they do not fit in 63 bits.
+Verdict batch_fits_address_space(uint64_t bytes);
+
+} // namespace warpline

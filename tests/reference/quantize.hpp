@@ -1,0 +1,39 @@
+// What the quantiser computes, in plain C++, FP32 operation by operation (ptx/fp4.inc): the
+// specification that kernels are compared with bit for bit.
+#pragma once
+
+#include "tests/reference/inputs.hpp"
+#include "tests/reference/numerics.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace wltest {
+
+// A tensor of 16-bit floats, [l, rows, k] without gaps.
+struct Matrix {
+  int64_t rows = 0, k = 0, l = 0;
+  OutputType type = OutputType::f16;
+  std::vector<uint16_t> codes;
+};
+
+// Blocks of 16 of many kinds, chosen at random: ordinary values; magnitudes all over the format's
+// range; every bit pattern, infinities and NaNs among them; quotients that lie on ties of E2M1;
+// zeros of both signs and the smallest numbers.
+Matrix make_matrix(int64_t rows, int64_t k, int64_t l, OutputType type, uint64_t seed);
+
+// Factors of an FP32 scale of the whole tensor.
+struct Inverse {
+  float inverse, sixth; // 1 / d_scale, and that / 6
+  explicit Inverse(float d_scale);
+};
+
+// Sixteen values: eight bytes of codes, the lower nibble the even one, and the scale's code.
+// largest = max |x|, NaN passed over   scale = e4m3(largest * sixth)   r = 1 / scale, 0 for 0
+// factor = inverse * r                 code = e2m1(x * factor)
+void quantize_block(const float* x, const Inverse& scale_of_all, uint8_t* codes, uint8_t* scale);
+
+// Values and scales in plain layout.
+Operand quantize(const Matrix& x, float d_scale);
+
+} // namespace wltest
