@@ -252,7 +252,7 @@ $(eval $(call suite_rule,virtual,$(CLI_PARTS) $(VGPU_CORE) $(FUZZ_PARTS)))
 $(eval $(call suite_rule,hardware,$(VGPU_CORE)))
 
 $(BUILD)/tests/mutation: $(call object,$(wildcard tests/virtual/mutation/*.cpp) \
-                          tests/support/dual_gemm_run.cpp tests/support/dual_gemm_nvfp4_run.cpp \
+                          $(addprefix tests/support/,dual_gemm_run.cpp dual_gemm_nvfp4_run.cpp quantize_run.cpp) \
                           $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
 	@mkdir -p $(@D)
 	@echo "  LD   $@"

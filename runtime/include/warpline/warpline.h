@@ -107,7 +107,15 @@ WL_API wl_status wl_stream_create(wl_context* context, wl_stream* stream);
 WL_API wl_status wl_stream_destroy(wl_context* context, wl_stream stream);
 WL_API wl_status wl_stream_synchronize(wl_context* context, wl_stream stream);
 
-/* ---- scale factors --------------------------------------------------------------------------- */
+/* ---- element types and scale factors
+ * --------------------------------------------------------------------------- */
+
+typedef enum wl_dtype {
+  WL_F16 = 0,
+  WL_BF16 = 1,
+  /* E2M1 with one E4M3 scale per 16 values and an FP32 scale: an operand of a GEMM. */
+  WL_NVFP4 = 2
+} wl_dtype;
 
 /* Layout of the block scales of an operand of `rows` rows and `k` elements: one unsigned E4M3 byte
  * for each 16 consecutive elements of a row; s = k / 16 is the scale's column. */
@@ -141,11 +149,11 @@ typedef struct wl_plan_info {
   char kernel[96];    /* entry name in the PTX */
   char target[16];    /* "sm_100f", "sm_90a" */
   unsigned grid[3], block[3], cluster[3];
-  int tile_m, tile_n, tile_k; /* tile_n counts columns of one product */
-  int stages;
-  int shared_bytes; /* dynamic + static */
-  int registers;    /* per thread at entry, as the driver reports */
-  int launches;     /* kernels that one run enqueues */
+  int tile_m, tile_n, tile_k; /* tile_n counts columns of one product; 0: there is no such extent */
+  int stages;                 /* 0: none */
+  int shared_bytes;           /* dynamic + static */
+  int registers;              /* per thread at entry, as the driver reports */
+  int launches;               /* kernels that one run enqueues */
   size_t workspace_bytes;
   double load_ms;  /* time that loading the kernels took in this process, JIT included */
   int precompiled; /* 1: machine code of the library; 0: the driver compiled the PTX */
@@ -162,13 +170,6 @@ WL_API wl_status wl_plan_run(const wl_plan* plan, void* workspace, size_t worksp
 WL_API void wl_plan_destroy(wl_plan* plan);
 
 /* ---- dual GEMM ------------------------------------------------------------------------------- */
-
-typedef enum wl_dtype {
-  WL_F16 = 0,
-  WL_BF16 = 1,
-  /* E2M1 with one E4M3 scale per 16 columns and an FP32 scale: an operand of the next GEMM. */
-  WL_NVFP4 = 2
-} wl_dtype;
 
 /*     D = silu(alpha1 * A.B1^T) * (alpha2 * A.B2^T)        silu(x) = x / (1 + exp(-x))
  *
@@ -261,6 +262,48 @@ typedef struct wl_dual_gemm_config {
 WL_API wl_status wl_dual_gemm_list_configs(wl_context* context, const wl_dual_gemm_args* args,
                                            wl_dual_gemm_config* configs, size_t config_size,
                                            int* count);
+
+/* ---- quantize -------------------------------------------------------------------------------- */
+
+/* X [L,M,K] in FP16 or BF16 becomes D [L,M,K/2] in NVFP4 with scales sfd: A and sfa, or B and sfb,
+ * of a dual GEMM whose alpha takes *d_scale in. An element of X is about E2M1 * E4M3 * *d_scale.
+ * (Where other libraries take a global scale to multiply with, that is 1 / *d_scale; the largest
+ * magnitude of X / (6 * 448) is the usual *d_scale.)
+ *
+ * Of each 16 values of K, in FP32, every step rounded to nearest even, fl being that rounding:
+ *   inverse = 1 / *d_scale                sixth = inverse * fl(1/6)
+ *   scale = largest |x| * sixth in E4M3   factor = inverse * (1 / scale), 0 where the scale is 0
+ *   code = x * factor in E2M1
+ * which is the arithmetic of the dual GEMM's NVFP4 output. Scale and code saturate, at 448 and 6.
+ * A NaN takes no part in its block's scale and gets the code of 6; an infinity gets 6 of the same
+ * sign under the scale 448; where all 16 are too small for a scale, the scale is 0 and codes are
+ * zeros, signs kept. *d_scale must be positive, finite and normal.
+ *
+ * A batch of L problems: X entry l starts l * batch_stride_x elements in, D entry l starts l * M *
+ * K / 2 bytes in, scale entry l starts l * wl_sf_bytes() in. Scale padding of rows beyond M is not
+ * written. */
+typedef struct wl_quantize_args {
+  size_t struct_size;     /* sizeof(wl_quantize_args) */
+  int64_t m;              /* >= 1 */
+  int64_t k;              /* multiple of 64 */
+  int64_t l;              /* batch, >= 1 */
+  const void* x;          /* device, 16-byte aligned */
+  wl_dtype x_type;        /* WL_F16 or WL_BF16 */
+  int64_t ldx;            /* elements from row to row of X, multiple of 8, 0 = K */
+  int64_t batch_stride_x; /* elements from entry to entry of X, multiple of 8, 0 = M * ldx */
+  void* d;                /* device, 16-byte aligned; may not overlap an input */
+  void* sfd;              /* device, scales of D in sf_layout, 16-byte aligned, likewise */
+  wl_sf_layout sf_layout;
+  const float* d_scale; /* device, 4-byte aligned, null = 1; read when the kernel runs */
+  const char* config;   /* name of a configuration row to force, null = the library chooses */
+} wl_quantize_args;
+
+/* Checks the arguments against the constraint table for the context's device. Touches no memory. */
+WL_API wl_status wl_quantize_check(wl_context* context, const wl_quantize_args* args);
+/* The plan needs no workspace. Its launch lets a kernel behind it in the stream that was made for
+ * programmatic dependent launch, as the dual GEMM's for Hopper, start while it runs. */
+WL_API wl_status wl_quantize_plan(wl_context* context, const wl_quantize_args* args,
+                                  wl_plan** plan);
 
 #ifdef __cplusplus
 }

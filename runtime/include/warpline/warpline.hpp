@@ -48,6 +48,12 @@ inline wl_dual_gemm_args dual_gemm_args() {
   return args;
 }
 
+inline wl_quantize_args quantize_args() {
+  wl_quantize_args args{};
+  args.struct_size = sizeof(args);
+  return args;
+}
+
 class Context {
 public:
   explicit Context(int device = 0) {
@@ -169,6 +175,12 @@ private:
 inline Plan plan_dual_gemm(const Context& context, const wl_dual_gemm_args& args) {
   wl_plan* plan = nullptr;
   check(wl_dual_gemm_plan(context.get(), &args, &plan));
+  return Plan(plan);
+}
+
+inline Plan plan_quantize(const Context& context, const wl_quantize_args& args) {
+  wl_plan* plan = nullptr;
+  check(wl_quantize_plan(context.get(), &args, &plan));
   return Plan(plan);
 }
 

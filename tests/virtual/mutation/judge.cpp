@@ -2,6 +2,7 @@
 
 #include "runtime/src/driver.hpp"
 #include "tests/support/dual_gemm_nvfp4_run.hpp"
+#include "tests/support/quantize_run.hpp"
 
 #include <cctype>
 #include <cstdio>
@@ -59,6 +60,20 @@ bool right_nvfp4(wl_context* context, const DualGemmCase& c, std::string& messag
   return r.guards_intact && r.d.scales == expected.scales && r.d.values == expected.values;
 }
 
+bool right_quantised(wl_context* context, const DualGemmCase& c, std::string& message) {
+  QuantizeCase q;
+  q.m = c.m;
+  q.k = c.k;
+  q.l = c.l;
+  q.type = c.out;
+  q.config = c.config;
+  q.seed = c.seed;
+  q.chained = true;
+  const QuantizeResult r = run_quantize(context, q);
+  if (r.status != WL_SUCCESS) message = r.message;
+  return r.guards_intact && r.unequal == 0;
+}
+
 // In a child process. Returns what noticed something wrong, and when.
 Verdict judge(const Row& row, const std::string& source, const std::string& check,
               const std::vector<std::string>& schedules, std::string* report_text) {
@@ -98,8 +113,10 @@ Verdict judge(const Row& row, const std::string& source, const std::string& chec
     std::string message;
     DualGemmCase c = row.problem;
     c.k = k;
-    const bool right =
-        row.quantised ? right_nvfp4(context, c, message) : right_values(context, c, message);
+    const auto right_run = row.run == Row::Run::dual_gemm         ? right_values
+                           : row.run == Row::Run::dual_gemm_nvfp4 ? right_nvfp4
+                                                                  : right_quantised;
+    const bool right = right_run(context, c, message);
     *report_text = report();
     if (!message.empty()) {
       std::string by = checker_of(*report_text);
@@ -143,8 +160,15 @@ Row make_row(const warpline::Image& image) {
   bool wide = contains(r.name, "x2_n128") || contains(r.name, "x4_");
   c.n = wide ? 600 : contains(r.name, "1x2_n64") ? 168 : !sm100 && c.m < 80 ? 72 : 200;
   c.out = contains(r.name, "bf16") ? OutputType::bf16 : OutputType::f16;
-  r.quantised = contains(r.name, "nvfp4");
-  if (r.quantised) c.n = (c.n + 63) / 64 * 64;
+  if (contains(r.name, "nvfp4")) {
+    r.run = Row::Run::dual_gemm_nvfp4;
+    c.n = (c.n + 63) / 64 * 64;
+  }
+  if (contains(r.name, "quantize")) {
+    r.run = Row::Run::quantize;
+    c.k = 1024;
+    r.short_k = 256;
+  }
   if (contains(r.name, "decode")) r.config = "dual_gemm_sm90_t32_f16";
   c.config = r.config;
   size_t at = r.name.find('x');

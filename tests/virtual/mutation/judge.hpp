@@ -16,7 +16,9 @@ struct Row {
   DualGemmCase problem;  // more K tiles than stages
   int64_t short_k = 192; // of a second run, where what one tile leaves behind meets the next
   int sms = 1;
-  bool quantised = false; // D in NVFP4
+  // What the row is run as: a dual GEMM with 16-bit outputs, or with D in NVFP4; or a quantisation
+  // with another behind it.
+  enum class Run { dual_gemm, dual_gemm_nvfp4, quantize } run = Run::dual_gemm;
 };
 
 struct Verdict {

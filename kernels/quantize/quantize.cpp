@@ -1,0 +1,164 @@
+// wl_quantize_check and wl_quantize_plan: rows, shares of the work, launch.
+#include "kernels/quantize/quantize.hpp"
+#include "runtime/src/log.hpp"
+#include "runtime/src/module.hpp"
+#include "runtime/src/operation.hpp"
+#include "runtime/src/rows.hpp"
+
+#include <algorithm>
+#include <cinttypes>
+#include <memory>
+
+#define SM100_ROW(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_ROW(name, ...) WL_EMBEDDED_PTX(name);
+#include "kernels/quantize/rows.def"
+
+namespace warpline::quantize {
+
+namespace {
+
+constexpr wl_dtype F16 = WL_F16;
+constexpr wl_dtype BF16 = WL_BF16;
+
+constexpr int most_warps = 8;   // of a CTA: .maxntid
+constexpr int ctas_an_sm = 8;   // .minnctapersm
+constexpr int group_rows = 8;   // that a warp works on at once
+constexpr int atom_values = 64; // of a row, in a unit
+
+// The parameter block of the contract in quantize.inc.
+struct Params {
+  uint64_t x, d, sfd, d_scale, ldx, batch_stride_x;
+  uint32_t m, atoms, l, groups, step_atoms, step_groups, step_entries;
+};
+
+#define PARAMS(apply)                                                                              \
+  apply(x) apply(d) apply(sfd) apply(d_scale) apply(ldx) apply(batch_stride_x) apply(m)            \
+      apply(atoms) apply(l) apply(groups) apply(step_atoms) apply(step_groups) apply(step_entries)
+
+struct Plan : wl_plan {
+  using wl_plan::wl_plan;
+
+  Params params{};
+  const Kernel* kernel = nullptr;
+  LaunchConfig config;
+
+  wl_status run(void*, wl_stream stream) const override {
+    Params* block = const_cast<Params*>(&params); // the driver only reads parameters
+    void* addresses[] = {PARAMS(WL_PARAM_ADDRESS)};
+    return launch(*context, *kernel, config, addresses, stream);
+  }
+};
+
+uint64_t address_of(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
+
+int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
+
+void log_args(const wl_quantize_args& args) {
+  WL_LOG(log_arguments,
+         "M %" PRId64 ", K %" PRId64 ", L %" PRId64 ", X %p, x_type %d, ldx %" PRId64
+         ", batch_stride_x %" PRId64 ", D %p, SFD %p, d_scale %p, config %s",
+         args.m, args.k, args.l, args.x, static_cast<int>(args.x_type), args.ldx,
+         args.batch_stride_x, args.d, args.sfd, static_cast<const void*>(args.d_scale),
+         args.config != nullptr ? args.config : "(chosen)");
+}
+
+wl_status check(wl_context* context, const wl_quantize_args* args) {
+  return check_args(context, args, "wl_quantize_args", rules(), log_args);
+}
+
+// One row for each device and type: there is nothing to weigh.
+const Row* choose_row(const wl_quantize_args& args, const DeviceLimits& device) {
+  if (args.config != nullptr) return find_row(rows(), args.config);
+  for (const Row& row : rows())
+    if (can_run(row, args.x_type, device, nullptr)) return &row;
+  return nullptr;
+}
+
+wl_status make_plan(wl_context* context, const wl_quantize_args& args, wl_plan** plan) {
+  const Row* row = choose_row(args, context->limits);
+  if (row == nullptr)
+    return fail(WL_ERROR_NOT_SUPPORTED, "no configuration row reads x_type %d on %s",
+                static_cast<int>(args.x_type), context->limits.name.c_str());
+  auto made = std::make_unique<Plan>(context);
+  KernelNeeds needs;
+  using Block = Params;
+  needs.params = {PARAMS(WL_PARAM_LAYOUT)};
+  WL_TRY(load_kernel(*context, row->image(), needs, &made->kernel));
+
+  const Work work = share_out(args.m, args.k, args.l, context->limits);
+  Params& params = made->params;
+  params.x = address_of(args.x);
+  params.d = address_of(args.d);
+  params.sfd = address_of(args.sfd);
+  params.d_scale = address_of(args.d_scale);
+  params.ldx = static_cast<uint64_t>(effective_ldx(args));
+  params.batch_stride_x = static_cast<uint64_t>(effective_batch_stride(args));
+  params.m = static_cast<uint32_t>(args.m);
+  params.atoms = static_cast<uint32_t>(work.atoms);
+  params.l = static_cast<uint32_t>(args.l);
+  params.groups = static_cast<uint32_t>(work.groups);
+  params.step_atoms = work.step_atoms;
+  params.step_groups = work.step_groups;
+  params.step_entries = work.step_entries;
+  made->config = work.launch;
+  WL_TRY(check_launch(*context, *made->kernel, made->config));
+
+  report_launch(row->name, *made->kernel, made->config, &made->info);
+  made->info.tile_m = group_rows;
+  made->info.tile_k = atom_values;
+  *plan = made.release();
+  return WL_SUCCESS;
+}
+
+} // namespace
+
+const std::vector<Row>& rows() {
+#define SM100_ROW(name, in) {#name, "sm_100f", in, [] { return WL_IMAGE(name); }},
+#define SM90_ROW(name, in) {#name, "sm_90a", in, [] { return WL_IMAGE(name); }},
+  static const std::vector<Row> table = {
+#include "kernels/quantize/rows.def"
+  };
+  return table;
+}
+
+bool can_run(const Row& row, wl_dtype x_type, const DeviceLimits& device, std::string* reason) {
+  std::string why = target_mismatch(row, device);
+  if (why.empty() && row.x_type != x_type)
+    why = format("it reads %s", row.x_type == WL_F16 ? "WL_F16" : "WL_BF16");
+  if (reason != nullptr) *reason = why;
+  return why.empty();
+}
+
+// Few units are spread over the SMs, a warp each, before CTAs get more warps; then as many CTAs as
+// are resident at once: what starts behind this kernel can start when all of them run.
+Work share_out(int64_t m, int64_t k, int64_t l, const DeviceLimits& device) {
+  Work work{};
+  work.groups = m / 128 * 16 + (std::min<int64_t>(m % 128, 32) + 1) / 2;
+  work.atoms = k / atom_values;
+  work.units = work.groups * work.atoms * l;
+  const int64_t sms = std::max(device.sm_count, 1);
+  const int64_t warps = std::clamp<int64_t>(divide_up(work.units, sms), 1, most_warps);
+  const int64_t ctas = std::min(divide_up(work.units, warps), sms * ctas_an_sm);
+  work.launch.grid[0] = static_cast<unsigned>(ctas);
+  work.launch.block[0] = static_cast<unsigned>(32 * warps);
+  work.launch.programmatic_dependent = true;
+  const int64_t step = ctas * warps;
+  work.step_atoms = static_cast<uint32_t>(step % work.atoms);
+  work.step_groups = static_cast<uint32_t>(step / work.atoms % work.groups);
+  work.step_entries = static_cast<uint32_t>(step / work.atoms / work.groups);
+  return work;
+}
+
+} // namespace warpline::quantize
+
+wl_status wl_quantize_check(wl_context* context, const wl_quantize_args* args) {
+  return warpline::api("wl_quantize_check",
+                       [&] { return warpline::quantize::check(context, args); });
+}
+
+wl_status wl_quantize_plan(wl_context* context, const wl_quantize_args* args, wl_plan** plan) {
+  return warpline::api("wl_quantize_plan", [&] {
+    return warpline::plan_args(context, args, plan, warpline::quantize::check,
+                               warpline::quantize::make_plan);
+  });
+}

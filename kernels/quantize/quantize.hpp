@@ -1,0 +1,46 @@
+// The quantiser's tables: configuration rows and the rules of its arguments. The kernel's contract
+// is in quantize.inc, the public one in warpline.h.
+#pragma once
+
+#include "runtime/src/context.hpp"
+#include "runtime/src/images.hpp"
+#include "runtime/src/launch.hpp"
+#include "runtime/src/rules.hpp"
+#include "warpline/warpline.h"
+
+#include <string>
+#include <vector>
+
+namespace warpline::quantize {
+
+struct Row {
+  const char* name;   // also the PTX file and its entry
+  const char* target; // of the PTX
+  wl_dtype x_type;
+  Image (*image)();
+};
+
+const std::vector<Row>& rows();
+
+// Whether the row's kernel runs on the device and reads the type; `reason` says why not.
+bool can_run(const Row& row, wl_dtype x_type, const DeviceLimits& device, std::string* reason);
+
+struct Subject {
+  const wl_quantize_args& args;
+  const DeviceLimits& device;
+};
+const RuleTable<Subject>& rules();
+
+// The strides of X with their defaults filled in.
+int64_t effective_ldx(const wl_quantize_args& args);
+int64_t effective_batch_stride(const wl_quantize_args& args);
+
+// How a problem is shared out: quantize.inc's units, and the step of a warp through them.
+struct Work {
+  int64_t groups, atoms, units; // of an entry, of a row, in all
+  LaunchConfig launch;
+  uint32_t step_atoms, step_groups, step_entries;
+};
+Work share_out(int64_t m, int64_t k, int64_t l, const DeviceLimits& device);
+
+} // namespace warpline::quantize

@@ -1,0 +1,309 @@
+// The quantiser without a device: both sides of every rule, shares of the work, rows against their
+// PTX, and the reference against the definition of NVFP4.
+#include "kernels/quantize/quantize.hpp"
+#include "tests/reference/quantize.hpp"
+#include "tests/support/catch.hpp"
+
+#include <cmath>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+using namespace warpline;
+using namespace warpline::quantize;
+using wltest::ContainsSubstring;
+
+namespace {
+
+template <class T = void>
+T* at(uint64_t address) {
+  return reinterpret_cast<T*>(address);
+}
+
+struct Case {
+  wl_quantize_args args{};
+  DeviceLimits device;
+  Case() {
+    device.name = "B200";
+    device.compute_major = 10;
+    device.sm_count = 148;
+    args.struct_size = sizeof args;
+    args.m = 256, args.k = 7168, args.l = 1;
+    args.x = at(0x010000000000), args.d = at(0x410000000000), args.sfd = at(0x510000000000);
+    args.x_type = WL_F16;
+    args.d_scale = at<float>(0x610000000000);
+  }
+};
+using Change = std::function<void(Case&)>;
+
+std::vector<Violation> violations_of(const Change& change) {
+  Case c;
+  change(c);
+  return rules().violations({c.args, c.device});
+}
+
+struct Sides {
+  std::string id;
+  std::vector<Change> accepted;
+  struct Refusal {
+    Change change;
+    std::string sentence; // or how it starts
+  };
+  std::vector<Refusal> refused;
+};
+
+constexpr int64_t kHuge = int64_t{1} << 30;
+
+const std::vector<Sides>& sides() {
+  static const std::vector<Sides> all = {
+      {"device",
+       {[](Case& c) { c.device.compute_minor = 3; }, [](Case& c) { c.device.compute_major = 9; }},
+       {{[](Case& c) { c.device.compute_major = 8; },
+         "device B200 has compute capability 8.0, which must run one of the library's targets "
+         "(nearest: sm_100f, sm_90a)"}}},
+      {"m_range",
+       {[](Case& c) { c.args.m = 1; }, [](Case& c) { c.args.m = kHuge, c.args.k = 64; }},
+       {{[](Case& c) { c.args.m = 0; }, "M = 0 must be from 1 to 2^30 rows (nearest: 1)"},
+        {[](Case& c) { c.args.m = kHuge + 1; },
+         "M = 1073741825 must be from 1 to 2^30 rows (nearest: 1073741824)"}}},
+      {"k_range",
+       {[](Case& c) { c.args.k = 64; }, [](Case& c) { c.args.k = kHuge; }},
+       {{[](Case& c) { c.args.k = 0; }, "K = 0 must be from 64 to 2^30 elements (nearest: 64)"},
+        {[](Case& c) { c.args.k = kHuge + 64; }, "K = 1073741888 must be from 64 to 2^30"}}},
+      {"k_multiple",
+       {[](Case& c) { c.args.k = 128; }},
+       {{[](Case& c) { c.args.k = 7000; },
+         "K = 7000 must be a multiple of 64 elements (nearest: 6976, 7040)"}}},
+      {"l_range",
+       {[](Case& c) { c.args.l = 1 << 20, c.args.m = 1, c.args.k = 64; }},
+       {{[](Case& c) { c.args.l = 0; }, "L = 0 must be from 1 to 2^20 batch entries (nearest: 1)"},
+        {[](Case& c) { c.args.l = (1 << 20) + 1; }, "L = 1048577 must be from 1 to 2^20"}}},
+      {"x_type",
+       {[](Case& c) { c.args.x_type = WL_BF16; }},
+       {{[](Case& c) { c.args.x_type = WL_NVFP4; },
+         "x_type = 2 must be WL_F16 (0) or WL_BF16 (1) (nearest: 1)"}}},
+      {"sf_layout",
+       {[](Case& c) { c.args.sf_layout = WL_SF_128x4; }},
+       {{[](Case& c) { c.args.sf_layout = static_cast<wl_sf_layout>(1); },
+         "sf_layout = 1 must be WL_SF_128x4 (0) (nearest: 0)"}}},
+      {"x_null", {}, {{[](Case& c) { c.args.x = nullptr; }, "X: address is null, must not be"}}},
+      {"d_null", {}, {{[](Case& c) { c.args.d = nullptr; }, "D: address is null, must not be"}}},
+      {"sfd_null",
+       {},
+       {{[](Case& c) { c.args.sfd = nullptr; }, "SFD: address is null, must not be"}}},
+      {"x_aligned",
+       {[](Case& c) { c.args.x = at(0x010000000010); }},
+       {{[](Case& c) { c.args.x = at(0x010000000008); },
+         "X: address 0x10000000008 is 8 modulo 16, must be 16-byte aligned (nearest: "
+         "0x10000000000, 0x10000000010)"}}},
+      {"d_aligned",
+       {[](Case& c) { c.args.d = at(0x410000000010); }},
+       {{[](Case& c) { c.args.d = at(0x410000000004); }, "D: address 0x410000000004 is 4 modulo"}}},
+      {"sfd_aligned",
+       {[](Case& c) { c.args.sfd = at(0x510000000010); }},
+       {{[](Case& c) { c.args.sfd = at(0x510000000001); }, "SFD: address 0x510000000001 is 1"}}},
+      {"d_scale_aligned",
+       {[](Case& c) { c.args.d_scale = nullptr; },
+        [](Case& c) { c.args.d_scale = at<float>(0x610000000004); }},
+       {{[](Case& c) { c.args.d_scale = at<float>(0x610000000002); },
+         "d_scale: address 0x610000000002 is 2 modulo 4, must be 4-byte aligned"}}},
+      {"ldx_covers",
+       {[](Case& c) { c.args.ldx = 7168; }, [](Case& c) { c.args.ldx = 0; }},
+       {{[](Case& c) { c.args.ldx = 7160; },
+         "ldx = 7160 must be 0 or at least K elements (nearest: 0, 7168)"},
+        {[](Case& c) { c.args.ldx = -8; }, "ldx = -8 must be 0 or at least K elements"}}},
+      {"ldx_multiple",
+       {[](Case& c) { c.args.ldx = 7176; }},
+       {{[](Case& c) { c.args.ldx = 7172; },
+         "ldx = 7172 must be a multiple of 8 elements (nearest: 7168, 7176)"}}},
+      {"batch_stride_covers",
+       {[](Case& c) { c.args.l = 2, c.args.ldx = 7176, c.args.batch_stride_x = 255 * 7176 + 7168; },
+        [](Case& c) { c.args.batch_stride_x = 8; }},
+       {{[](Case& c) { c.args.l = 2, c.args.batch_stride_x = 256 * 7168 - 8; },
+         "batch_stride_x = 1835000 must be 0 or at least (M - 1) * ldx + K elements (nearest: 0, "
+         "1835008)"}}},
+      {"batch_stride_multiple",
+       {[](Case& c) { c.args.batch_stride_x = 256 * 7168 + 8; }},
+       {{[](Case& c) { c.args.batch_stride_x = 256 * 7168 + 4; },
+         "batch_stride_x = 1835012 must be a multiple of 8 elements"}}},
+      {"x_size",
+       {[](Case& c) { c.args.ldx = int64_t{1} << 38, c.args.x = at(0x1000000000000); }},
+       {{[](Case& c) { c.args.ldx = int64_t{1} << 39, c.args.x = at(0x1000000000000); },
+         "X: X takes 2^47 bytes or more, must be below 2^47 bytes"}}},
+      {"sfd_size",
+       {[](Case& c) {
+         c.args.m = 1, c.args.l = 1 << 18, c.args.k = 1 << 25, c.args.x = at(0x100000000000),
+         c.args.d = at(0x400000000000), c.args.sfd = at(0x1000000000000);
+       }},
+       {{[](Case& c) {
+           c.args.m = 1, c.args.l = 1 << 20, c.args.k = 1 << 24, c.args.x = at(0x100000000000),
+           c.args.d = at(0x400000000000), c.args.sfd = at(0x1000000000000);
+         },
+         "SFD: the batch takes 140737488355328 bytes, must be below 2^47 bytes"}}},
+      {"d_overlaps_x",
+       {[](Case& c) { c.args.d = at(0x010000000000 + 2 * 256 * 7168); },
+        [](Case& c) { c.args.d = at(0x010000000000 - 256 * 7168 / 2); }},
+       {{[](Case& c) { c.args.d = at(0x010000000000 + 2 * 256 * 7168 - 16); },
+         "D: 917504 bytes at 0x1000037fff0 overlap X, 3670016 bytes at 0x10000000000, must not "
+         "overlap X"},
+        {[](Case& c) { c.args.d = at(0x010000000000 - 256 * 7168 / 2 + 16); }, "D: 917504 bytes"}}},
+      {"d_overlaps_d_scale",
+       {[](Case& c) { c.args.d_scale = at<float>(0x410000000000 + 256 * 7168 / 2); }},
+       {{[](Case& c) { c.args.d_scale = at<float>(0x410000000000); }, "D: 917504 bytes at"}}},
+      {"sfd_overlaps",
+       {[](Case& c) { c.args.sfd = at(0x410000000000 + 256 * 7168 / 2); },
+        [](Case& c) { c.args.sfd = at(0x010000000000 - 256 * 7168 / 16); }},
+       {{[](Case& c) { c.args.sfd = at(0x410000000000 + 256 * 7168 / 2 - 16); }, "SFD: 114688"},
+        {[](Case& c) { c.args.sfd = at(0x010000000000); }, "SFD: 114688 bytes at"},
+        {[](Case& c) { c.args.d_scale = at<float>(0x510000000000); }, "SFD: 114688 bytes at"}}},
+      {"config_known",
+       {[](Case& c) { c.args.config = "quantize_sm100_f16"; }},
+       {{[](Case& c) { c.args.config = "fastest"; },
+         "config = \"fastest\" must name a configuration row (nearest: quantize_sm100_f16)"}}},
+      {"config_runs",
+       {[](Case& c) { c.args.config = "quantize_sm100_bf16", c.args.x_type = WL_BF16; }},
+       {{[](Case& c) { c.args.config = "quantize_sm100_bf16"; },
+         "config = \"quantize_sm100_bf16\", but it reads WL_BF16, must be a row for this device "
+         "and input (nearest: quantize_sm100_f16)"},
+        {[](Case& c) { c.args.config = "quantize_sm90_f16"; },
+         "config = \"quantize_sm90_f16\", but its target sm_90a does not run on compute "
+         "capability 10.0, must be a row"}}},
+  };
+  return all;
+}
+
+} // namespace
+
+TEST_CASE("both sides of every rule of the quantiser", "[host][quantize]") {
+  CHECK(violations_of([](Case&) {}).empty());
+  std::set<std::string> tried;
+  for (const Sides& rule : sides()) {
+    INFO("rule " << rule.id);
+    tried.insert(rule.id);
+    for (const Change& change : rule.accepted)
+      for (const Violation& v : violations_of(change)) {
+        INFO(v.sentence());
+        CHECK(v.rule.id != rule.id);
+      }
+    CHECK_FALSE(rule.refused.empty());
+    for (const Sides::Refusal& refusal : rule.refused) {
+      const std::vector<Violation> found = violations_of(refusal.change);
+      REQUIRE(found.size() == 1);
+      CHECK(found[0].rule.id == rule.id);
+      CHECK_THAT(found[0].sentence(), ContainsSubstring(refusal.sentence));
+    }
+  }
+  for (const RuleRow& row : rules().rows()) {
+    INFO("rule " << row.id << " has no cases");
+    CHECK(tried.count(row.id) == 1);
+  }
+}
+
+// The units that the warps of a grid take, counted as the kernel counts.
+TEST_CASE("every unit of a quantisation is taken once", "[host][quantize]") {
+  DeviceLimits device;
+  const struct {
+    int64_t m, k, l;
+    int sms;
+  } problems[] = {{1, 64, 1, 148},   {1, 7168, 1, 148}, {130, 192, 3, 4}, {97, 64, 50, 1},
+                  {257, 320, 2, 1},  {33, 1088, 7, 2},  {128, 64, 1, 1},  {2048, 64, 1, 1},
+                  {31, 128, 100, 3}, {5, 64, 5000, 4}};
+  for (const auto& p : problems) {
+    INFO("m " << p.m << " k " << p.k << " l " << p.l << " sms " << p.sms);
+    device.sm_count = p.sms;
+    const Work work = share_out(p.m, p.k, p.l, device);
+    const int64_t warps = work.launch.grid[0] * (work.launch.block[0] / 32);
+    CHECK(work.launch.block[0] <= 256);
+    CHECK(work.launch.grid[0] <= 8u * static_cast<unsigned>(p.sms));
+    CHECK(work.step_atoms < work.atoms);
+    CHECK(work.step_groups < work.groups);
+    std::vector<int> taken(static_cast<size_t>(work.units), 0);
+    for (int64_t warp = 0; warp < warps; ++warp) {
+      int64_t group = warp / work.atoms, atom = warp % work.atoms;
+      int64_t entry = group / work.groups;
+      group %= work.groups;
+      while (entry < p.l) {
+        ++taken[static_cast<size_t>((entry * work.groups + group) * work.atoms + atom)];
+        atom += work.step_atoms, group += work.step_groups, entry += work.step_entries;
+        if (atom >= work.atoms) atom -= work.atoms, ++group;
+        if (group >= work.groups) group -= work.groups, ++entry;
+      }
+    }
+    CHECK(std::set<int>(taken.begin(), taken.end()) == std::set<int>{1});
+    // Every row is in one group, and no group is empty.
+    std::set<int64_t> rows;
+    for (int64_t group = 0; group < work.groups; ++group) {
+      size_t before = rows.size();
+      for (int64_t quarter = 0; quarter < 4; ++quarter)
+        for (int64_t odd = 0; odd < 2; ++odd) {
+          const int64_t row = group / 16 * 128 + group % 16 * 2 + odd + 32 * quarter;
+          if (row < p.m) CHECK(rows.insert(row).second);
+        }
+      CHECK(rows.size() > before);
+    }
+    CHECK(static_cast<int64_t>(rows.size()) == p.m);
+  }
+}
+
+TEST_CASE("rows of the quantiser agree with their PTX", "[host][quantize]") {
+  REQUIRE(rows().size() == 4);
+  for (const Row& row : rows()) {
+    INFO(row.name);
+    const Image image = row.image();
+    CHECK(image.name == row.name);
+    CHECK(image.target == row.target);
+    CHECK(image.params == 13);
+    const std::string text = image.text();
+    CHECK_THAT(text, ContainsSubstring(".visible .entry " + std::string(row.name) + "("));
+    CHECK_THAT(text, ContainsSubstring(".maxntid 256, 1, 1"));
+    CHECK_THAT(text, ContainsSubstring(".minnctapersm 8"));
+    const bool converts = text.find("e2m1x2") != std::string::npos;
+    CHECK(converts == (std::string(row.target) == "sm_100f"));
+    for (const char* heading :
+         {"// CONTRACT", "// ROLES", "// MEMORY MAP", "// BARRIER LEDGER", "| encoder |"})
+      CHECK_THAT(text, ContainsSubstring(heading));
+  }
+}
+
+// The definition in real numbers: the scale is the E4M3 number nearest to largest / (6 d_scale), a
+// code the E2M1 number nearest to x / (scale d_scale). FP32 moves each quotient by a few last
+// places, which matters only where two numbers are as near.
+TEST_CASE("the quantiser's reference is NVFP4 by its definition", "[host][quantize]") {
+  for (const wltest::OutputType type : {wltest::OutputType::f16, wltest::OutputType::bf16})
+    for (const float d_scale : {1.0f, 0.3f, 700.0f}) {
+      const wltest::Matrix x = wltest::make_matrix(40, 1024, 1, type, 5);
+      const wltest::Operand q = wltest::quantize(x, d_scale);
+      const double slack = 0x1p-21;
+      const auto nearest = [&](uint8_t code, double value, auto encode) {
+        return code == encode(value) || code == encode(value * (1 + slack)) ||
+               code == encode(value * (1 - slack));
+      };
+      int64_t wrong = 0, ordinary = 0;
+      for (size_t block = 0; block < q.scales.size(); ++block) {
+        double largest = 0;
+        for (size_t i = 0; i < 16; ++i) {
+          const double value = wltest::decode_output(type, x.codes[16 * block + i]);
+          if (!std::isnan(value)) largest = std::fmax(largest, std::fabs(value));
+        }
+        wrong += !nearest(q.scales[block], largest / (6.0 * d_scale), wltest::encode_e4m3);
+        const double step = wltest::decode_ue4m3(q.scales[block]) * d_scale;
+        for (size_t i = 0; i < 16; ++i) {
+          const size_t at = 16 * block + i;
+          const double value = wltest::decode_output(type, x.codes[at]);
+          const uint8_t code = wltest::nibble(q.values.data(), static_cast<int64_t>(at));
+          if (std::isnan(value)) {
+            wrong += code != 7;
+          } else if (step == 0) {
+            wrong += code != (std::signbit(value) ? 8 : 0);
+          } else {
+            wrong += !nearest(code, value / step, wltest::encode_e2m1);
+            ++ordinary;
+          }
+        }
+      }
+      INFO(wltest::name_of(type) << ", d_scale " << d_scale << ", seed 5");
+      CHECK(wrong == 0);
+      CHECK(ordinary > 10000);
+    }
+}
