@@ -69,6 +69,10 @@ for shape in "1 8 64 1" "127 136 192 3" "129 384 448 2" "300 120 320 1"; do
   step "right: $m x $n x $k, batch $l, bf16" "$warpline" dual-gemm -m "$m" -n "$n" -k "$k" -l "$l" \
     --out bf16 --device "$device"
 done
+for type in f16 bf16; do
+  step "right: quantise 257 x 7168 $type" "$warpline" quantize -m 257 -k 7168 --type $type \
+    --device "$device"
+done
 case $device in
   gpu*)
     if [ -e tools/bench/compare_torch.py ] && python3 -c 'import torch, triton' 2>/dev/null; then

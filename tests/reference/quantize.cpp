@@ -52,6 +52,15 @@ Matrix make_matrix(int64_t rows, int64_t k, int64_t l, OutputType type, uint64_t
   return x;
 }
 
+Matrix random_matrix(int64_t rows, int64_t k, int64_t l, OutputType type, uint64_t seed) {
+  Matrix x{rows, k, l, type, {}};
+  x.codes.resize(static_cast<size_t>(rows * k * l));
+  const Random random(seed, 78);
+  for (size_t i = 0; i < x.codes.size(); ++i)
+    x.codes[i] = encode_output(type, 2 * random.uniform(i) - 1);
+  return x;
+}
+
 // volatile keeps every operation a separate FP32 rounding whatever the compiler's flags are.
 Inverse::Inverse(float d_scale) {
   const volatile float one_over = 1.0f / d_scale;

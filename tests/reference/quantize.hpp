@@ -22,6 +22,9 @@ struct Matrix {
 // zeros of both signs and the smallest numbers.
 Matrix make_matrix(int64_t rows, int64_t k, int64_t l, OutputType type, uint64_t seed);
 
+// Uniform in [-1, 1).
+Matrix random_matrix(int64_t rows, int64_t k, int64_t l, OutputType type, uint64_t seed);
+
 // Factors of an FP32 scale of the whole tensor.
 struct Inverse {
   float inverse, sixth; // 1 / d_scale, and that / 6

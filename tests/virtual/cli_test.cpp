@@ -254,3 +254,70 @@ TEST_CASE("cli: a safetensors file through the kernel", "[virtual][cli]") {
     CHECK_FALSE(std::filesystem::exists(never));
   }
 }
+
+TEST_CASE("cli: quantize a random matrix", "[virtual][cli][quantize]") {
+  for (const char* type : {"f16", "bf16"}) {
+    const ChildResult child = warpline_cli(
+        {"quantize", "-m", "130", "-k", "192", "-l", "2", "--type", type, "--seed", "7", "--device",
+         "virtual:b300", "--schedule", "random:1", "--check", "all", "--json", "-"});
+    INFO_CHILD(child);
+    REQUIRE(child.status == 0);
+    const Json json = parse_json(child.out);
+    CHECK(json.find("result")->text == "PASS");
+    CHECK(json.find("wrong")->integer == 0);
+    CHECK(json.find("config")->text == "quantize_sm100_" + std::string(type));
+    // Half a step of E2M1, on average, of values spread evenly.
+    CHECK(json.find("relative_error")->number > 0.05);
+    CHECK(json.find("relative_error")->number < 0.15);
+  }
+}
+
+TEST_CASE("cli: a BF16 file is quantised and multiplied", "[virtual][cli][quantize]") {
+  TemporaryDirectory directory;
+  const std::string wide = directory / "wide", narrow = directory / "narrow";
+  for (const char* batch : {"1", "3"}) {
+    REQUIRE(warpline_cli({"make-example", "--type", "bf16", "-m", "40", "-n", "72", "-k", "192",
+                          "-l", batch, wide})
+                .status == 0);
+    const ChildResult child = warpline_cli(
+        {"quantize", "--input", wide, "--output", narrow, "--verify", "--device", "virtual:b200"});
+    INFO_CHILD(child);
+    REQUIRE(child.status == 0);
+    CHECK(last_line(child.out) == "PASS");
+    CHECK_THAT(child.out, ContainsSubstring("b2: m 72, k 192"));
+    // The scales of the tensors go into the products' factors.
+    const warpline::cli::SafetensorsFile file(narrow);
+    float scale[3];
+    const char* const names[3] = {"a_tensor_scale", "b1_tensor_scale", "b2_tensor_scale"};
+    for (int i = 0; i < 3; ++i)
+      std::memcpy(&scale[i], file.read(*file.find(names[i])).data(), sizeof scale[i]);
+    const warpline::cli::FileProblem read = warpline::cli::read_problem(narrow);
+    CHECK(read.problem.alpha1 == scale[0] * scale[1]);
+    CHECK(read.problem.alpha2 == scale[0] * scale[2]);
+    CHECK(read.unused.empty());
+    CHECK(read.batched == (*batch == '3'));
+    const ChildResult product =
+        warpline_cli({"dual-gemm", "--input", narrow, "--verify", "--device", "virtual:h200"});
+    INFO_CHILD(product);
+    CHECK(product.status == 0);
+  }
+}
+
+TEST_CASE("cli: what quantize refuses", "[virtual][cli][quantize]") {
+  TemporaryDirectory directory;
+  check_refusal(warpline_cli({"quantize", "-m", "0", "-k", "63", "--device", "virtual:b200"}), 2,
+                "M = 0 must be from 1 to 2^30 rows (nearest: 1); K = 63 must be");
+  check_refusal(warpline_cli({"quantize", "--d-scale", "0"}), 2, "positive normal FP32 number");
+  check_refusal(warpline_cli({"quantize", "--input", "x", "-m", "3"}), 2,
+                "-m cannot be given with --input");
+  check_refusal(warpline_cli({"quantize", "--config", "quantize_sm90_bf16", "--device",
+                              "virtual:b200", "-m", "1", "-k", "64"}),
+                3, "must be a row for this device");
+  const std::string file = directory / "file";
+  const uint16_t ones[100] = {};
+  warpline::cli::write_safetensors(file, {{"narrow", "BF16", {1, 100}, ones, sizeof ones}}, {});
+  check_refusal(warpline_cli({"quantize", "--input", file}), 2,
+                "\"narrow\" has shape [1, 100], its rows must be a multiple of 64 values");
+  warpline::cli::write_safetensors(file, {{"vector", "BF16", {100}, ones, sizeof ones}}, {});
+  check_refusal(warpline_cli({"quantize", "--input", file}), 2, "has no tensor of F16 or BF16");
+}

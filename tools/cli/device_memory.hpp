@@ -46,13 +46,22 @@ private:
 
 class Plan {
 public:
-  Plan(wl_context* context, const wl_dual_gemm_args& args) {
-    require(wl_dual_gemm_plan(context, &args, &plan_));
+  // make: wl_dual_gemm_plan or the like.
+  template <class Args>
+  Plan(wl_context* context, const Args& args,
+       wl_status (*make)(wl_context*, const Args*, wl_plan**)) {
+    require(make(context, &args, &plan_));
   }
   ~Plan() { wl_plan_destroy(plan_); }
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
   wl_plan* get() const { return plan_; }
+  wl_plan_info info() const {
+    wl_plan_info info = {};
+    info.struct_size = sizeof info;
+    require(wl_plan_get_info(plan_, &info));
+    return info;
+  }
 
 private:
   wl_plan* plan_ = nullptr;

@@ -2,13 +2,11 @@
 #include "tests/reference/dual_gemm.hpp"
 #include "runtime/include/warpline/warpline.h"
 #include "tools/cli/commands.hpp"
-#include "tools/cli/device.hpp"
 #include "tools/cli/device_memory.hpp"
 #include "tools/cli/dual_gemm_files.hpp"
 #include "tools/cli/json.hpp"
-#include "tools/cli/options.hpp"
 #include "tools/cli/progress.hpp"
-#include "tools/cli/report.hpp"
+#include "tools/cli/run.hpp"
 #include "tools/cli/safetensors.hpp"
 #include "tools/stamps/session.hpp"
 
@@ -21,12 +19,11 @@
 namespace warpline::cli {
 namespace {
 
-struct Request {
+struct Request : RunOptions {
   int64_t m = 256, n = 4096, k = 7168, l = 1;
-  std::string device = "auto", out = "f16", schedule, check, trace, config, json, input, output;
-  uint64_t seed = 1;
+  std::string out = "f16", trace;
   std::optional<float> alpha1, alpha2, d_scale;
-  bool verify = false, stats = false, stamps = false;
+  bool stats = false, stamps = false;
 
   bool quantised() const { return out == "nvfp4"; }
   wltest::OutputType type() const { // of outputs of 16 bits
@@ -46,26 +43,10 @@ Options declare(Request& r) {
             most);
   o.integer("-k", "values in a row, a multiple of 64 (default 7168)", r.k, -most, most);
   o.integer("-l", "batch (default 1)", r.l, -most, most);
-  o.custom({"--device", "DEVICE",
-            "auto (default: a GPU, else virtual:b200), gpu, gpu:N,\n"
-            "virtual:b200, virtual:b300 or virtual:h200",
-            [&r](std::string_view value) {
-              r.device = value;
-              return check_device(value);
-            }});
   o.choice("--out", "type of D (default f16)", r.out, {"f16", "bf16", "nvfp4"});
   o.real("--d-scale", "FP32 scale of D, --out nvfp4 (default 1)", r.d_scale);
-  o.unsigned64("--seed", "seed of the inputs (default 1)", r.seed);
   o.real("--alpha1", "FP32 scale of the first product (default 1, or the input file's)", r.alpha1);
   o.real("--alpha2", "FP32 scale of the second product", r.alpha2);
-  o.custom({"--schedule", "S",
-            "virtual GPU: when asynchronous operations complete: eager, lazy or\nrandom:SEED",
-            [&r](std::string_view value) {
-              r.schedule = value;
-              return check_schedule(value);
-            }});
-  o.text("--check", "LIST", "virtual GPU: off, all, or some of races,definedness,barriers,advice",
-         r.check);
   o.text("--trace", "PREFIX",
          "write the timeline of the first cluster, PREFIX.KERNEL.json and .svg; on a GPU\n"
          "from stamps in the kernel, and of a second run: the first warms up",
@@ -73,20 +54,13 @@ Options declare(Request& r) {
   o.flag("--stamps", "virtual GPU: --trace from stamps too, not from the emulator's events",
          r.stamps);
   o.flag("--stats", "virtual GPU: count what moved, by operand, and what was issued", r.stats);
-  o.text("--config", "ROW", "force a configuration row", r.config);
-  o.text("--json", "FILE", "write the table as JSON too, - = to stdout instead of the table",
-         r.json);
   o.text("--input", "FILE",
          "safetensors with a, b1, b2 (U8 or F4, [rows, K/2]), a_scale, b1_scale,\n"
-         "b2_scale (F8_E4M3, [rows, K/16]) and optional alpha1, alpha2 (F32)",
+         "b2_scale (F8_E4M3, [rows, K/16]) and optional alpha1, alpha2 and\n"
+         "a_tensor_scale, b1_tensor_scale, b2_tensor_scale (F32), as quantize writes",
          r.input);
-  o.text("--output", "FILE", "write D as tensor d to this safetensors file", r.output);
-  o.flag("--verify", "compare with the reference (always done without --input)", r.verify);
+  declare_run(&o, &r);
   return o;
-}
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 wl_dual_gemm_args sizes_only(const Request& r) {
@@ -129,18 +103,6 @@ void check_memory(const Request& r, bool verified, bool is_virtual) {
   if (bytes > memory)
     throw Failure(exit_usage, "dual-gemm: m, n, k, l need about " + bytes_text(bytes) +
                                   " of host memory, this machine has " + bytes_text(memory));
-}
-
-std::vector<uint8_t> pack_scales(const wltest::Operand& operand) {
-  const size_t packed_bytes = wl_sf_bytes(WL_SF_128x4, operand.rows, operand.k);
-  const size_t plain_bytes = static_cast<size_t>(operand.rows * (operand.k / 16));
-  std::vector<uint8_t> packed(packed_bytes * static_cast<size_t>(operand.l));
-  // The padding may hold any byte, so it holds the worst: a kernel that reads it shows NaN.
-  for (size_t entry = 0; entry < static_cast<size_t>(operand.l); ++entry)
-    require(wl_sf_pack(WL_SF_128x4, operand.rows, operand.k,
-                       operand.scales.data() + entry * plain_bytes,
-                       packed.data() + entry * packed_bytes, wltest::nan_padding));
-  return packed;
 }
 
 struct Outcome {
@@ -187,9 +149,8 @@ Outcome run_on_device(wl_context* context, const Device& device, const Request& 
   }
   std::optional<stamps::Session> session;
   if (r.stamps) session.emplace(context);
-  const Plan plan(context, args);
-  outcome.plan.struct_size = sizeof outcome.plan;
-  require(wl_plan_get_info(plan.get(), &outcome.plan));
+  const Plan plan(context, args, wl_dual_gemm_plan);
+  outcome.plan = plan.info();
   const DeviceMemory workspace(context, outcome.plan.workspace_bytes);
   {
     const Progress progress(std::string("running on ") + device.info.name);
@@ -218,11 +179,7 @@ Outcome run_on_device(wl_context* context, const Device& device, const Request& 
   q = {problem.m, problem.n, problem.l, {}, {}};
   q.values.resize(d_bytes);
   std::memcpy(q.values.data(), outcome.d.data(), d_bytes);
-  q.scales.resize(outputs / 16);
-  for (size_t entry = 0; entry < static_cast<size_t>(problem.l); ++entry)
-    require(
-        wl_sf_unpack(WL_SF_128x4, problem.m, problem.n, scales.data() + entry * sfd_entry,
-                     q.scales.data() + entry * (outputs / 16 / static_cast<size_t>(problem.l))));
+  unpack_scales(scales, &q);
   return outcome;
 }
 
@@ -257,9 +214,6 @@ Verdict verify(const wltest::Problem& problem, const Outcome& outcome, const Req
   return verdict;
 }
 
-std::string dims_text(const unsigned (&d)[3]) { return format("%u x %u x %u", d[0], d[1], d[2]); }
-std::string dims_json(const unsigned (&d)[3]) { return json_list({d[0], d[1], d[2]}); }
-
 std::string coordinate_json(double value, const wltest::Coordinate& at) {
   return "{\"value\": " + json_number(value) +
          ", \"at\": " + json_list({at.entry, at.row, at.column}) + "}";
@@ -267,55 +221,18 @@ std::string coordinate_json(double value, const wltest::Coordinate& at) {
 
 void report_run(Report& report, const Device& device, const Request& r, const wltest::Problem& p,
                 const Outcome& outcome) {
-  const wl_plan_info& plan = outcome.plan;
-  const std::string kind = device.info.is_virtual ? ", virtual" : "";
-  report.add("device",
-             format("%s (sm_%d%d, %d SMs%s)", device.info.name, device.info.compute_major,
-                    device.info.compute_minor, device.info.sm_count, kind.c_str()),
-             "device", json_string(device.info.name));
-  report.add("", "", "virtual", device.info.is_virtual ? "true" : "false");
-  if (!device.note.empty()) report.add_text("chosen", "chosen", device.note);
-  report.add_text("driver", "driver", device.driver);
+  report_device(report, device);
   report.add("problem",
              format("m %lld, n %lld, k %lld, l %lld", static_cast<long long>(p.m),
                     static_cast<long long>(p.n), static_cast<long long>(p.k),
                     static_cast<long long>(p.l)),
              "problem", json_list({p.m, p.n, p.k, p.l}));
-  if (r.input.empty())
-    report.add("inputs", "random, seed " + std::to_string(r.seed), "seed", std::to_string(r.seed));
-  else
-    report.add_text("inputs", "input", r.input);
+  report_inputs(report, r);
   report.add("alpha1, alpha2", format("%.9g, %.9g", double{p.alpha1}, double{p.alpha2}), "alpha",
              "[" + json_number(double{p.alpha1}) + "," + json_number(double{p.alpha2}) + "]");
   report.add_text("output type", "out", r.out);
-  if (device.info.is_virtual)
-    report.add_text("schedule", "schedule", r.schedule.empty() ? "the default" : r.schedule);
-  report.rule();
-  report.add_text("kernel row", "config", plan.config);
-  report.add("kernel", format("%s (%s)", plan.kernel, plan.target), "kernel",
-             json_string(plan.kernel));
-  report.add("", "", "target", json_string(plan.target));
-  report.add("tile", format("%d x %d x %d", plan.tile_m, plan.tile_n, plan.tile_k), "tile",
-             json_list({plan.tile_m, plan.tile_n, plan.tile_k}));
-  report.add("grid", dims_text(plan.grid), "grid", dims_json(plan.grid));
-  report.add("cluster", dims_text(plan.cluster), "cluster", dims_json(plan.cluster));
-  report.add("block", dims_text(plan.block), "block", dims_json(plan.block));
-  report.add("shared bytes", std::to_string(plan.shared_bytes), "shared_bytes",
-             std::to_string(plan.shared_bytes));
-  report.add_integer("stages", "stages", plan.stages);
-  report.add_integer("registers", "registers", plan.registers);
-  report.add_integer("launches", "launches", plan.launches);
-  report.add_integer("workspace bytes", "workspace_bytes",
-                     static_cast<int64_t>(plan.workspace_bytes));
-  report.add("load time",
-             duration_text(plan.load_ms * 1e-3) +
-                 (plan.precompiled ? " (machine code of the library)" : " (PTX)"),
-             "load_ms", json_number(plan.load_ms));
-  report.add("run time",
-             duration_text(outcome.run_seconds) +
-                 (device.info.is_virtual ? " (emulation on this host, says nothing about a GPU)"
-                                         : " (host clock, one launch to its end)"),
-             "run_ms", json_number(outcome.run_seconds * 1e3));
+  report_schedule(report, device, r);
+  report_plan(report, device, outcome.plan, outcome.run_seconds);
 }
 
 void report_verdict(Report& report, const Verdict& verdict, const Request& r) {
@@ -420,10 +337,7 @@ ExitStatus run_dual_gemm(const Arguments& arguments) {
   }
   FileProblem file;
   if (!request.input.empty()) {
-    for (const char* name : {"-m", "-n", "-k", "-l", "--seed"})
-      if (options.given(name))
-        throw Failure(exit_usage, std::string("dual-gemm: ") + name +
-                                      " cannot be given with --input, the file says it");
+    refuse_with_input("dual-gemm", options, {"-m", "-n", "-k", "-l", "--seed"});
     file = read_problem(request.input);
     note_unused(file, request.input);
     request.m = file.problem.m;
@@ -432,22 +346,12 @@ ExitStatus run_dual_gemm(const Arguments& arguments) {
     request.l = file.problem.l;
   } else
     request.verify = true;
-  if (!request.schedule.empty() && request.device.starts_with("gpu"))
-    throw Failure(exit_usage,
-                  "dual-gemm: --schedule is for the virtual GPU, --device is " + request.device);
-
   if (request.d_scale && !request.quantised())
     throw Failure(exit_usage, "dual-gemm: --d-scale is for --out nvfp4, --out is " + request.out);
   if (request.d_scale && !(*request.d_scale > 0))
     throw Failure(exit_usage, "dual-gemm: --d-scale must be positive");
 
-  if (!request.output.empty()) check_writable(request.output);
-  if (!request.json.empty() && request.json != "-") check_writable(request.json);
-
-  const Device device = choose_device(request.device);
-  if (!device.note.empty()) std::fprintf(stderr, "warpline: %s\n", device.note.c_str());
-  if (!request.schedule.empty()) set_virtual_option("schedule", request.schedule);
-  if (!request.check.empty()) set_virtual_option("check", request.check);
+  const Device device = prepare_run("dual-gemm", request);
   if (request.stamps && request.trace.empty())
     throw Failure(exit_usage, "dual-gemm: --stamps needs --trace PREFIX, where the timeline goes");
   if (!request.trace.empty()) {
@@ -467,19 +371,11 @@ ExitStatus run_dual_gemm(const Arguments& arguments) {
   problem.alpha1 = request.alpha1.value_or(problem.alpha1);
   problem.alpha2 = request.alpha2.value_or(problem.alpha2);
 
-  Outcome outcome;
-  try {
-    outcome = run_on_device(context.get(), device, request, problem);
-  } catch (const Failure& failure) {
-    const std::string details = device.info.is_virtual ? virtual_report() : "";
-    if (details.empty() || failure.status != exit_device) throw;
-    throw Failure(failure.status, std::string(failure.what()) + "\n" + details);
-  }
+  const Outcome outcome = with_virtual_report(
+      device, [&] { return run_on_device(context.get(), device, request, problem); });
 
   Report report;
-  report.add("", "", "command", json_string("dual-gemm"));
-  report.add("", "", "version",
-             json_string(format("%d.%d.%d", WL_VERSION_MAJOR, WL_VERSION_MINOR, WL_VERSION_PATCH)));
+  report_version(report, "dual-gemm");
   report_run(report, device, request, problem, outcome);
   if (request.stats) report_stats(report, problem, outcome);
   std::string result = "DONE, not verified (--verify compares with the reference)";
@@ -501,15 +397,7 @@ ExitStatus run_dual_gemm(const Arguments& arguments) {
   } else if (!request.output.empty()) {
     report.add("written", "nothing: the results are wrong", "", "");
   }
-  if (request.json == "-")
-    std::fputs(report.json().c_str(), stdout);
-  else {
-    std::printf("%s%s\n%s\n", report.table().c_str(), std::string(72, '-').c_str(), result.c_str());
-    if (!request.json.empty()) {
-      const std::string json = report.json();
-      write_file(request.json, {json});
-    }
-  }
+  print_report(report, request, result);
   return status;
 }
 

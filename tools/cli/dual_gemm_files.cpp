@@ -9,8 +9,17 @@
 namespace warpline::cli {
 namespace {
 
-const std::vector<std::string> known_names = {"a",        "b1",       "b2",     "a_scale",
-                                              "b1_scale", "b2_scale", "alpha1", "alpha2"};
+const std::vector<std::string> known_names = {"a",
+                                              "b1",
+                                              "b2",
+                                              "a_scale",
+                                              "b1_scale",
+                                              "b2_scale",
+                                              "alpha1",
+                                              "alpha2",
+                                              "a_tensor_scale",
+                                              "b1_tensor_scale",
+                                              "b2_tensor_scale"};
 
 [[noreturn]] void refuse(const SafetensorsFile& file, const std::string& what) {
   throw Failure(exit_usage, file.path() + ": " + what);
@@ -72,7 +81,7 @@ wltest::Operand read_operand(const SafetensorsFile& file, const std::string& nam
   return operand;
 }
 
-float read_alpha(const SafetensorsFile& file, const std::string& name) {
+float read_factor(const SafetensorsFile& file, const std::string& name) {
   const Tensor* tensor = file.find(name);
   if (!tensor) return 1;
   require_dtype(file, *tensor, {"F32"});
@@ -84,7 +93,9 @@ float read_alpha(const SafetensorsFile& file, const std::string& name) {
   return value;
 }
 
-std::vector<uint64_t> shape_of(bool batched, int64_t l, int64_t rows, int64_t columns) {
+} // namespace
+
+std::vector<uint64_t> matrix_shape(bool batched, int64_t l, int64_t rows, int64_t columns) {
   std::vector<uint64_t> shape;
   if (batched) shape.push_back(static_cast<uint64_t>(l));
   shape.push_back(static_cast<uint64_t>(rows));
@@ -92,7 +103,14 @@ std::vector<uint64_t> shape_of(bool batched, int64_t l, int64_t rows, int64_t co
   return shape;
 }
 
-} // namespace
+void add_operand(std::vector<OutputTensor>* tensors, const std::string& name, bool batched,
+                 const wltest::Operand& operand) {
+  tensors->push_back({name, "U8", matrix_shape(batched, operand.l, operand.rows, operand.k / 2),
+                      operand.values.data(), operand.values.size()});
+  tensors->push_back({name + "_scale", "F8_E4M3",
+                      matrix_shape(batched, operand.l, operand.rows, operand.k / 16),
+                      operand.scales.data(), operand.scales.size()});
+}
 
 FileProblem read_problem(const std::string& path) {
   const SafetensorsFile file(path);
@@ -102,8 +120,9 @@ FileProblem read_problem(const std::string& path) {
   p.a = read_operand(file, "a", batched[0]);
   p.b1 = read_operand(file, "b1", batched[1]);
   p.b2 = read_operand(file, "b2", batched[2]);
-  p.alpha1 = read_alpha(file, "alpha1");
-  p.alpha2 = read_alpha(file, "alpha2");
+  const float of_a = read_factor(file, "a_tensor_scale");
+  p.alpha1 = read_factor(file, "alpha1") * of_a * read_factor(file, "b1_tensor_scale");
+  p.alpha2 = read_factor(file, "alpha2") * of_a * read_factor(file, "b2_tensor_scale");
   p.m = p.a.rows;
   p.n = p.b1.rows;
   p.k = p.a.k;
@@ -127,19 +146,6 @@ FileProblem read_problem(const std::string& path) {
   return result;
 }
 
-namespace {
-
-void add_operand(std::vector<OutputTensor>* tensors, const std::string& name, bool batched,
-                 const wltest::Operand& operand) {
-  tensors->push_back({name, "U8", shape_of(batched, operand.l, operand.rows, operand.k / 2),
-                      operand.values.data(), operand.values.size()});
-  tensors->push_back({name + "_scale", "F8_E4M3",
-                      shape_of(batched, operand.l, operand.rows, operand.k / 16),
-                      operand.scales.data(), operand.scales.size()});
-}
-
-} // namespace
-
 void write_problem(const std::string& path, const wltest::Problem& p) {
   const bool batched = p.l > 1;
   std::vector<OutputTensor> tensors;
@@ -154,7 +160,8 @@ void write_problem(const std::string& path, const wltest::Problem& p) {
 void write_result(const std::string& path, const wltest::Problem& p, bool batched,
                   wltest::OutputType type, const std::vector<uint16_t>& d) {
   const char* dtype = type == wltest::OutputType::f16 ? "F16" : "BF16";
-  write_safetensors(path, {{"d", dtype, shape_of(batched, p.l, p.m, p.n), d.data(), d.size() * 2}},
+  write_safetensors(path,
+                    {{"d", dtype, matrix_shape(batched, p.l, p.m, p.n), d.data(), d.size() * 2}},
                     {{"producer", "warpline dual-gemm"}});
 }
 

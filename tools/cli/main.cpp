@@ -17,6 +17,7 @@ struct Command {
 
 constexpr Command commands[] = {
     {"dual-gemm", run_dual_gemm, "run D = silu(alpha1 A.B1^T) * (alpha2 A.B2^T) and check it"},
+    {"quantize", run_quantize, "turn FP16 or BF16 matrices into NVFP4 and check them"},
     {"configs", run_configs, "list the configuration rows for a problem and why one wins"},
     {"devices", run_devices, "list the real and virtual devices and the kernels for each"},
     {"doctor", run_doctor, "collect versions, devices and what is wrong, for a bug report"},

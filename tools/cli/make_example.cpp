@@ -1,6 +1,7 @@
 #include "tools/cli/commands.hpp"
 #include "tools/cli/dual_gemm_files.hpp"
 #include "tools/cli/options.hpp"
+#include "tools/cli/quantize_files.hpp"
 
 #include <cstdio>
 
@@ -10,14 +11,17 @@ ExitStatus run_make_example(const Arguments& arguments) {
   std::string path;
   int64_t m = 128, n = 256, k = 512, l = 1;
   uint64_t seed = 1;
+  std::string type = "nvfp4";
   Options options("make-example",
-                  "Writes a safetensors file with random NVFP4 tensors for\n"
-                  "  warpline dual-gemm --input FILE --output OUT.safetensors --verify");
+                  "Writes a safetensors file with random tensors for\n"
+                  "  warpline dual-gemm --input FILE --output OUT.safetensors --verify\n"
+                  "or, of type f16 or bf16, for warpline quantize");
   options.positional("FILE", "the file to write", path);
   options.integer("-m", "rows of a (default 128)", m, 1, 1 << 20);
   options.integer("-n", "rows of b1 and b2, a multiple of 8 (default 256)", n, 1, 1 << 20);
   options.integer("-k", "values in a row, a multiple of 64 (default 512)", k, 1, 1 << 20);
   options.integer("-l", "batch (default 1)", l, 1, 1 << 16);
+  options.choice("--type", "of a, b1 and b2 (default nvfp4)", type, {"nvfp4", "f16", "bf16"});
   options.unsigned64("--seed", "seed of the random tensors (default 1)", seed);
   if (!options.parse(arguments)) {
     std::fputs(options.help().c_str(), stdout);
@@ -34,6 +38,17 @@ ExitStatus run_make_example(const Arguments& arguments) {
   };
   require_multiple("-n", n, 8);
   require_multiple("-k", k, 64);
+  if (type != "nvfp4") {
+    const auto matrix = [&](const char* name, int64_t rows, uint64_t which) {
+      const auto of = type == "f16" ? wltest::OutputType::f16 : wltest::OutputType::bf16;
+      return NamedMatrix{name, l > 1, wltest::random_matrix(rows, k, l, of, 3 * seed + which)};
+    };
+    write_matrices(path, {matrix("a", m, 0), matrix("b1", n, 1), matrix("b2", n, 2)});
+    std::printf("wrote %s: a [%lld, %lld], b1 and b2 [%lld, %lld] of %s\n", path.c_str(),
+                static_cast<long long>(m), static_cast<long long>(k), static_cast<long long>(n),
+                static_cast<long long>(k), type.c_str());
+    return exit_right;
+  }
   wltest::Problem problem =
       wltest::make_problem(m, n, k, l, wltest::InputKind::public_problem, seed);
   problem.alpha1 = 0.25f;

@@ -1,5 +1,6 @@
 // warpline rules: the constraint tables as Markdown, for the README.
 #include "kernels/dual_gemm/dual_gemm.hpp"
+#include "kernels/quantize/quantize.hpp"
 #include "tools/cli/commands.hpp"
 #include "tools/cli/options.hpp"
 
@@ -35,21 +36,37 @@ std::vector<Line> grouped(const std::vector<RuleRow>& rows) {
   return lines;
 }
 
+struct Operation {
+  const char* name; // of the command
+  std::vector<RuleRow> rules;
+};
+std::vector<Operation> operations() {
+  return {{"dual-gemm", dual_gemm::rules().rows()}, {"quantize", quantize::rules().rows()}};
+}
+
 } // namespace
 
 ExitStatus run_rules(const Arguments& arguments) {
+  std::string name = "dual-gemm";
+  std::vector<std::string> names;
+  for (const Operation& operation : operations()) names.push_back(operation.name);
   Options options("rules",
-                  "Prints the rules that wl_dual_gemm_check applies, as a Markdown table.");
+                  "Prints the rules that wl_OPERATION_check applies, as a Markdown table.");
+  options.choice("--operation", "default dual-gemm", name, names);
   if (!options.parse(arguments)) {
     std::fputs(options.help().c_str(), stdout);
     return exit_right;
   }
   std::string text = "| argument | rule | kind |\n|---|---|---|\n";
-  for (const Line& line : grouped(dual_gemm::rules().rows())) {
-    std::string names;
-    for (const std::string& argument : line.arguments)
-      names += (names.empty() ? "`" : ", `") + argument + "`";
-    text += "| " + names + " | " + line.text + " | " + rule_kind_name(line.kind) + " |\n";
+  for (const Operation& operation : operations()) {
+    if (operation.name != name) continue;
+    for (const Line& line : grouped(operation.rules)) {
+      std::string arguments_text;
+      for (const std::string& argument : line.arguments)
+        arguments_text += (arguments_text.empty() ? "`" : ", `") + argument + "`";
+      text +=
+          "| " + arguments_text + " | " + line.text + " | " + rule_kind_name(line.kind) + " |\n";
+    }
   }
   std::fputs(text.c_str(), stdout);
   return exit_right;

@@ -1,0 +1,77 @@
+#include "tools/cli/quantize_files.hpp"
+
+#include "tools/cli/dual_gemm_files.hpp"
+#include "tools/cli/json.hpp"
+#include "tools/cli/safetensors.hpp"
+
+#include <cstdio>
+#include <cstring>
+
+namespace warpline::cli {
+namespace {
+
+bool is_matrix(const Tensor& tensor) {
+  if (tensor.dtype != "F16" && tensor.dtype != "BF16") return false;
+  if (tensor.shape.size() != 2 && tensor.shape.size() != 3) return false;
+  for (const uint64_t extent : tensor.shape)
+    if (extent == 0 || extent > uint64_t{1} << 40) return false;
+  return true;
+}
+
+} // namespace
+
+std::vector<NamedMatrix> read_matrices(const std::string& path) {
+  const SafetensorsFile file(path);
+  std::vector<NamedMatrix> result;
+  std::string left_out;
+  for (const Tensor& tensor : file.tensors()) {
+    if (!is_matrix(tensor)) {
+      left_out += (left_out.empty() ? "" : ", ") + json_string(tensor.name);
+      continue;
+    }
+    const size_t rank = tensor.shape.size();
+    NamedMatrix& matrix = result.emplace_back();
+    matrix.name = tensor.name;
+    matrix.batched = rank == 3;
+    matrix.x.l = static_cast<int64_t>(matrix.batched ? tensor.shape[0] : 1);
+    matrix.x.rows = static_cast<int64_t>(tensor.shape[rank - 2]);
+    matrix.x.k = static_cast<int64_t>(tensor.shape[rank - 1]);
+    if (matrix.x.k % 64 != 0)
+      throw Failure(exit_usage, path + ": tensor " + json_string(tensor.name) + " has shape " +
+                                    shape_text(tensor.shape) +
+                                    ", its rows must be a multiple of 64 values");
+    matrix.x.type = tensor.dtype == "F16" ? wltest::OutputType::f16 : wltest::OutputType::bf16;
+    const std::vector<uint8_t> bytes = file.read(tensor);
+    matrix.x.codes.resize(bytes.size() / sizeof(uint16_t));
+    std::memcpy(matrix.x.codes.data(), bytes.data(), bytes.size());
+  }
+  if (result.empty())
+    throw Failure(exit_usage,
+                  path + ": has no tensor of F16 or BF16 with shape [rows, K] or [batch, rows, K]");
+  if (!left_out.empty())
+    std::fprintf(stderr, "warpline: %s: left out, no matrix of F16 or BF16: %s\n", path.c_str(),
+                 left_out.c_str());
+  return result;
+}
+
+void write_matrices(const std::string& path, const std::vector<NamedMatrix>& matrices) {
+  std::vector<OutputTensor> tensors;
+  for (const NamedMatrix& matrix : matrices) {
+    const wltest::Matrix& x = matrix.x;
+    tensors.push_back({matrix.name, x.type == wltest::OutputType::f16 ? "F16" : "BF16",
+                       matrix_shape(matrix.batched, x.l, x.rows, x.k), x.codes.data(),
+                       x.codes.size() * sizeof(uint16_t)});
+  }
+  write_safetensors(path, tensors, {{"producer", "warpline make-example"}});
+}
+
+void write_quantized(const std::string& path, const std::vector<QuantizedMatrix>& matrices) {
+  std::vector<OutputTensor> tensors;
+  for (const QuantizedMatrix& matrix : matrices) {
+    tensors.push_back({matrix.name + "_tensor_scale", "F32", {1}, &matrix.d_scale, sizeof(float)});
+    add_operand(&tensors, matrix.name, matrix.batched, matrix.d);
+  }
+  write_safetensors(path, tensors, {{"format", "nvfp4"}, {"producer", "warpline quantize"}});
+}
+
+} // namespace warpline::cli
