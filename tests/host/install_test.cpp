@@ -73,13 +73,15 @@ TEST_CASE("a moved tree serves a C and a C++ program through pkg-config", "[host
   // Compilers split pkg-config's words at blanks, so they see the tree through a link.
   fs::create_directory_symlink(directory / "some where", directory / "link");
   const std::string warnings = " -Wall -Wextra -Wpedantic -Werror -O1 ";
-  shell("cc -std=c11" + warnings + wltest::source_file("tests/examples/program.c") + flags +
-            " -o " + directory / "c",
-        path);
+  for (const char* example : {"program", "quantize"})
+    shell("cc -std=c11" + warnings + wltest::source_file("tests/examples/") + example + ".c" +
+              flags + " -o " + directory / example,
+          path);
   shell("c++ -std=c++17" + warnings + wltest::source_file("tests/examples/program.cpp") + flags +
             " -o " + directory / "cpp",
         path);
-  check_consumer(directory / "c", tree);
+  check_consumer(directory / "program", tree);
+  check_consumer(directory / "quantize", tree);
   check_consumer(directory / "cpp", tree);
 
   // The installed program finds the tree's virtual GPU by itself.
@@ -98,6 +100,7 @@ TEST_CASE("a moved tree serves C and C++ programs through CMake", "[host][instal
   shell("cmake -S " + wltest::source_file("tests/examples") + " -B " + directory / "build" +
         " -DCMAKE_PREFIX_PATH='" + tree + "' && cmake --build " + directory / "build");
   check_consumer(directory / "build/program_c", tree);
+  check_consumer(directory / "build/quantize_c", tree);
   check_consumer(directory / "build/program_cpp", tree);
 
   // A version that is not there is refused.

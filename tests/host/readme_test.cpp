@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <sstream>
 
 using wltest::ChildResult;
@@ -116,6 +117,81 @@ TEST_CASE("the README's error message is the one that is printed", "[host][readm
   CHECK(flat(readme()).find(printed.substr(start)) != std::string::npos);
 }
 
+namespace {
+
+// Runs `make TARGET` in a copy of the tree whose kernels may be changed: its output and the target.
+struct Copy {
+  wltest::TemporaryDirectory directory;
+
+  Copy() {
+    for (const char* part : {"Makefile", "ptx", "runtime", "tests", "tools"})
+      fs::create_symlink(source_file(part), directory / part);
+    fs::copy(source_file("kernels"), directory / "kernels", fs::copy_options::recursive);
+  }
+  std::string make(const std::string& target) {
+    const ChildResult made = run_child({"make", "-C", directory.path(), "CUBINS=0", target},
+                                       {{"MAKEFLAGS", ""}, {"MFLAGS", ""}, {"MAKELEVEL", ""}});
+    INFO(made.out << made.err);
+    REQUIRE(made.status == 0);
+    return wltest::read_text(directory / target);
+  }
+};
+
+// The README's text from a heading of the second level to the next.
+std::string section(const std::string& heading) {
+  const std::string text = readme();
+  const size_t start = text.find("\n## " + heading);
+  REQUIRE(start != std::string::npos);
+  return text.substr(start, text.find("\n## ", start + 4) - start);
+}
+
+} // namespace
+
+TEST_CASE("the README's steps to an operation name files that are there", "[host][readme]") {
+  const std::string page = section("Adding to it");
+  std::set<std::string> files;
+  for (size_t at = page.find('`'); at != std::string::npos;) {
+    const size_t end = page.find('`', at + 1);
+    const std::string name = page.substr(at + 1, end - at - 1);
+    const size_t slash = name.find('/');
+    const bool path = slash != std::string::npos && name.find('*') == std::string::npos &&
+                      name.find(' ') == std::string::npos && name.rfind("build/", 0) != 0;
+    if (path) {
+      INFO(name);
+      CHECK(fs::exists(source_file(name)));
+      files.insert(name);
+    }
+    at = page.find('`', end + 1);
+  }
+  // And all files of the operation that it speaks of are among them.
+  size_t of_operation = 0;
+  for (const char* room : {"kernels", "tests", "tools/cli"})
+    for (const auto& entry : fs::recursive_directory_iterator(source_file(room))) {
+      const std::string name = entry.path().lexically_relative(source_file("")).string();
+      const bool code = name.ends_with(".cpp") || name.ends_with(".hpp") ||
+                        name.ends_with(".ptx") || name.ends_with(".inc") || name.ends_with(".def");
+      if (!code || name.find("quantize") == std::string::npos) continue;
+      ++of_operation;
+      INFO(name << " is not in the README's steps");
+      CHECK(files.count(name) == 1);
+    }
+  CHECK(of_operation >= 12);
+}
+
+// Steps 1 and 2: a folder and its rows are all that make needs to find.
+TEST_CASE("an operation's folder under another name becomes kernels", "[host][readme]") {
+  if (!wltest::plain_build()) WL_SKIP("an instrumented build");
+  Copy copy;
+  fs::rename(copy.directory / "kernels/quantize", copy.directory / "kernels/narrow");
+  const std::string table = copy.directory / "kernels/narrow/rows.def";
+  std::string rows = wltest::read_text(table);
+  replace_all(&rows, "quantize_", "narrow_");
+  wltest::write_text(table, rows);
+  for (const std::string name : {"narrow_sm100_f16", "narrow_sm90_bf16"})
+    CHECK(copy.make("build/ptx/" + name + ".ptx").find(".entry " + name + "(") !=
+          std::string::npos);
+}
+
 TEST_CASE("the README's configuration row becomes a kernel", "[host][readme]") {
   if (!wltest::plain_build()) WL_SKIP("an instrumented build");
   const std::vector<std::string> lines = indented_lines();
@@ -124,20 +200,11 @@ TEST_CASE("the README's configuration row becomes a kernel", "[host][readme]") {
   });
   REQUIRE(row != lines.end());
   const std::string name = row->substr(10, row->find(',') - 10);
-  wltest::TemporaryDirectory directory;
-  for (const char* part : {"Makefile", "ptx", "runtime", "tests", "tools"})
-    fs::create_symlink(source_file(part), directory / part);
-  fs::copy(source_file("kernels"), directory / "kernels", fs::copy_options::recursive);
+  Copy copy;
   // Behind the table's other rows, before their macros end.
-  const std::string table = directory / "kernels/dual_gemm/rows.def";
+  const std::string table = copy.directory / "kernels/dual_gemm/rows.def";
   std::string rows = wltest::read_text(table);
   rows.insert(rows.find("\n//: SM90_ROW"), *row + "\n");
   wltest::write_text(table, rows);
-  const ChildResult made =
-      run_child({"make", "-C", directory.path(), "CUBINS=0", "build/ptx/" + name + ".ptx"},
-                {{"MAKEFLAGS", ""}, {"MFLAGS", ""}, {"MAKELEVEL", ""}});
-  INFO(made.out << made.err);
-  REQUIRE(made.status == 0);
-  CHECK(wltest::read_text(directory / "build/ptx/" + name + ".ptx").find(".entry " + name + "(") !=
-        std::string::npos);
+  CHECK(copy.make("build/ptx/" + name + ".ptx").find(".entry " + name + "(") != std::string::npos);
 }
