@@ -21,7 +21,7 @@ using namespace warpline;
 namespace {
 
 struct Blob {
-  std::string label, bytes, packed; // label: of its PackedBlob in the assembler file
+  std::string label, bytes, packed; // label: what names it in the assembler file
   const Blob* base = nullptr;       // what it is packed against
   int depth = 0;                    // bases to unpack before it
 };
@@ -108,7 +108,7 @@ std::vector<Row> read_rows(const std::vector<std::string>& files) {
     if (name.empty()) continue;
     Row& row = rows.emplace_back();
     row.name = name;
-    row.text.label = "wl_text_" + name;
+    row.text.label = "text_" + name;
     row.text.bytes = read_file(file);
     row.header = read_ptx_header(row.text.bytes);
     if (row.header.target.empty() || row.header.major == 0)
@@ -124,28 +124,31 @@ std::vector<Row> read_rows(const std::vector<std::string>& files) {
     const std::string target = name.substr(owner.size() + 1);
     if (std::filesystem::exists(file) && std::filesystem::is_empty(file)) continue; // not assembled
     Blob& blob = row->cubins.emplace_back(Cubin{target, {}}).blob;
-    blob.label = "wl_code_" + owner + "_" + target;
+    blob.label = "code_" + owner + "_" + target;
     blob.bytes = read_file(file);
   }
   return rows;
 }
+
+// A label that leaves no symbol in the object file: there would be a thousand.
+std::string local(const std::string& name) { return ".L" + name; }
 
 class Assembler {
 public:
   explicit Assembler(std::string file) : file_(std::move(file)) {}
 
   void string(const std::string& label, const std::string& text) {
-    std::cout << label << ":\n        .asciz \"" << text << "\"\n";
+    std::cout << local(label) << ":\n        .asciz \"" << text << "\"\n";
   }
   void packed(const Blob& blob) {
-    std::cout << "wl_packed_" << blob.label << ":\n        .incbin \"" << file_ << "\", "
+    std::cout << local("packed_" + blob.label) << ":\n        .incbin \"" << file_ << "\", "
               << bytes_.size() << ", " << blob.packed.size() << "\n";
     bytes_ += blob.packed;
   }
   void record(const Blob& blob) {
-    std::cout << blob.label << ":\n        .quad wl_packed_" << blob.label << ", "
+    std::cout << local(blob.label) << ":\n        .quad " << local("packed_" + blob.label) << ", "
               << blob.packed.size() << ", " << blob.bytes.size() << ", "
-              << (blob.base ? blob.base->label : "0") << "\n";
+              << (blob.base ? local(blob.base->label) : "0") << "\n";
   }
   bool write() const {
     std::ofstream out(file_, std::ios::binary);
@@ -160,29 +163,29 @@ private:
 void put(const std::vector<Row>& rows, Assembler* out) {
   std::cout << "        .section .rodata\n";
   for (const Row& row : rows) {
-    out->string("wl_name_" + row.name, row.name);
-    out->string("wl_target_" + row.name, row.header.target);
+    out->string("name_" + row.name, row.name);
+    out->string("target_" + row.name, row.header.target);
     out->packed(row.text);
     for (const Cubin& cubin : row.cubins) {
-      out->string("wl_target_" + cubin.blob.label, cubin.target);
+      out->string("target_" + cubin.blob.label, cubin.target);
       out->packed(cubin.blob);
     }
   }
   std::cout << "        .section .data.rel.ro, \"aw\", @progbits\n        .balign 8\n";
   for (const Row& row : rows) {
-    std::cout << "wl_cubins_" << row.name << ":\n";
+    std::cout << local("cubins_" + row.name) << ":\n";
     for (const Cubin& cubin : row.cubins) {
-      std::cout << "        .quad wl_target_" << cubin.blob.label << "\n";
+      std::cout << "        .quad " << local("target_" + cubin.blob.label) << "\n";
       out->record(cubin.blob);
     }
   }
   std::cout << "        .global wl_ptx_index\n        .hidden wl_ptx_index\nwl_ptx_index:\n";
   for (const Row& row : rows) {
     std::cout << "        .global wl_ptx_" << row.name << "\n        .hidden wl_ptx_" << row.name
-              << "\nwl_ptx_" << row.name << ":\n        .quad wl_name_" << row.name
-              << ", wl_target_" << row.name << "\n";
+              << "\nwl_ptx_" << row.name << ":\n        .quad " << local("name_" + row.name) << ", "
+              << local("target_" + row.name) << "\n";
     out->record(row.text);
-    std::cout << "        .quad wl_cubins_" << row.name << ", " << row.cubins.size()
+    std::cout << "        .quad " << local("cubins_" + row.name) << ", " << row.cubins.size()
               << "\n        .long " << row.header.major << ", " << row.header.minor
               << "\n        .quad " << row.header.params << "\n";
   }
