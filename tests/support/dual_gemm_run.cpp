@@ -2,6 +2,7 @@
 
 #include "runtime/src/context.hpp"
 #include "runtime/src/driver.hpp"
+#include "tests/support/captured_graph.hpp"
 #include "tests/support/device_buffer.hpp"
 
 #include <cstring>
@@ -13,49 +14,6 @@ namespace {
 
 constexpr size_t kGuard = 256;     // elements before and after D
 constexpr uint16_t kFill = 0x7FFF; // NaN in both output types
-
-// Enqueues a plan, directly or as launches of a graph that was captured once.
-class Launcher {
-public:
-  Launcher(wl_context* context, const wl_plan* plan, void* workspace, size_t bytes, bool graph)
-      : cu_(context->driver->cu), context_(context), plan_(plan), workspace_(workspace),
-        bytes_(bytes), graph_(graph) {}
-  ~Launcher() {
-    const warpline::ContextScope scope(*context_);
-    if (executable_) cu_.GraphExecDestroy(executable_);
-    if (stream_) cu_.StreamDestroy(stream_);
-  }
-  Launcher(const Launcher&) = delete;
-  Launcher& operator=(const Launcher&) = delete;
-
-  wl_status run() {
-    if (!graph_) return wl_plan_run(plan_, workspace_, bytes_, nullptr);
-    const warpline::ContextScope scope(*context_);
-    if (!executable_) {
-      cuapi::CUgraph graph = nullptr;
-      if (cu_.StreamCreate(&stream_, cuapi::CU_STREAM_NON_BLOCKING) ||
-          cu_.StreamBeginCapture(stream_, cuapi::CU_STREAM_CAPTURE_MODE_GLOBAL))
-        return WL_ERROR_LAUNCH;
-      const wl_status captured = wl_plan_run(plan_, workspace_, bytes_, stream_);
-      if (cu_.StreamEndCapture(stream_, &graph) || captured != WL_SUCCESS) return WL_ERROR_LAUNCH;
-      const int failed = cu_.GraphInstantiate(&executable_, graph, 0);
-      cu_.GraphDestroy(graph);
-      if (failed) return WL_ERROR_LAUNCH;
-    }
-    if (cu_.GraphLaunch(executable_, stream_)) return WL_ERROR_LAUNCH;
-    return wl_stream_synchronize(context_, stream_);
-  }
-
-private:
-  const cuapi::Functions& cu_;
-  wl_context* context_;
-  const wl_plan* plan_;
-  void* workspace_;
-  size_t bytes_;
-  bool graph_;
-  cuapi::CUstream stream_ = nullptr;
-  cuapi::CUgraphExec executable_ = nullptr;
-};
 
 } // namespace
 
@@ -122,13 +80,18 @@ DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c) {
   // A workspace may hold anything before the first run, and what a run left before the next.
   const std::vector<uint8_t> junk(r.info.workspace_bytes ? r.info.workspace_bytes : 256, 0xFF);
   DeviceBuffer workspace(context, junk);
-  Launcher launcher(context, plan, workspace.pointer, r.info.workspace_bytes, c.graph);
+  const auto enqueue = [&](wl_stream stream) {
+    return wl_plan_run(plan, workspace.pointer, r.info.workspace_bytes, stream);
+  };
+  CapturedGraph graph(context);
+  if (c.graph) failed(graph.capture(enqueue));
 
   std::vector<uint16_t> first;
   for (int run = 0; run < c.runs && r.status == WL_SUCCESS; ++run) {
     std::fill(image.begin(), image.end(), kFill);
     wl_upload(context, d.pointer, image.data(), image.size() * 2);
-    if (failed(launcher.run()) || failed(wl_stream_synchronize(context, nullptr)) ||
+    if (failed(c.graph ? graph.launch() : enqueue(nullptr)) ||
+        failed(wl_stream_synchronize(context, nullptr)) ||
         failed(wl_download(context, image.data(), d.pointer, image.size() * 2)))
       break;
     if (run == 0)

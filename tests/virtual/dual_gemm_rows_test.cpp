@@ -116,6 +116,7 @@ TEST_CASE("every Blackwell row runs twice over more tiles than clusters are resi
 // Tiles in one to eight parts, of one cluster's share and of several; nothing is cleared between
 // the runs of a plan, and a graph's launches have the same parameters.
 TEST_CASE("STREAM_K rows run again and again in a workspace that nobody clears", "[virtual]") {
+  wl_context* context = virtual_context("b200");
   size_t i = 0;
   for (const Row* row : blackwell_rows()) {
     if (row->grid != warpline::dual_gemm::Grid::stream_k) continue;
@@ -128,7 +129,7 @@ TEST_CASE("STREAM_K rows run again and again in a workspace that nobody clears",
         c.graph = graph;
         INFO(describe(c) << ", graph " << graph << ", schedule " << kSchedules[i % 10]);
         REQUIRE(set_schedule(kSchedules[i % kSchedules.size()]));
-        const DualGemmResult r = run_dual_gemm(virtual_context("b200"), c);
+        const DualGemmResult r = run_dual_gemm(context, c);
         INFO(r.message);
         REQUIRE(r.status == WL_SUCCESS);
         CHECK(r.info.workspace_bytes > 0);

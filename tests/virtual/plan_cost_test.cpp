@@ -97,13 +97,21 @@ int allocations_of(const Body& body) {
 
 TEST_CASE("plan: a run allocates nothing", "[virtual][plan]") {
   wl_context* context = wltest::virtual_context("b200");
-  const wltest::PlanProblem problem(context);
-  wl_plan* plan = nullptr;
-  REQUIRE(wl_dual_gemm_plan(context, &problem.args, &plan) == WL_SUCCESS);
+  wltest::PlanProblem problem(context);
+  wl_quantize_args quantisation{};
+  quantisation.struct_size = sizeof quantisation;
+  quantisation.m = 8, quantisation.k = 64, quantisation.l = 1;
+  quantisation.x = problem.bytes(8 * 64 * 2, 1);
+  quantisation.d = problem.bytes(8 * 64 / 2, 2);
+  quantisation.sfd = problem.scales(8);
+  wl_plan* plans[2] = {};
+  REQUIRE(wl_dual_gemm_plan(context, &problem.args, &plans[0]) == WL_SUCCESS);
+  REQUIRE(wl_quantize_plan(context, &quantisation, &plans[1]) == WL_SUCCESS);
   wl_stream stream = nullptr;
   REQUIRE(wl_stream_create(context, &stream) == WL_SUCCESS);
-  {
+  for (wl_plan* plan : plans) {
     const StubbedRun stubbed(context);
+    StubbedRun::is_current = true;
     CHECK(allocations_of([] { std::vector<std::string> seen(3, std::string(100, 'x')); }) == 5);
     wl_status status = WL_ERROR_INTERNAL;
     driver_calls = 0;
@@ -121,7 +129,7 @@ TEST_CASE("plan: a run allocates nothing", "[virtual][plan]") {
     CHECK(driver_calls == 4); // pushed and popped too
   }
   CHECK(wl_stream_destroy(context, stream) == WL_SUCCESS);
-  wl_plan_destroy(plan);
+  for (wl_plan* plan : plans) wl_plan_destroy(plan);
 }
 
 #endif

@@ -1,6 +1,6 @@
 // A dual GEMM plan through the public ABI on the virtual GPU: misuse gets a status and a sentence,
 // several threads and streams may run one plan.
-#include "runtime/src/context.hpp"
+#include "tests/support/captured_graph.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/plan_problem.hpp"
 #include "tests/support/virtual_context.hpp"
@@ -91,26 +91,13 @@ TEST_CASE("plan: a run is captured in a graph", "[virtual][plan]") {
   const std::vector<uint8_t> poison(expected.size(), 0xFF);
   REQUIRE(wl_upload(context, problem.args.d, poison.data(), poison.size()) == WL_SUCCESS);
 
-  wl_stream handle = nullptr;
-  REQUIRE(wl_stream_create(context, &handle) == WL_SUCCESS);
   {
-    const warpline::ContextScope scope(*context);
-    const cuapi::Functions& cu = context->driver->cu;
-    const auto stream = static_cast<cuapi::CUstream>(handle);
-    cuapi::CUgraph graph = nullptr;
-    cuapi::CUgraphExec executable = nullptr;
-    REQUIRE(cu.StreamBeginCapture(stream, cuapi::CU_STREAM_CAPTURE_MODE_GLOBAL) ==
-            cuapi::CUDA_SUCCESS);
-    CHECK(wl_plan_run(plan, nullptr, 0, handle) == WL_SUCCESS);
-    REQUIRE(cu.StreamEndCapture(stream, &graph) == cuapi::CUDA_SUCCESS);
+    wltest::CapturedGraph graph(context);
+    REQUIRE(graph.capture([&](wl_stream s) { return wl_plan_run(plan, nullptr, 0, s); }) ==
+            WL_SUCCESS);
     CHECK(problem.result() == poison); // enqueued, not run
-    REQUIRE(cu.GraphInstantiate(&executable, graph, 0) == cuapi::CUDA_SUCCESS);
-    REQUIRE(cu.GraphLaunch(executable, stream) == cuapi::CUDA_SUCCESS);
-    CHECK(cu.GraphExecDestroy(executable) == cuapi::CUDA_SUCCESS);
-    CHECK(cu.GraphDestroy(graph) == cuapi::CUDA_SUCCESS);
+    REQUIRE(graph.launch() == WL_SUCCESS);
   }
-  CHECK(wl_stream_synchronize(context, handle) == WL_SUCCESS);
   CHECK(problem.result() == expected);
-  CHECK(wl_stream_destroy(context, handle) == WL_SUCCESS);
   wl_plan_destroy(plan);
 }

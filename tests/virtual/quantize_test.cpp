@@ -3,6 +3,7 @@
 #include "kernels/quantize/quantize.hpp"
 #include "runtime/src/driver.hpp"
 #include "tests/reference/dual_gemm.hpp"
+#include "tests/support/captured_graph.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/device_buffer.hpp"
@@ -12,6 +13,7 @@
 #include "tests/support/virtual_context.hpp"
 
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -173,61 +175,149 @@ TEST_CASE("NaN, infinity, saturation and zero blocks", "[virtual][quantize]") {
   }
 }
 
-TEST_CASE("a quantised matrix is the A of a dual GEMM behind it", "[virtual][quantize]") {
-  wl_context* context = context_of_process();
-  for (const char* schedule : {"lazy", "random:5"}) {
-    REQUIRE(set_schedule(schedule));
-    Problem p = make_problem(130, 72, 320, 2, InputKind::exact, 31);
-    // Values of [-3, 3), so that FP32 sums lie well within the bound.
-    Matrix x{p.m, p.k, p.l, OutputType::bf16, {}};
-    const Random random(32, 0);
-    for (int64_t i = 0; i < p.m * p.k * p.l; ++i)
-      x.codes.push_back(encode_bf16(6 * random.uniform(static_cast<uint64_t>(i)) - 3));
-    const float d_scale = 0.5f, alpha = d_scale / 64;
-    const DeviceBuffer input(context, x.codes),
-        factors(context, std::vector<float>{d_scale, alpha});
-    const GuardedOperand a(context, p.m, p.k, p.l);
-    const DeviceBuffer b1(context, p.b1.values), b2(context, p.b2.values);
-    const DeviceBuffer sfb1(context, packed_scales(p.b1)), sfb2(context, packed_scales(p.b2));
-    std::vector<uint16_t> out(static_cast<size_t>(p.l * p.m * p.n), 0x7FFF);
-    const DeviceBuffer d(context, out);
+// A quantisation and the dual GEMM of its output, as they stand in a layer.
+class Chain {
+public:
+  // Values of [-3, 3), so that FP32 sums lie well within the bound.
+  explicit Chain(wl_context* context)
+      : context_(context), x_{p.m, p.k, p.l, OutputType::bf16, std::vector<uint16_t>(elements())},
+        input_(context, x_.codes), factors_(context, std::vector<float>{d_scale, alpha}),
+        a_(context, p.m, p.k, p.l), b1_(context, p.b1.values), b2_(context, p.b2.values),
+        sfb1_(context, packed_scales(p.b1)), sfb2_(context, packed_scales(p.b2)),
+        d_(context, std::vector<uint16_t>(outputs(), 0x7FFF)) {
     wl_quantize_args first{};
     first.struct_size = sizeof first;
     first.m = p.m, first.k = p.k, first.l = p.l;
-    first.x = input.pointer, first.x_type = WL_BF16;
-    first.d = a.d(), first.sfd = a.sfd();
-    first.d_scale = static_cast<const float*>(factors.pointer);
+    first.x = input_.pointer, first.x_type = WL_BF16;
+    first.d = a_.d(), first.sfd = a_.sfd();
+    first.d_scale = static_cast<const float*>(factors_.pointer);
     wl_dual_gemm_args second{};
     second.struct_size = sizeof second;
     second.m = p.m, second.n = p.n, second.k = p.k, second.l = p.l;
-    second.a = a.d(), second.sfa = a.sfd();
-    second.b1 = b1.pointer, second.b2 = b2.pointer;
-    second.sfb1 = sfb1.pointer, second.sfb2 = sfb2.pointer;
+    second.a = a_.d(), second.sfa = a_.sfd();
+    second.b1 = b1_.pointer, second.b2 = b2_.pointer;
+    second.sfb1 = sfb1_.pointer, second.sfb2 = sfb2_.pointer;
     second.alpha1 = second.alpha2 = first.d_scale + 1;
-    second.d = d.pointer, second.d_type = WL_BF16;
-    wl_plan *quantise = nullptr, *multiply = nullptr;
-    REQUIRE(wl_quantize_plan(context, &first, &quantise) == WL_SUCCESS);
-    REQUIRE(wl_dual_gemm_plan(context, &second, &multiply) == WL_SUCCESS);
+    second.d = d_.pointer, second.d_type = WL_BF16;
+    REQUIRE(wl_quantize_plan(context, &first, &quantise_) == WL_SUCCESS);
+    REQUIRE(wl_dual_gemm_plan(context, &second, &multiply_) == WL_SUCCESS);
     wl_plan_info info{};
     info.struct_size = sizeof info;
-    REQUIRE(wl_plan_get_info(multiply, &info) == WL_SUCCESS);
-    const DeviceBuffer workspace(context, info.workspace_bytes);
-    REQUIRE(wl_plan_run(quantise, nullptr, 0, nullptr) == WL_SUCCESS);
-    REQUIRE(wl_plan_run(multiply, workspace.pointer, info.workspace_bytes, nullptr) == WL_SUCCESS);
-    REQUIRE(wl_stream_synchronize(context, nullptr) == WL_SUCCESS);
-    wl_plan_destroy(quantise);
-    wl_plan_destroy(multiply);
+    REQUIRE(wl_plan_get_info(multiply_, &info) == WL_SUCCESS);
+    workspace_bytes_ = info.workspace_bytes;
+    workspace_ = std::make_unique<DeviceBuffer>(context, workspace_bytes_);
+  }
+  ~Chain() {
+    wl_plan_destroy(quantise_);
+    wl_plan_destroy(multiply_);
+  }
+
+  wl_status run(wl_stream stream) const {
+    const wl_status first = wl_plan_run(quantise_, nullptr, 0, stream);
+    if (first != WL_SUCCESS) return first;
+    return wl_plan_run(multiply_, workspace_->pointer, workspace_bytes_, stream);
+  }
+
+  void new_input(uint64_t seed) {
+    const Random random(seed, 0);
+    for (size_t i = 0; i < x_.codes.size(); ++i)
+      x_.codes[i] = encode_bf16(6 * random.uniform(i) - 3);
+    REQUIRE(wl_upload(context_, input_.pointer, x_.codes.data(), 2 * x_.codes.size()) ==
+            WL_SUCCESS);
+    const std::vector<uint16_t> nan(outputs(), 0x7FFF);
+    REQUIRE(wl_upload(context_, d_.pointer, nan.data(), 2 * nan.size()) == WL_SUCCESS);
+  }
+
+  void check() {
     bool intact = true;
-    p.a = a.read(&intact);
+    p.a = a_.read(&intact);
     CHECK(intact);
-    CHECK(count_unequal(p.a, quantize(x, d_scale)) == 0);
-    REQUIRE(wl_download(context, out.data(), d.pointer, 2 * out.size()) == WL_SUCCESS);
+    CHECK(count_unequal(p.a, quantize(x_, d_scale)) == 0);
+    std::vector<uint16_t> out(outputs());
+    REQUIRE(wl_download(context_, out.data(), d_.pointer, 2 * out.size()) == WL_SUCCESS);
     const Sums sums = accumulate(p);
     const Comparison c =
         compare(sums, gated(sums, alpha, alpha), out.data(), p.n, p.m * p.n, OutputType::bf16);
-    INFO(describe(c) << ", schedule " << schedule);
+    INFO(describe(c));
     CHECK(c.passed());
   }
+
+private:
+  static constexpr float d_scale = 0.5f, alpha = d_scale / 64;
+  size_t elements() const { return static_cast<size_t>(p.l * p.m * p.k); }
+  size_t outputs() const { return static_cast<size_t>(p.l * p.m * p.n); }
+
+  wl_context* context_;
+  Problem p = make_problem(130, 72, 320, 2, InputKind::exact, 31);
+  Matrix x_;
+  DeviceBuffer input_, factors_;
+  GuardedOperand a_;
+  DeviceBuffer b1_, b2_, sfb1_, sfb2_, d_;
+  std::unique_ptr<DeviceBuffer> workspace_;
+  size_t workspace_bytes_ = 0;
+  wl_plan *quantise_ = nullptr, *multiply_ = nullptr;
+};
+
+TEST_CASE("a quantised matrix is the A of a dual GEMM behind it", "[virtual][quantize]") {
+  wl_context* context = context_of_process();
+  Chain chain(context);
+  for (const char* schedule : {"lazy", "random:5"}) {
+    INFO("schedule " << schedule << ", seed 32");
+    REQUIRE(set_schedule(schedule));
+    chain.new_input(32);
+    REQUIRE(chain.run(nullptr) == WL_SUCCESS);
+    REQUIRE(wl_stream_synchronize(context, nullptr) == WL_SUCCESS);
+    chain.check();
+  }
+}
+
+TEST_CASE("a quantisation and its dual GEMM in a graph, on other inputs each time",
+          "[virtual][quantize]") {
+  wl_context* context = context_of_process();
+  REQUIRE(set_schedule("random:6"));
+  Chain chain(context);
+  CapturedGraph graph(context);
+  REQUIRE(graph.capture([&](wl_stream stream) { return chain.run(stream); }) == WL_SUCCESS);
+  for (uint64_t seed = 40; seed < 43; ++seed) {
+    INFO("seed " << seed);
+    chain.new_input(seed);
+    REQUIRE(graph.launch() == WL_SUCCESS);
+    chain.check();
+  }
+}
+
+TEST_CASE("quantise: misuse gets a status and a sentence", "[virtual][quantize]") {
+  wl_context* context = context_of_process();
+  const DeviceBuffer x(context, std::vector<uint16_t>(64, 0x3C00));
+  const GuardedOperand d(context, 1, 64, 1);
+  wl_quantize_args legal{};
+  legal.struct_size = sizeof legal;
+  legal.m = 1, legal.k = 64, legal.l = 1;
+  legal.x = x.pointer, legal.d = d.d(), legal.sfd = d.sfd();
+  wl_plan* plan = nullptr;
+  const auto message = [](const char* text) {
+    CHECK_THAT(std::string(wl_last_error()), ContainsSubstring(text));
+  };
+  CHECK(wl_quantize_check(context, &legal) == WL_SUCCESS);
+  CHECK(wl_quantize_plan(context, nullptr, &plan) == WL_ERROR_INVALID_ARGUMENT);
+  message("wl_quantize_plan: args is null");
+  CHECK(wl_quantize_plan(context, &legal, nullptr) == WL_ERROR_INVALID_ARGUMENT);
+  message("wl_quantize_plan: plan is null");
+  CHECK(wl_quantize_check(nullptr, &legal) == WL_ERROR_INVALID_ARGUMENT);
+  for (const size_t size : {size_t{0}, sizeof legal - 8, size_t{4096}}) {
+    wl_quantize_args args = legal;
+    args.struct_size = size;
+    CHECK(wl_quantize_check(context, &args) == WL_ERROR_ABI);
+    message("wl_quantize_args");
+  }
+  wl_quantize_args args = legal;
+  args.x = static_cast<const uint8_t*>(x.pointer) + 8;
+  CHECK(wl_quantize_plan(context, &args, &plan) == WL_ERROR_MISALIGNED);
+  CHECK(plan == nullptr);
+  message("nothing was launched");
+  bool intact = true;
+  CHECK(d.read(&intact).scales == std::vector<uint8_t>(4, 0xA5));
+  CHECK(intact);
 }
 
 TEST_CASE("the quantiser on the virtual B300 and H200", "[virtual]") {
