@@ -73,7 +73,7 @@ help:
 	@echo "make false-alarms  every kernel as it is, under many schedules: nobody may say a word"
 	@echo "make vgpu-speed   how fast the virtual GPU is on this machine"
 	@echo "make fuzz         libFuzzer on PTX text, kernels and driver calls, FUZZ_SECONDS=60 each; clang++"
-	@echo "make bench        times the dual GEMM on the GPU of this machine"
+	@echo "make bench        times the operations on the GPU of this machine"
 	@echo "make check-ptx    assembles every kernel with ptxas: spills, registers, warnings"
 	@echo "make sass-check   compares each kernel's machine code with tests/golden"
 	@echo "make lint         clang-format, cppcheck, shellcheck"
@@ -279,7 +279,7 @@ false-alarms: $(BUILD)/tests/mutation $(BUILD)/libvgpu.so
 hardware-test: suites
 	@tests/run_suites.sh $(BUILD)/tests/hardware
 
-# Times the dual GEMM on the GPU of this machine: cold L2, events, medians; and the host's side.
+# Times the operations on the GPU of this machine: cold L2, events, medians; and the host's side.
 $(BUILD)/bench $(BUILD)/host-cost: $(BUILD)/%: $(call object,tools/bench/problem.cpp) $(BUILD)/libwarpline.a
 	@echo "  LD   $@"
 	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
@@ -287,6 +287,7 @@ $(BUILD)/bench: $(call object,tools/bench/bench.cpp)
 $(BUILD)/host-cost: $(call object,tools/bench/host_cost.cpp)
 bench: $(BUILD)/bench $(BUILD)/host-cost
 	$(BUILD)/bench
+	$(BUILD)/bench --quantize
 	$(BUILD)/host-cost
 
 # ---- fuzzing ----------------------------------------------------------------------------------------

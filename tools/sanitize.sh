@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# compute-sanitizer over small dual GEMMs on the GPU of this machine, each of which is compared with
-# the reference too: memcheck, synccheck, and racecheck, which knows shared memory and ordinary
-# barriers, over the shapes whose rows use no asynchronous copies.
+# compute-sanitizer over small dual GEMMs and quantisations on the GPU of this machine, each of
+# which is compared with the reference too: memcheck, synccheck, and racecheck, which knows shared
+# memory and ordinary barriers, over the shapes whose rows use no asynchronous copies.
 #
 #   tools/sanitize.sh [--build DIR] [--limit SECONDS] [--tools memcheck,synccheck,racecheck]
 #
@@ -37,12 +37,12 @@ done
 log=$(mktemp) || exit 2
 trap 'rm -f "$log"' EXIT
 clean=0 dirty=0
-# check TOOL ARGUMENTS...
+# check TOOL COMMAND ARGUMENTS...
 check() {
   local tool=$1 status verdict
   shift
   timeout --kill-after=10 "$limit" "$sanitizer" --tool "$tool" --error-exitcode 9 "$warpline" \
-    dual-gemm --device gpu "$@" >"$log" 2>&1
+    "$@" --device gpu >"$log" 2>&1
   status=$?
   verdict=clean
   [ $status -eq 0 ] || verdict="status $status"
@@ -57,10 +57,12 @@ check() {
 }
 
 # The rows that the library chooses from one token to several tiles, edges of M and N included.
-shapes=("-m 1 -n 136 -k 320" "-m 16 -n 256 -k 1024 --out bf16" "-m 64 -n 256 -k 1024 -l 2"
-  "-m 130 -n 264 -k 704" "-m 300 -n 520 -k 448 --out bf16")
+shapes=("dual-gemm -m 1 -n 136 -k 320" "dual-gemm -m 16 -n 256 -k 1024 --out bf16"
+  "dual-gemm -m 64 -n 256 -k 1024 -l 2" "dual-gemm -m 130 -n 264 -k 704"
+  "dual-gemm -m 300 -n 520 -k 448 --out bf16" "quantize -m 130 -k 1088 -l 2"
+  "quantize -m 3 -k 64 --type f16")
 # Without specialised warps: the one schedule whose shared memory racecheck can follow.
-plain=("-m 8 -n 64 -k 256 --config dual_gemm_sm90_double_buffered_t8_f16")
+plain=("dual-gemm -m 8 -n 64 -k 256 --config dual_gemm_sm90_double_buffered_t8_f16")
 for tool in ${tools//,/ }; do
   cases=("${shapes[@]}")
   [ "$tool" = racecheck ] && cases=("${plain[@]}")

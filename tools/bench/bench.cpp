@@ -1,6 +1,7 @@
-// bench: time of the dual GEMM on a GPU, without any framework.
+// bench: time of the dual GEMM, or of the quantisation, on a GPU, without any framework.
 //
 //   bench [--n N] [--k K] [--m M,M,...] [--config ROW,ROW,...] [--replays R] [--warm] [--json FILE]
+//   bench --quantize [--k K] [--m M,M,...] ...
 //
 // Operand sets rotate: together they exceed three times the L2, so that every call finds its
 // weights in DRAM. One CUDA graph holds one call for each set; a time is a graph's time between two
@@ -27,7 +28,7 @@ struct Options {
   std::vector<int64_t> m = {1, 16, 64, 256, 512, 4096};
   std::vector<std::string> configs = {""};
   int replays = 30;
-  bool warm = false;
+  bool warm = false, quantize = false;
   std::string json;
 };
 
@@ -37,6 +38,10 @@ Options parse(int argc, char** argv) {
     const std::string name = argv[i];
     if (name == "--warm") {
       options.warm = true;
+      continue;
+    }
+    if (name == "--quantize") {
+      options.quantize = true;
       continue;
     }
     if (i + 1 == argc) die(name + " needs a value, or is unknown");
@@ -80,17 +85,55 @@ public:
   };
 
   // Microseconds of one call.
-  Result time(int64_t m, int64_t n, int64_t k, const std::string& config, bool warm) {
+  Result dual_gemm(int64_t m, int64_t n, int64_t k, const std::string& config, bool warm) {
     const size_t weights = static_cast<size_t>(n) * static_cast<size_t>(k);
-    const size_t per_set = weights + 2 * wl_sf_bytes(WL_SF_128x4, n, k);
+    const size_t bytes = weights + 2 * wl_sf_bytes(WL_SF_128x4, n, k);
+    return time(bytes, 64, m > 1024 ? 4 : 16, warm, [&] {
+      return std::make_unique<Problem>(context_, Shape{m, n, k}, config, &state_);
+    });
+  }
+  Result quantize(int64_t m, int64_t k, const std::string& config, bool warm) {
+    const size_t bytes = 2 * static_cast<size_t>(m) * static_cast<size_t>(k);
+    return time(bytes, 1024, 16, warm,
+                [&] { return std::make_unique<Quantization>(context_, m, k, config, &state_); });
+  }
+
+  // TB/s of a device-to-device copy, bytes read and written.
+  double copy_rate() {
+    const size_t bytes = size_t{1} << 30;
+    Memory from(context_, bytes), to(context_, bytes);
+    const auto stream = static_cast<cuapi::CUstream>(stream_);
+    double best = 0;
+    for (int i = 0; i < 6; ++i) {
+      float milliseconds = 0;
+      require(cu_->EventRecord(start_, stream), "cuEventRecord");
+      require(cu_->MemcpyDtoDAsync(reinterpret_cast<cuapi::CUdeviceptr>(to.get()),
+                                   reinterpret_cast<cuapi::CUdeviceptr>(from.get()), bytes, stream),
+              "cuMemcpyDtoDAsync");
+      require(cu_->EventRecord(end_, stream), "cuEventRecord");
+      require(cu_->EventSynchronize(end_), "cuEventSynchronize");
+      require(cu_->EventElapsedTime(&milliseconds, start_, end_), "cuEventElapsedTime");
+      best = std::max(best, 2 * static_cast<double>(bytes) / milliseconds * 1e-9);
+    }
+    return best;
+  }
+
+  const warpline::DeviceLimits& limits() const { return context_->limits; }
+  int driver_version() const { return context_->driver->version; }
+
+private:
+  // make() gives a set of operands with its plan to come. `bytes` of a set are read; at most `most`
+  // sets, at least `least` calls a graph.
+  template <class Make>
+  Result time(size_t bytes, size_t most, size_t least, bool warm, const Make& make) {
     const size_t l2 = static_cast<size_t>(std::max(context_->limits.l2_bytes, 1));
-    const size_t count = warm ? 1 : std::min<size_t>(std::max<size_t>(3 * l2 / per_set + 2, 4), 64);
-    std::vector<std::unique_ptr<Problem>> sets;
+    const size_t count = warm ? 1 : std::min(std::max<size_t>(3 * l2 / bytes + 2, 4), most);
+    std::vector<decltype(make())> sets;
     for (size_t i = 0; i < count; ++i) {
-      sets.push_back(std::make_unique<Problem>(context_, Shape{m, n, k}, config, &state_));
+      sets.push_back(make());
       sets.back()->make_plan();
     }
-    const size_t calls = std::max<size_t>(count, m > 1024 ? 4 : 16);
+    const size_t calls = std::max(count, least);
 
     const auto enqueue = [&] {
       for (size_t i = 0; i < calls; ++i) sets[i % count]->run(stream_);
@@ -121,30 +164,6 @@ public:
     return {info.config, times[times.size() / 2], times.front(), info.grid[0]};
   }
 
-  // TB/s of a device-to-device copy, bytes read and written.
-  double copy_rate() {
-    const size_t bytes = size_t{1} << 30;
-    Memory from(context_, bytes), to(context_, bytes);
-    const auto stream = static_cast<cuapi::CUstream>(stream_);
-    double best = 0;
-    for (int i = 0; i < 6; ++i) {
-      float milliseconds = 0;
-      require(cu_->EventRecord(start_, stream), "cuEventRecord");
-      require(cu_->MemcpyDtoDAsync(reinterpret_cast<cuapi::CUdeviceptr>(to.get()),
-                                   reinterpret_cast<cuapi::CUdeviceptr>(from.get()), bytes, stream),
-              "cuMemcpyDtoDAsync");
-      require(cu_->EventRecord(end_, stream), "cuEventRecord");
-      require(cu_->EventSynchronize(end_), "cuEventSynchronize");
-      require(cu_->EventElapsedTime(&milliseconds, start_, end_), "cuEventElapsedTime");
-      best = std::max(best, 2 * static_cast<double>(bytes) / milliseconds * 1e-9);
-    }
-    return best;
-  }
-
-  const warpline::DeviceLimits& limits() const { return context_->limits; }
-  int driver_version() const { return context_->driver->version; }
-
-private:
   Options options_;
   wl_context* context_ = nullptr;
   wl_stream stream_ = nullptr;
@@ -160,21 +179,24 @@ int main(int argc, char** argv) {
   Bench bench(options);
   std::printf("%s, driver %s: copy %.2f TB/s, the smallest call %.2f us\n",
               bench.limits().name.c_str(), warpline::version_text(bench.driver_version()).c_str(),
-              bench.copy_rate(), bench.time(1, 8, 64, "", true).median);
+              bench.copy_rate(), bench.dual_gemm(1, 8, 64, "", true).median);
   std::printf("%6s %6s %6s %10s %10s %9s %9s %6s  %s\n", "M", "N", "K", "us", "best us", "TFLOP/s",
               "TB/s", "grid", options.warm ? "row (warm L2)" : "row (cold L2)");
   std::string json = "[";
   for (const int64_t m : options.m)
     for (const std::string& config : options.configs) {
-      const auto r = bench.time(m, options.n, options.k, config, options.warm);
-      const double macs =
-          static_cast<double>(m) * static_cast<double>(options.n) * static_cast<double>(options.k);
+      const int64_t n = options.quantize ? 0 : options.n, k = options.k;
+      const auto r = options.quantize ? bench.quantize(m, k, config, options.warm)
+                                      : bench.dual_gemm(m, n, k, config, options.warm);
+      const double mk = static_cast<double>(m) * static_cast<double>(k);
+      const double nk = static_cast<double>(n) * static_cast<double>(k);
+      // Quantised operands, and what is wide: X, or D.
       const double bytes =
-          static_cast<double>(2 * options.n + m) * static_cast<double>(options.k) * 9 / 16 +
-          2 * static_cast<double>(m) * static_cast<double>(options.n);
+          (mk + 2 * nk) * 9 / 16 +
+          2 * static_cast<double>(m) * static_cast<double>(options.quantize ? k : n);
       std::printf("%6lld %6lld %6lld %10.2f %10.2f %9.1f %9.2f %6u  %s\n",
-                  static_cast<long long>(m), static_cast<long long>(options.n),
-                  static_cast<long long>(options.k), r.median, r.best, 4 * macs / r.median * 1e-6,
+                  static_cast<long long>(m), static_cast<long long>(n), static_cast<long long>(k),
+                  r.median, r.best, 4 * static_cast<double>(m) * nk / r.median * 1e-6,
                   bytes / r.median * 1e-6, r.grid, r.config.c_str());
       std::fflush(stdout);
       char entry[320];
@@ -182,8 +204,8 @@ int main(int argc, char** argv) {
                     "%s\n{\"m\": %lld, \"n\": %lld, \"k\": %lld, \"us\": %.3f, \"best_us\": %.3f, "
                     "\"config\": \"%s\"}",
                     json.size() > 1 ? "," : "", static_cast<long long>(m),
-                    static_cast<long long>(options.n), static_cast<long long>(options.k), r.median,
-                    r.best, r.config.c_str());
+                    static_cast<long long>(n), static_cast<long long>(k), r.median, r.best,
+                    r.config.c_str());
       json += entry;
     }
   if (!options.json.empty()) {

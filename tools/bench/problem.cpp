@@ -111,4 +111,33 @@ void Problem::run(wl_stream stream) const {
   require(wl_plan_run(plan_, workspace_->get(), info_.workspace_bytes, stream));
 }
 
+Quantization::Quantization(wl_context* context, int64_t m, int64_t k, const std::string& config,
+                           uint64_t* state)
+    : context_(context), config_(config) {
+  const size_t elements = static_cast<size_t>(m) * static_cast<size_t>(k);
+  x_ = random_bytes(context, 2 * elements, false, state);
+  d_ = std::make_unique<Memory>(context, elements / 2);
+  sfd_ = std::make_unique<Memory>(context, wl_sf_bytes(WL_SF_128x4, m, k));
+  args_.struct_size = sizeof args_;
+  args_.m = m;
+  args_.k = k;
+  args_.l = 1;
+  args_.x = x_->get();
+  args_.x_type = WL_BF16;
+  args_.d = d_->get();
+  args_.sfd = sfd_->get();
+  args_.sf_layout = WL_SF_128x4;
+  args_.config = config_.empty() ? nullptr : config_.c_str();
+}
+
+Quantization::~Quantization() { wl_plan_destroy(plan_); }
+
+void Quantization::make_plan() {
+  require(wl_quantize_plan(context_, &args_, &plan_));
+  info_.struct_size = sizeof info_;
+  require(wl_plan_get_info(plan_, &info_));
+}
+
+void Quantization::run(wl_stream stream) const { require(wl_plan_run(plan_, nullptr, 0, stream)); }
+
 } // namespace bench

@@ -1,4 +1,4 @@
-// What the programs of this folder share: options' values, and a dual GEMM with random operands.
+// What the programs of this folder share: options' values, and operations on random operands.
 #pragma once
 
 #include "runtime/src/cuda_api.hpp"
@@ -54,6 +54,28 @@ private:
   std::string config_;
   std::unique_ptr<Memory> a_, b1_, b2_, sfa_, sfb1_, sfb2_, d_, workspace_;
   wl_dual_gemm_args args_{};
+  wl_plan* plan_ = nullptr;
+  wl_plan_info info_{};
+};
+
+// The quantisation of a random BF16 matrix, in the same way; `config` as above.
+class Quantization {
+public:
+  Quantization(wl_context* context, int64_t m, int64_t k, const std::string& config,
+               uint64_t* state);
+  ~Quantization();
+  Quantization(const Quantization&) = delete;
+  Quantization& operator=(const Quantization&) = delete;
+
+  void make_plan();
+  void run(wl_stream stream) const;
+  const wl_plan_info& info() const { return info_; }
+
+private:
+  wl_context* context_;
+  std::string config_;
+  std::unique_ptr<Memory> x_, d_, sfd_;
+  wl_quantize_args args_{};
   wl_plan* plan_ = nullptr;
   wl_plan_info info_{};
 };
