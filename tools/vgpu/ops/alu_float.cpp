@@ -113,12 +113,19 @@ Handler pick_f32x2(Rnd r, bool ftz) {
 }
 
 // fma.rn.f32 with the host's fused instruction, where it has one.
+#if defined(__x86_64__)
+#define HOST_FMA target("fma,avx2")
+bool host_has_fma() { return __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx2"); }
+#else
+#define HOST_FMA
+bool host_has_fma() { return true; } // part of every other 64-bit instruction set
+#endif
 template <bool Ftz, bool Sat>
-__attribute__((target("fma,avx2"))) Step fma_rn_host(Warp& w, const Inst& i, uint32_t mask) {
+__attribute__((HOST_FMA)) Step fma_rn_host(Warp& w, const Inst& i, uint32_t mask) {
   uint32_t* d = w.lanes<uint32_t>(i.op[0]);
   const uint32_t *a = w.lanes<uint32_t>(i.op[1]), *b = w.lanes<uint32_t>(i.op[2]),
                  *c = w.lanes<uint32_t>(i.op[3]);
-  auto one = [=](uint32_t l) __attribute__((always_inline, target("fma,avx2"))) {
+  auto one = [=](uint32_t l) __attribute__((always_inline, HOST_FMA)) {
     return bits_of(out<Ftz, Sat>(
         __builtin_fmaf(in<Ftz>(f32_of(a[l])), in<Ftz>(f32_of(b[l])), in<Ftz>(f32_of(c[l])))));
   };
@@ -143,8 +150,7 @@ __attribute__((target("fma,avx2"))) Step fma_rn_host(Warp& w, const Inst& i, uin
 }
 
 Handler pick_fma_f32(Rnd r, bool ftz, bool sat) {
-  if (r != Rnd::rn || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("avx2"))
-    return pick_f32<FmaF>(r, ftz, sat);
+  if (r != Rnd::rn || !host_has_fma()) return pick_f32<FmaF>(r, ftz, sat);
   if (ftz) return sat ? fma_rn_host<true, true> : fma_rn_host<true, false>;
   return sat ? fma_rn_host<false, true> : fma_rn_host<false, false>;
 }
