@@ -175,6 +175,44 @@ TEST_CASE("NaN, infinity, saturation and zero blocks", "[virtual][quantize]") {
   }
 }
 
+// Under a 6 in every block the scale is 1, and a code is the E2M1 number nearest to the value.
+TEST_CASE("every FP16 and BF16 number up to 6 gets its nearest code", "[virtual][quantize]") {
+  wl_context* context = context_of_process();
+  REQUIRE(set_schedule("lazy"));
+  for (const OutputType type : {OutputType::f16, OutputType::bf16}) {
+    const uint16_t six = encode_output(type, 6);
+    Matrix x{1, 0, 1, type, {}};
+    uint32_t next = 0; // magnitude and, in the last bit, sign
+    while (next < 2u * (six + 1) || x.codes.size() % 64 != 0) {
+      if (x.codes.size() % 16 == 0) x.codes.push_back(six);
+      x.codes.push_back(static_cast<uint16_t>(std::min(next / 2, uint32_t{six}) | next % 2 << 15));
+      ++next;
+    }
+    x.k = static_cast<int64_t>(x.codes.size());
+    const DeviceBuffer input(context, x.codes);
+    const GuardedOperand d(context, 1, x.k, 1);
+    wl_quantize_args args{};
+    args.struct_size = sizeof args;
+    args.m = 1, args.k = x.k, args.l = 1;
+    args.x = input.pointer, args.d = d.d(), args.sfd = d.sfd();
+    args.x_type = type == OutputType::f16 ? WL_F16 : WL_BF16;
+    wl_plan* plan = nullptr;
+    REQUIRE(wl_quantize_plan(context, &args, &plan) == WL_SUCCESS);
+    REQUIRE(wl_plan_run(plan, nullptr, 0, nullptr) == WL_SUCCESS);
+    wl_plan_destroy(plan);
+    bool intact = true;
+    const Operand found = d.read(&intact);
+    CHECK(intact);
+    CHECK(found.scales == std::vector<uint8_t>(found.scales.size(), 0x38)); // 1
+    int64_t wrong = 0;
+    for (int64_t k = 0; k < x.k; ++k)
+      wrong += nibble(found.values.data(), k) !=
+               encode_e2m1(decode_output(type, x.codes[static_cast<size_t>(k)]));
+    INFO(name_of(type) << ", " << x.k << " values");
+    CHECK(wrong == 0);
+  }
+}
+
 // A quantisation and the dual GEMM of its output, as they stand in a layer.
 class Chain {
 public:
