@@ -59,7 +59,7 @@ SUITES := host virtual hardware
 object = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
 
 .PHONY: bench all help lib shared vgpu demo test test-host test-virtual hardware-test check-ptx lint format clean \
-        mutation false-alarms deps suites install uninstall sass-check coverage \
+        mutation sweep false-alarms deps suites install uninstall sass-check coverage \
         timeline report sanitize fuzz vgpu-driver vgpu-speed
 all: lib $(BUILD)/warpline $(BUILD)/libvgpu.so $(BUILD)/vgpu-driver/libcuda.so.1 $(BUILD)/vgpu-forms $(BUILD)/vgpu
 
@@ -70,6 +70,7 @@ help:
 	@echo "make test         all tests that need no GPU; installs Catch2 where it is missing"
 	@echo "make hardware-test  tests on the GPU of this machine; skipped and counted without one"
 	@echo "make mutation     breaks every synchronising instruction, one at a time: who notices?"
+	@echo "make sweep        every Blackwell row at all edges of M, N, K under lazy and 8 seeds; half an hour"
 	@echo "make false-alarms  every kernel as it is, under many schedules: nobody may say a word"
 	@echo "make vgpu-speed   how fast the virtual GPU is on this machine"
 	@echo "make fuzz         libFuzzer on PTX text, kernels and driver calls, FUZZ_SECONDS=60 each; clang++"
@@ -258,6 +259,13 @@ $(BUILD)/tests/mutation: $(call object,$(wildcard tests/virtual/mutation/*.cpp) 
 	@echo "  LD   $@"
 	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
+$(BUILD)/tests/sweep: $(call object,tests/virtual/sweep/main.cpp tests/virtual/mutation/table.cpp \
+                       tests/support/dual_gemm_run.cpp tests/support/dual_gemm_nvfp4_run.cpp \
+                       $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
+	@mkdir -p $(@D)
+	@echo "  LD   $@"
+	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
+
 $(BUILD)/tests/libfakecuda.so: $(call object,tests/support/fake_driver.cpp)
 	@mkdir -p $(@D)
 	@echo "  LD   $@"
@@ -274,6 +282,8 @@ test-host test-virtual: test-%: suites
 	@tests/run_suites.sh $(BUILD)/tests/$*
 mutation: $(BUILD)/tests/mutation $(BUILD)/libvgpu.so
 	$(BUILD)/tests/mutation --out tests/virtual/mutation.md
+sweep: $(BUILD)/tests/sweep $(BUILD)/libvgpu.so
+	$(BUILD)/tests/sweep --out tests/virtual/sweep.md
 false-alarms: $(BUILD)/tests/mutation $(BUILD)/libvgpu.so
 	$(BUILD)/tests/mutation --baseline 32 --check all,advice --out tests/virtual/false_alarms.md
 hardware-test: suites

@@ -26,12 +26,21 @@ std::string describe(const DualGemmCase& c) {
   return s.str();
 }
 
-DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c) {
-  DualGemmResult r;
+Problem problem_of(const DualGemmCase& c) {
   Problem p = make_problem(c.m, c.n, c.k, c.l, c.kind, c.seed);
   if (c.alpha1 != 0) p.alpha1 = c.alpha1;
   if (c.alpha2 != 0) p.alpha2 = c.alpha2;
+  return p;
+}
 
+DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c) {
+  const Problem p = problem_of(c);
+  return run_dual_gemm(context, c, p, accumulate(p));
+}
+
+DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c, const Problem& p,
+                             const Sums& sums) {
+  DualGemmResult r;
   DeviceBuffer a(context, p.a.values), b1(context, p.b1.values), b2(context, p.b2.values);
   DeviceBuffer sfa(context, packed_scales(p.a)), sfb1(context, packed_scales(p.b1)),
       sfb2(context, packed_scales(p.b2));
@@ -110,7 +119,6 @@ DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c) {
     bool inside = in_entry < c.m * ldd && in_entry % ldd < c.n;
     if (!inside) r.guards_intact &= out[i] == kFill;
   }
-  Sums sums = accumulate(p);
   r.bound = compare(sums, gated(sums, p.alpha1, p.alpha2), out, ldd, batch_stride, c.out);
   r.exact = compare_exact(sums, gated_replayed(sums, p.alpha1, p.alpha2, c.out), out, ldd,
                           batch_stride, c.out);

@@ -1,0 +1,291 @@
+// Every Blackwell row of the dual GEMM at the edges of its tiles, stages and clusters: each M with
+// each N with each K under `lazy` and two random schedules, so that each M with each N meets all
+// eight seeds; batches, gaps between rows and entries, and alpha pointers in turn. Every output
+// must have the bits of the replayed epilogue on exact sums. A smaller pass runs on the virtual
+// B300.
+//
+//   build/tests/sweep [--rows A,B] [--jobs N] [--out FILE]    FILE gets the table
+#include "kernels/dual_gemm/dual_gemm.hpp"
+#include "runtime/src/images.hpp"
+#include "tests/support/dual_gemm_nvfp4_run.hpp"
+#include "tests/support/dual_gemm_run.hpp"
+#include "tests/virtual/mutation/table.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+using namespace wltest;
+using warpline::dual_gemm::Row;
+
+namespace {
+
+const std::vector<int64_t> kM = {1, 127, 128, 129, 255, 256, 257, 300};
+const std::vector<int64_t> kN = {8, 72, 120, 128, 136, 200, 384};
+const std::vector<int64_t> kNvfp4N = {64, 128, 192, 320, 384};
+// The last one is longer than the stage ring, or than those of both halves that share K, and leaves
+// a K step over.
+const std::vector<int64_t> kK = {64, 192, 256, 2112};
+constexpr int64_t kLongSplitK = 3392;
+const float kScales[] = {1, 0.25f, 3, 0.0078125f}; // of D in NVFP4
+
+struct Tally {
+  int64_t cases = 0, outputs = 0, wrong = 0, unequal = 0, guards = 0, failed = 0;
+  bool clean() const { return cases > 0 && wrong + unequal + guards + failed == 0; }
+};
+struct Pass {
+  const char* profile;
+  bool full; // each M, N with every K and three schedules; else with one K and two schedules
+  std::map<std::string, Tally> tallies;
+  std::vector<std::string> failures;
+};
+
+struct Place { // in the lists
+  size_t m, n, k;
+};
+
+int64_t k_of(const Row& row, size_t index) {
+  return index == 3 && row.split_k == 2 ? kLongSplitK : kK[index];
+}
+
+// One problem of every row that makes `type` with this K, under the place's schedules.
+void run_problem(wl_context* context, const std::vector<const Row*>& rows, const Place& at,
+                 int64_t k, wl_dtype type, Pass& pass) {
+  const bool nvfp4 = type == WL_NVFP4;
+  DualGemmCase c;
+  c.m = kM[at.m];
+  c.n = (nvfp4 ? kNvfp4N : kN)[at.n];
+  c.k = k;
+  c.l = (at.m + 2 * at.n + at.k) % 3 == 0 ? 3 : 1;
+  c.seed = 7000 + 100 * at.m + 10 * at.n + at.k;
+  c.out = type == WL_BF16 ? OutputType::bf16 : OutputType::f16;
+  const Problem p = problem_of(c);
+  const Sums sums = accumulate(p);
+  const float d_scale = kScales[(at.m + at.n) % 4];
+  const Operand expected =
+      nvfp4 ? quantized_replayed(sums, p.alpha1, p.alpha2, d_scale) : Operand{};
+
+  const size_t turn = (at.m + at.n + at.k) % 4;
+  std::vector<std::string> schedules = {"lazy", "random:" + std::to_string(1 + turn)};
+  if (pass.full) schedules.push_back("random:" + std::to_string(5 + turn));
+  size_t i = at.m + 3 * at.n + at.k;
+  for (const Row* row : rows)
+    for (const std::string& schedule : schedules) {
+      Tally& tally = pass.tallies[row->name];
+      const Tally before = tally;
+      ++tally.cases;
+      set_schedule(schedule);
+      c.config = row->name;
+      std::string message;
+      if (nvfp4) {
+        const Nvfp4Result r = run_dual_gemm_nvfp4(context, p, d_scale, row->name);
+        message = r.message;
+        tally.failed += r.status != WL_SUCCESS;
+        tally.guards += r.status == WL_SUCCESS && !r.guards_intact;
+        if (r.status == WL_SUCCESS) tally.outputs += p.l * p.m * p.n;
+        for (size_t j = 0; j < r.d.values.size(); ++j)
+          tally.unequal += r.d.values[j] != expected.values[j];
+        for (size_t j = 0; j < r.d.scales.size(); ++j)
+          tally.unequal += r.d.scales[j] != expected.scales[j];
+      } else {
+        c.ldd = i % 2 == 0 ? 0 : c.n + (i % 4 == 1 ? 8 : 16); // rows on 16 bytes, or on 32
+        c.entry_gap = i % 3 == 0 ? 40 : 0;
+        c.alphas = i % 5 == 0;
+        ++i;
+        const DualGemmResult r = run_dual_gemm(context, c, p, sums);
+        message = r.message;
+        tally.failed += r.status != WL_SUCCESS;
+        tally.guards += r.status == WL_SUCCESS && !r.guards_intact;
+        tally.outputs += r.bound.count;
+        tally.wrong += r.bound.bad;
+        tally.unequal += r.exact.unequal;
+      }
+      if (tally.wrong + tally.unequal + tally.guards + tally.failed >
+          before.wrong + before.unequal + before.guards + before.failed)
+        pass.failures.push_back(std::string(pass.profile) + ", " + schedule + ": " + describe(c) +
+                                (message.empty() ? "" : ": " + message));
+    }
+}
+
+// In a process of its own: a process holds one profile.
+void run_pass(const std::vector<const Row*>& rows, Pass& pass) {
+  setenv("WARPLINE_DRIVER", ("virtual:" + std::string(pass.profile)).c_str(), 1);
+  wl_context* context = nullptr;
+  if (wl_context_create(0, &context) != WL_SUCCESS) {
+    pass.failures.push_back(wl_last_error());
+    return;
+  }
+  for (wl_dtype type : {WL_F16, WL_BF16, WL_NVFP4})
+    for (Place at{0, 0, 0}; at.m < kM.size(); ++at.m)
+      for (at.n = 0; at.n < (type == WL_NVFP4 ? kNvfp4N : kN).size(); ++at.n)
+        for (at.k = 0; at.k < kK.size(); ++at.k) {
+          if (!pass.full && at.k != (at.m + at.n) % kK.size()) continue;
+          std::map<int64_t, std::vector<const Row*>> by_k;
+          for (const Row* row : rows)
+            if (row->d_type == type) by_k[k_of(*row, at.k)].push_back(row);
+          for (const auto& [k, with_k] : by_k) run_problem(context, with_k, at, k, type, pass);
+        }
+  wl_context_destroy(context);
+}
+
+void write_pass(const Pass& pass, std::ostream& out) {
+  for (const auto& [row, t] : pass.tallies)
+    out << row << ' ' << t.cases << ' ' << t.outputs << ' ' << t.wrong << ' ' << t.unequal << ' '
+        << t.guards << ' ' << t.failed << '\n';
+  for (std::string failure : pass.failures) {
+    for (char& ch : failure)
+      if (ch == '\n') ch = ' ';
+    out << "! " << failure << '\n';
+  }
+}
+
+void read_pass(const std::string& text, Pass& pass) {
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    if (line.rfind("! ", 0) == 0) {
+      pass.failures.push_back(line.substr(2));
+      continue;
+    }
+    std::istringstream words(line);
+    std::string row;
+    Tally t;
+    if (words >> row >> t.cases >> t.outputs >> t.wrong >> t.unequal >> t.guards >> t.failed)
+      pass.tallies[row] = t;
+  }
+}
+
+// `jobs` processes at once, each with every jobs-th row.
+void run_in_children(const std::vector<const Row*>& rows, size_t jobs, Pass& pass) {
+  std::vector<std::pair<pid_t, FILE*>> children;
+  for (size_t job = 0; job < jobs; ++job) {
+    std::vector<const Row*> mine;
+    for (size_t i = job; i < rows.size(); i += jobs) mine.push_back(rows[i]);
+    FILE* file = std::tmpfile();
+    const pid_t pid = fork();
+    if (pid == 0) {
+      run_pass(mine, pass);
+      std::ostringstream text;
+      write_pass(pass, text);
+      std::fputs(text.str().c_str(), file);
+      std::fflush(file);
+      _exit(0);
+    }
+    children.emplace_back(pid, file);
+  }
+  for (const auto& [pid, file] : children) {
+    int status = 0;
+    waitpid(pid, &status, 0);
+    if (status != 0)
+      pass.failures.push_back(std::string(pass.profile) + ": a process ended with status " +
+                              std::to_string(status));
+    std::rewind(file);
+    std::string text;
+    char part[4096];
+    for (size_t got; (got = std::fread(part, 1, sizeof part, file)) > 0;) text.append(part, got);
+    std::fclose(file);
+    read_pass(text, pass);
+  }
+}
+
+std::string list(const std::vector<int64_t>& values) {
+  std::string text;
+  for (int64_t value : values) text += (text.empty() ? "" : ", ") + std::to_string(value);
+  return text;
+}
+
+// The table; whether everything is right.
+bool report(const std::vector<const Row*>& rows, const Pass& b200, const Pass& b300,
+            const std::string& command, double minutes, std::ostream& out) {
+  char date[32];
+  const std::time_t now = std::time(nullptr);
+  std::strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", std::gmtime(&now));
+  out << "# Every Blackwell row at its edges\n\nWritten by `make sweep` (`" << command << "`), "
+      << date << ", " << static_cast<int>(minutes + 0.5)
+      << " minutes, on the virtual GPU only.\n\nM " << list(kM) << "; N " << list(kN)
+      << " (NVFP4: " << list(kNvfp4N) << "); K " << list(kK) << " (" << kLongSplitK
+      << " where K is split); L 1 and 3; rows of D without and\nwith gaps of 8 and 16 elements, "
+         "entries with gaps of 40. On B200 every M with every N with every K under `lazy` and two "
+         "of the\nseeds 1 to 8, so that every M with every N meets all eight; on B300 every M with "
+         "every N, one K, `lazy` and one seed.\nInputs whose sums FP32 holds exactly: every output "
+         "must have the bits of the replayed epilogue. *text*: hash of the PTX.\n\n"
+      << "| row | text | B200 cases | outputs | B300 cases | outputs | other bits | outside the "
+         "bound | guards broken | did not run |\n|---|---|---|---|---|---|---|---|---|---|\n";
+  bool clean = b200.failures.empty() && b300.failures.empty();
+  Tally sum;
+  for (const Row* row : rows) {
+    const auto found = [&](const Pass& pass) {
+      const auto at = pass.tallies.find(row->name);
+      return at == pass.tallies.end() ? Tally{} : at->second;
+    };
+    const Tally x = found(b200), y = found(b300);
+    clean = clean && x.clean() && y.clean();
+    sum.cases += x.cases + y.cases;
+    sum.outputs += x.outputs + y.outputs;
+    out << "| " << row->name << " | " << hash_text(row->image().text()).substr(5) << " | "
+        << x.cases << " | " << x.outputs << " | " << y.cases << " | " << y.outputs << " | "
+        << x.unequal + y.unequal << " | " << x.wrong + y.wrong << " | " << x.guards + y.guards
+        << " | " << x.failed + y.failed << " |\n";
+  }
+  out << "\n"
+      << rows.size() << " rows, " << sum.cases << " cases, " << sum.outputs
+      << " outputs: " << (clean ? "all right, bit for bit." : "not all right.") << "\n";
+  size_t shown = 0;
+  for (const Pass* pass : {&b200, &b300})
+    for (const std::string& failure : pass->failures)
+      if (++shown <= 40) out << "\n- " << failure << "\n";
+  return clean;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  std::string wanted, out_path, command = "build/tests/sweep";
+  size_t jobs = 1;
+  for (int i = 1; i < argc; ++i) {
+    const std::string a = argv[i];
+    const auto value = [&] { return i + 1 < argc ? std::string(argv[++i]) : std::string(); };
+    if (a == "--rows")
+      command += " --rows " + (wanted = value());
+    else if (a == "--jobs")
+      jobs = static_cast<size_t>(std::max(1, std::atoi(value().c_str())));
+    else if (a == "--out")
+      out_path = value();
+    else {
+      std::fprintf(stderr, "sweep: unknown option %s (options: --rows, --jobs, --out)\n",
+                   a.c_str());
+      return 2;
+    }
+  }
+  std::vector<const Row*> rows;
+  for (const Row& row : warpline::dual_gemm::rows())
+    if (std::string(row.target) == "sm_100f" &&
+        (wanted.empty() ||
+         ("," + wanted + ",").find("," + std::string(row.name) + ",") != std::string::npos))
+      rows.push_back(&row);
+  if (rows.empty()) {
+    std::fprintf(stderr, "sweep: no such row\n");
+    return 2;
+  }
+  const std::time_t start = std::time(nullptr);
+  Pass b200{"b200", true, {}, {}}, b300{"b300", false, {}, {}};
+  run_in_children(rows, jobs, b200);
+  run_in_children(rows, jobs, b300);
+  const double minutes = std::difftime(std::time(nullptr), start) / 60;
+  std::ostringstream text;
+  const bool clean = report(rows, b200, b300, command, minutes, text);
+  if (out_path.empty())
+    std::cout << text.str();
+  else
+    std::ofstream(out_path) << text.str();
+  std::cout << (clean ? "sweep: all right" : "sweep: not all right") << std::endl;
+  return clean ? 0 : 1;
+}
