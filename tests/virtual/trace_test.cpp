@@ -77,6 +77,38 @@ TEST_CASE("trace: who waits goes on when the operation is done", "[virtual][trac
   CHECK(r.end == 604);
 }
 
+// Two stages: stage 0 is full from tick 10 to 40, stage 1 from 20 to 50 and again from 70 to 90.
+TEST_CASE("trace: a stage is in use from the phase that filled it to the one that frees it",
+          "[virtual][trace]") {
+  Naming naming;
+  naming.barriers = {"full", "empty", "acc_full"};
+  Timeline t(1, 3, naming);
+  for (uint32_t kind = 0; kind < 3; ++kind)
+    for (uint32_t stage = 0; stage < 2; ++stage)
+      t.mbarrier_init(warp(kind), 0, 16 * kind + 8 * stage, 1);
+  uint64_t now = 0;
+  const auto phase = [&](uint64_t tick, uint32_t kind, uint32_t stage) {
+    for (; now < tick; ++now) t.step(0, 0);
+    t.mbarrier_arrive(warp(0), 0, 16 * kind + 8 * stage, 1, true);
+    t.mbarrier_phase(0, 16 * kind + 8 * stage);
+  };
+  phase(10, 0, 0);
+  phase(20, 0, 1);
+  phase(40, 1, 0);
+  phase(50, 1, 1);
+  phase(60, 2, 0);
+  phase(70, 0, 1);
+  phase(90, 1, 1);
+  const vgpu::trace::StageUse use = t.stage_use();
+  CHECK(use.stages == 2);
+  CHECK(use.filled == 30 + 30 + 20);
+  CHECK(use.ticks == 90 - 10);
+
+  const Timeline unnamed(1, 1, {});
+  CHECK(unnamed.stage_use().stages == 0);
+  CHECK(unnamed.stage_use().ticks == 0);
+}
+
 TEST_CASE("trace: a wait for what is long done takes no time", "[virtual][trace]") {
   Timeline t(1, 2, {});
   t.mbarrier_init(warp(0), 0, 0, 1);

@@ -47,7 +47,7 @@ Hub::Hub(exec::Cluster& cluster) : cluster_(cluster) {
   if (spec.checks & kBarriers)
     observers_.push_back(std::make_unique<Barriers>(BarrierShape{ctas, warps}, *this));
   if (spec.checks & kDefinedness) definedness_ = std::make_unique<Definedness>(cluster, *this);
-  if (cluster.index == 0 && !spec.trace.empty()) {
+  if (cluster.index == 0 && (!spec.trace.empty() || spec.stage_use)) {
     auto timeline = trace::make_timeline(cluster);
     timeline_ = timeline.get();
     observers_.push_back(std::move(timeline));
@@ -56,7 +56,7 @@ Hub::Hub(exec::Cluster& cluster) : cluster_(cluster) {
 
 // A kernel that fails leaves its timeline up to there.
 Hub::~Hub() {
-  if (!timeline_) return;
+  if (!timeline_ || cluster_.spec.trace.empty()) return;
   const std::string wrong = trace::write_timeline(*timeline_, cluster_);
   if (!wrong.empty()) std::fprintf(stderr, "vgpu: %s\n", wrong.c_str());
 }
@@ -302,6 +302,12 @@ void Hub::cta_exit(uint32_t cta) {
 }
 void Hub::end() {
   each([&](Observer& x) { x.end(); });
+  if (timeline_) {
+    const trace::StageUse use = timeline_->stage_use();
+    cluster_.stats.stages = use.stages;
+    cluster_.stats.stage_ticks = use.ticks;
+    cluster_.stats.filled_ticks = use.filled;
+  }
   if (!races_ || !cluster_.spec.grid_races) return;
   auto conflict =
       cluster_.spec.grid_races->add(cluster_.index, races_->global_uses(), races_->left_messages());

@@ -156,6 +156,8 @@ void set_option(Call& c, const std::string& key, const std::string& value) {
     c.require(check::parse_checks(value, o.checks, &error), error);
   } else if (key == "trace") {
     o.trace = value;
+  } else if (key == "stages") {
+    o.stage_use = number(1) != 0;
   } else if (key == "graph") {
     o.graph = value;
   } else if (key == "source") {
@@ -168,10 +170,10 @@ void set_option(Call& c, const std::string& key, const std::string& value) {
   } else if (key == "profile") {
     select_profile(c.s, value);
   } else {
-    c.refuse(CUDA_ERROR_INVALID_VALUE,
-             "there is no option \"" + key +
-                 "\"; known: schedule, threads, instruction_limit, "
-                 "strict, wgmma_accumulation, check, graph, trace, source, sms, report, profile");
+    c.refuse(CUDA_ERROR_INVALID_VALUE, "there is no option \"" + key +
+                                           "\"; known: schedule, threads, instruction_limit, "
+                                           "strict, wgmma_accumulation, check, graph, trace, "
+                                           "stages, source, sms, report, profile");
   }
 }
 
@@ -342,6 +344,9 @@ VGPU_API const char* vgpuStatsJson(void) {
   add("operations", t.operations);
   add("global_load_bytes", t.global_load_bytes);
   add("global_store_bytes", t.global_store_bytes);
+  add("stages", t.stages);
+  add("stage_ticks", t.stage_ticks);
+  add("filled_ticks", t.filled_ticks);
   text += ", \"tensors\": [";
   const char* comma = "";
   for (const auto& [address, tensor] : ops::tensor_traffic()) {

@@ -45,6 +45,7 @@ struct Stats {
   uint64_t tma_loads = 0, tma_load_bytes = 0, tma_stores = 0, tma_store_bytes = 0;
   uint64_t blocked_waits = 0, operations = 0;
   uint64_t global_load_bytes = 0, global_store_bytes = 0;
+  uint64_t stages = 0, stage_ticks = 0, filled_ticks = 0; // trace::StageUse of the last launch
   uint64_t schedule_points = 0; // of the policy, the most that a cluster had
   std::set<std::string> advice; // of the checkers: what is against the ISA's letter, unharmed
   void add(const Stats& o);
@@ -64,6 +65,7 @@ struct LaunchSpec {
   check::GridRaces* grid_races = nullptr; // made by run_grid for the race checker
   std::string graph;                      // prefix of files for the wait-for graph of a deadlock
   std::string trace;           // prefix of the timeline files of cluster 0 (trace/), "" = none
+  bool stage_use = false;      // Stats::stages and what follows it are counted, of cluster 0
   bool cluster_launch = false; // it names clusters, even of one CTA
   bool hopper_sums = false;    // wgmma truncates as an H200 does; else sums are exact
   bool strict_tensor_load_wait = true; // a use of tcgen05.ld results needs wait::ld (ISA)

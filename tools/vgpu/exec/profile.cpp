@@ -55,6 +55,11 @@ void Stats::add(const Stats& o) {
   operations += o.operations;
   global_load_bytes += o.global_load_bytes;
   global_store_bytes += o.global_store_bytes;
+  if (o.stages != 0) {
+    stages = o.stages;
+    stage_ticks = o.stage_ticks;
+    filled_ticks = o.filled_ticks;
+  }
   advice.insert(o.advice.begin(), o.advice.end());
 }
 

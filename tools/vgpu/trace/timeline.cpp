@@ -304,6 +304,33 @@ void Timeline::mbarrier_wait(const Who& who, uint32_t cta, uint32_t offset, uint
   w.pc = who.pc;
 }
 
+StageUse Timeline::stage_use() const {
+  struct Phases {
+    const std::vector<uint64_t>*full = nullptr, *empty = nullptr;
+  };
+  std::map<int, Phases> stages;
+  for (const auto& [place, barrier] : barriers_) {
+    if (place.first != 0 || barrier.kind >= naming_.barriers.size()) continue;
+    const std::string& name = naming_.barriers[barrier.kind];
+    if (name == "full") stages[barrier.stage].full = &barrier.phases;
+    if (name == "empty") stages[barrier.stage].empty = &barrier.phases;
+  }
+  StageUse use;
+  uint64_t first = UINT64_MAX, last = 0;
+  for (const auto& [stage, phases] : stages) {
+    if (!phases.full || !phases.empty) continue;
+    ++use.stages;
+    for (size_t p = 0; p < phases.full->size() && p < phases.empty->size(); ++p) {
+      const uint64_t filled = (*phases.full)[p], released = (*phases.empty)[p];
+      first = std::min(first, filled);
+      last = std::max(last, released);
+      use.filled += released - std::min(filled, released);
+    }
+  }
+  use.ticks = last - std::min(first, last);
+  return use;
+}
+
 void Timeline::named_arrive(const Who& who, uint32_t id) {
   Meeting& m = named_[{who.cta, id}];
   m.pending = std::max(m.pending, warp(who).time);

@@ -30,6 +30,13 @@ struct Naming {
   std::function<int(uint32_t pc)> line; // in the PTX
 };
 
+// How full the ring of stages is: barriers full[s] and empty[s] of the ledger, in the first CTA.
+struct StageUse {
+  uint32_t stages = 0;
+  uint64_t ticks = 0;  // from the first stage filled to the last one released
+  uint64_t filled = 0; // summed over the stages: from filled to released
+};
+
 class Timeline : public check::Observer {
 public:
   Timeline(uint32_t ctas, uint32_t warps, Naming naming, size_t most_spans = 200000);
@@ -37,6 +44,7 @@ public:
 
   void step(uint32_t cta, uint32_t warp); // one instruction has run
   const Recording& recording() const { return recording_; }
+  StageUse stage_use() const;
   void close(); // ends what is open; rows without spans go
 
   void access(const check::Who&, const check::Bytes&, bool write, const check::Strength&,
