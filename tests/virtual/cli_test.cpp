@@ -58,6 +58,41 @@ TEST_CASE("cli: help and version", "[virtual][cli]") {
   CHECK(warpline_cli({"--version"}).out.rfind("warpline ", 0) == 0);
 }
 
+TEST_CASE("cli: --stats counts what moved, tensor memory, stages and machine code",
+          "[virtual][cli]") {
+  const auto stats = [](const char* k) {
+    const ChildResult child =
+        warpline_cli({"dual-gemm", "-m", "256", "-n", "128", "-k", k, "--device", "virtual:b200",
+                      "--config", "dual_gemm_sm100_pair_n64_f16", "--stats", "--json", "-"});
+    INFO_CHILD(child);
+    REQUIRE(child.status == 0);
+    return parse_json(child.out);
+  };
+  // 8 K tiles of two pairs' tiles; A 256 rows, B1 and B2 64 rows, scales of 256 and 2 * 128 rows.
+  const Json deep = stats("2048");
+  const double read = 2 * 8 * (256 + 2 * 64) * 128 + 2 * 8 * (256 + 2 * 128) * 16;
+  const double least = (256 + 2 * 128) * 2048.0 * 9 / 16;
+  CHECK(deep.find("l2_read_bytes")->number == read);
+  CHECK(deep.find("least_bytes")->number == least);
+  CHECK(deep.find("times_least")->number == wltest::Approximate(read / least));
+  CHECK(deep.find("mma")->number == 2 * 8 * 8);
+  CHECK(deep.find("tensor_copies")->number == 2 * 8 * 12);
+  CHECK(deep.find("tmem_columns")->number == 2 * 128 + 5 * 48);
+  CHECK(deep.find("stages_filled")->number > 1);
+  CHECK(deep.find("stages_filled")->number <= 7);
+  // A ring with one K tile in it.
+  CHECK(stats("256").find("stages_filled")->number == 1);
+
+  const TemporaryDirectory empty;
+  const ChildResult child =
+      wltest::run_child({wltest::build_file("warpline"), "dual-gemm", "-m", "1", "-n", "8", "-k",
+                         "64", "--device", "virtual:b200", "--stats"},
+                        {{"PATH", empty.path()}, {"WARPLINE_DRIVER", ""}});
+  INFO_CHILD(child);
+  CHECK(child.status == 0);
+  CHECK_THAT(child.out, ContainsSubstring("machine code         not counted: "));
+}
+
 TEST_CASE("cli: dual-gemm passes on every schedule, type and virtual Blackwell", "[virtual][cli]") {
   struct Case {
     const char *device, *out, *schedule;

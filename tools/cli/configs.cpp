@@ -31,7 +31,7 @@ const char* scheduler_name(wl_scheduler scheduler) {
 }
 
 std::string table_of(const std::vector<wl_dual_gemm_config>& configs) {
-  std::string table = format("%-37s %-11s %-7s %2s %3s %6s %5s %5s %7s %6s %6s %6s %7s %8s\n",
+  std::string table = format("%-42s %-11s %-7s %2s %3s %6s %5s %5s %7s %6s %6s %6s %7s %8s\n",
                              "row", "tile", "cluster", "st", "acc", "tiles", "waves", "CTAs",
                              "A MiB", "B", "SFA", "SFB", "L2 read", "clocks");
   std::map<std::string, std::string> refused; // names by reason
@@ -41,7 +41,7 @@ std::string table_of(const std::vector<wl_dual_gemm_config>& configs) {
       continue;
     }
     table +=
-        format("%-37s %-11s %-7s %2d %3d ", c.name,
+        format("%-42s %-11s %-7s %2d %3d ", c.name,
                format("%dx%dx%d", c.tile_m, c.tile_n, c.tile_k).c_str(),
                format("%dx%d%s", c.cluster_m, c.cluster_n, c.cta_group == 2 ? " pair" : "").c_str(),
                c.stages, c.acc_stages);

@@ -8,6 +8,7 @@
 #include "tools/cli/progress.hpp"
 #include "tools/cli/run.hpp"
 #include "tools/cli/safetensors.hpp"
+#include "tools/cli/stats.hpp"
 #include "tools/stamps/session.hpp"
 
 #include <algorithm>
@@ -109,9 +110,8 @@ struct Outcome {
   wl_plan_info plan = {};
   double run_seconds = 0;
   std::vector<uint16_t> d;
-  wltest::Operand quantised;                                // D with --out nvfp4
-  std::string stats;                                        // the virtual GPU's, JSON
-  std::vector<std::pair<const char*, const void*>> tensors; // names and addresses, for stats
+  wltest::Operand quantised; // D with --out nvfp4
+  Counted counted;           // for stats
 };
 
 Outcome run_on_device(wl_context* context, const Device& device, const Request& r,
@@ -159,19 +159,19 @@ Outcome run_on_device(wl_context* context, const Device& device, const Request& 
       require(wl_stream_synchronize(context, nullptr));
       session->clear();
     }
-    if (r.stats) reset_virtual_stats();
+    if (r.stats) start_counting();
     const auto start = std::chrono::steady_clock::now();
     require(wl_plan_run(plan.get(), workspace.get(), outcome.plan.workspace_bytes, nullptr));
     require(wl_stream_synchronize(context, nullptr));
     outcome.run_seconds = seconds_since(start);
-    if (r.stats) outcome.stats = virtual_stats();
+    if (r.stats) outcome.counted.json = virtual_stats();
   }
   if (session) {
     const std::string wrong = session->write(r.trace);
     if (!wrong.empty()) throw Failure(exit_device, "dual-gemm: --trace: " + wrong);
   }
-  outcome.tensors = {{"A", args.a},     {"B1", args.b1},     {"B2", args.b2},
-                     {"SFA", args.sfa}, {"SFB1", args.sfb1}, {"SFB2", args.sfb2}};
+  outcome.counted.tensors = {{"A", args.a},     {"B1", args.b1},     {"B2", args.b2},
+                             {"SFA", args.sfa}, {"SFB1", args.sfb1}, {"SFB2", args.sfb2}};
   require(wl_download(context, outcome.d.data(), d.get(), d_bytes));
   if (!r.quantised()) return outcome;
   require(wl_download(context, scales.data(), sfd.get(), scales.size()));
@@ -275,47 +275,6 @@ void report_verdict(Report& report, const Verdict& verdict, const Request& r) {
                "first_wrong", coordinate_json(c.first_bad_out, c.first_bad));
 }
 
-// Least: every byte of the six tensors once, as stored.
-void report_stats(Report& report, const wltest::Problem& p, const Outcome& outcome) {
-  const Json stats = parse_json(outcome.stats);
-  const auto count = [&](const Json& object, const char* key) {
-    const Json* value = object.find(key);
-    return value != nullptr ? value->number : 0;
-  };
-  report.rule();
-  double read = 0, delivered = 0;
-  const Json* tensors = stats.find("tensors");
-  for (const auto& [name, address] : outcome.tensors) {
-    if (tensors == nullptr) break;
-    for (const Json& tensor : tensors->items) {
-      const Json* at = tensor.find("address");
-      if (at == nullptr || at->integer != reinterpret_cast<uint64_t>(address)) continue;
-      const double r = count(tensor, "read_bytes"), d = count(tensor, "delivered_bytes");
-      read += r;
-      delivered += d;
-      report.add(format("%s from L2", name),
-                 bytes_text(r) + format(" in %.0f loads, ", count(tensor, "loads")) +
-                     bytes_text(d) + " delivered",
-                 format("tma_%s", name),
-                 "{\"read_bytes\": " + json_number(r) + ", \"delivered_bytes\": " + json_number(d) +
-                     "}");
-    }
-  }
-  const double least = double(p.l) * double(p.m + 2 * p.n) * double(p.k) * 9 / 16;
-  report.add("L2 to SMs",
-             bytes_text(read) + format(" read, %.2f times the least, ", read / least) +
-                 bytes_text(delivered) + " delivered",
-             "l2_read_bytes", json_number(read));
-  report.add("", "", "delivered_bytes", json_number(delivered));
-  for (const auto& [label, key] : {std::pair{"MMAs", "mma"},
-                                   {"scale copies", "tensor_copies"},
-                                   {"waits that blocked", "blocked_waits"},
-                                   {"warp instructions", "warp_instructions"}})
-    report.add(label, format("%.0f", count(stats, key)), key, json_number(count(stats, key)));
-  const double stores = count(stats, "global_store_bytes") + count(stats, "tma_store_bytes");
-  report.add("bytes stored", bytes_text(stores), "stored_bytes", json_number(stores));
-}
-
 void note_unused(const FileProblem& file, const std::string& path) {
   if (file.unused.empty()) return;
   std::string names;
@@ -377,7 +336,8 @@ ExitStatus run_dual_gemm(const Arguments& arguments) {
   Report report;
   report_version(report, "dual-gemm");
   report_run(report, device, request, problem, outcome);
-  if (request.stats) report_stats(report, problem, outcome);
+  if (request.stats)
+    report_stats(report, context.get(), sizes_only(request), outcome.plan.config, outcome.counted);
   std::string result = "DONE, not verified (--verify compares with the reference)";
   ExitStatus status = exit_right;
   if (request.verify) {
