@@ -200,6 +200,27 @@ TEST_CASE("both sides of every rule of the quantiser", "[host][quantize]") {
   }
 }
 
+// Every size and stride at its extremes, under a sanitizer too: refused where it must be.
+TEST_CASE("extreme sizes of a quantisation overflow nothing", "[host][quantize]") {
+  const int64_t values[] = {INT64_MIN, -8, 0, 1, 64, kHuge, kHuge * 2, INT64_MAX - 63, INT64_MAX};
+  for (const int64_t m : values)
+    for (const int64_t k : values)
+      for (const int64_t l : values)
+        for (const int64_t stride : values) {
+          Case c;
+          c.args.m = m, c.args.k = k, c.args.l = l;
+          c.args.ldx = c.args.batch_stride_x = stride;
+          const std::vector<Violation> found = rules().violations({c.args, c.device});
+          const bool sizes =
+              m >= 1 && m <= kHuge && k >= 64 && k <= kHuge && l >= 1 && l <= 1 << 20;
+          if (sizes && found.empty() && m > 1) CHECK((stride == 0 || stride >= k));
+          if (!sizes && found.empty()) {
+            INFO("m " << m << " k " << k << " l " << l << " stride " << stride);
+            CHECK(sizes);
+          }
+        }
+}
+
 // The units that the warps of a grid take, counted as the kernel counts.
 TEST_CASE("every unit of a quantisation is taken once", "[host][quantize]") {
   DeviceLimits device;
