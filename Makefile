@@ -112,10 +112,11 @@ $(BUILD)/cubin/$(1).$(2).cubin: $(BUILD)/ptx/$(1).ptx
 	  || { echo "  no machine code of $(1) for $(2), see $$@.log" && : > $$@; }
 endef
 
-# Targets that name one device's architecture end in "a".
+machine_targets = $(or $(filter %f,$(1)),$(filter %a,$(1)))
+# One machine code for a family (targets that end in "f"), else one for each architecture ("a").
 define row_rules
 $(call ptx_rule,$(1),$(2),$(3))
-$(if $(filter 1,$(CUBINS)),$(foreach target,$(filter %a,$(subst $(comma), ,$(4))), \
+$(if $(filter 1,$(CUBINS)),$(foreach target,$(call machine_targets,$(subst $(comma), ,$(4))), \
   $(eval $(call cubin_rule,$(1),$(target)))))
 endef
 $(foreach op,$(OPERATIONS),$(foreach row,$(shell awk -v list=1 -f kernels/rows.awk \
