@@ -60,10 +60,10 @@ TEST_CASE("cli: help and version", "[virtual][cli]") {
 
 TEST_CASE("cli: --stats counts what moved, tensor memory, stages and machine code",
           "[virtual][cli]") {
-  const auto stats = [](const char* k) {
+  const auto stats = [](const char* k, const std::string& row = "pair_n64") {
     const ChildResult child =
         warpline_cli({"dual-gemm", "-m", "256", "-n", "128", "-k", k, "--device", "virtual:b200",
-                      "--config", "dual_gemm_sm100_pair_n64_f16", "--stats", "--json", "-"});
+                      "--config", "dual_gemm_sm100_" + row + "_f16", "--stats", "--json", "-"});
     INFO_CHILD(child);
     REQUIRE(child.status == 0);
     return parse_json(child.out);
@@ -80,6 +80,13 @@ TEST_CASE("cli: --stats counts what moved, tensor memory, stages and machine cod
   CHECK(deep.find("tmem_columns")->number == 2 * 128 + 5 * 48);
   CHECK(deep.find("stages_filled")->number > 1);
   CHECK(deep.find("stages_filled")->number <= 7);
+  // D by stores of threads and by TMA: whole sectors, banks without conflicts.
+  for (const Json& one : {deep, stats("64", "pair_n64_tma")}) {
+    CHECK(one.find("stored_bytes")->number == 256 * 128 * 2);
+    CHECK(one.find("store_sectors")->number == 256 * 128 * 2 / 32);
+    CHECK(one.find("partial_sectors")->number == 0);
+    CHECK(one.find("bank_turns")->number == one.find("least_bank_turns")->number);
+  }
   // A ring with one K tile in it.
   CHECK(stats("256").find("stages_filled")->number == 1);
 

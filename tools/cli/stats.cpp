@@ -139,7 +139,7 @@ void report_machine_code(Report& report, const std::string& row) {
 } // namespace
 
 void start_counting() {
-  set_virtual_option("stages", "1");
+  set_virtual_option("count", "1");
   reset_virtual_stats();
 }
 
@@ -154,8 +154,19 @@ void report_stats(Report& report, wl_context* context, const wl_dual_gemm_args& 
                                    {"waits that blocked", "blocked_waits"},
                                    {"warp instructions", "warp_instructions"}})
     report.add(label, format("%.0f", number(stats, key)), key, json_number(number(stats, key)));
-  const double stores = number(stats, "global_store_bytes") + number(stats, "tma_store_bytes");
+  const double stores = number(stats, "global_store_bytes"); // TMA's too
   report.add("bytes stored", bytes_text(stores), "stored_bytes", json_number(stores));
+  const double sectors = number(stats, "store_sectors"), partial = number(stats, "partial_sectors"),
+               turns = number(stats, "bank_turns"), least_turns = number(stats, "least_bank_turns");
+  report.add("sectors stored",
+             format("%.0f of 32 bytes, %.0f of them written in part", sectors, partial),
+             "store_sectors", json_number(sectors));
+  report.add("", "", "partial_sectors", json_number(partial));
+  report.add(
+      "shared memory",
+      format("%.0f turns of threads at the banks, %.0f without conflicts", turns, least_turns),
+      "bank_turns", json_number(turns));
+  report.add("", "", "least_bank_turns", json_number(least_turns));
   if (config && config->tmem_columns != 0)
     report.add("tensor memory", format("%d of 512 columns used", config->tmem_columns),
                "tmem_columns", std::to_string(config->tmem_columns));

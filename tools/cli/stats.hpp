@@ -15,7 +15,7 @@ struct Counted {
   std::vector<std::pair<const char*, const void*>> tensors; // names and addresses
 };
 
-// Counts from zero from here on, the use of stages too.
+// Counts from zero from here on, and what is counted on demand too.
 void start_counting();
 
 // `args` says the problem, `row` is the row that ran it.

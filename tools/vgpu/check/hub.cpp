@@ -47,7 +47,7 @@ Hub::Hub(exec::Cluster& cluster) : cluster_(cluster) {
   if (spec.checks & kBarriers)
     observers_.push_back(std::make_unique<Barriers>(BarrierShape{ctas, warps}, *this));
   if (spec.checks & kDefinedness) definedness_ = std::make_unique<Definedness>(cluster, *this);
-  if (cluster.index == 0 && (!spec.trace.empty() || spec.stage_use)) {
+  if (cluster.index == 0 && (!spec.trace.empty() || spec.count)) {
     auto timeline = trace::make_timeline(cluster);
     timeline_ = timeline.get();
     observers_.push_back(std::move(timeline));

@@ -156,8 +156,8 @@ void set_option(Call& c, const std::string& key, const std::string& value) {
     c.require(check::parse_checks(value, o.checks, &error), error);
   } else if (key == "trace") {
     o.trace = value;
-  } else if (key == "stages") {
-    o.stage_use = number(1) != 0;
+  } else if (key == "count") {
+    o.count = number(1) != 0;
   } else if (key == "graph") {
     o.graph = value;
   } else if (key == "source") {
@@ -173,7 +173,7 @@ void set_option(Call& c, const std::string& key, const std::string& value) {
     c.refuse(CUDA_ERROR_INVALID_VALUE, "there is no option \"" + key +
                                            "\"; known: schedule, threads, instruction_limit, "
                                            "strict, wgmma_accumulation, check, graph, trace, "
-                                           "stages, source, sms, report, profile");
+                                           "count, source, sms, report, profile");
   }
 }
 
@@ -344,6 +344,10 @@ VGPU_API const char* vgpuStatsJson(void) {
   add("operations", t.operations);
   add("global_load_bytes", t.global_load_bytes);
   add("global_store_bytes", t.global_store_bytes);
+  add("store_sectors", t.store_sectors);
+  add("partial_sectors", t.partial_sectors);
+  add("bank_turns", t.bank_turns);
+  add("least_bank_turns", t.least_bank_turns);
   add("stages", t.stages);
   add("stage_ticks", t.stage_ticks);
   add("filled_ticks", t.filled_ticks);

@@ -192,7 +192,7 @@ void launch(Call& c, const void* handle, Configuration config, void** parameters
                                      spec.checks = s.options.checks;
                                      spec.graph = s.options.graph;
                                      spec.trace = s.options.trace;
-                                     spec.stage_use = s.options.stage_use;
+                                     spec.count = s.options.count;
                                      spec.hopper_sums = s.options.hopper_sums;
                                      spec.strict_tensor_load_wait = s.options.strict;
                                    }

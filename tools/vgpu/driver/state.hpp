@@ -157,11 +157,11 @@ struct Options {
   std::string schedule = "lazy"; // latest legal completion: a missing wait shows
   unsigned threads = 0;
   uint64_t instruction_limit = 0;
-  uint32_t checks = 0;    // check/options.hpp
-  std::string trace;      // prefix of timeline files
-  bool stage_use = false; // option stages: the stage ring's use is counted
-  std::string graph;      // prefix of files for a deadlock's wait-for graph
-  std::string source;     // PTX file whose entry takes the place of the same entry of any image
+  uint32_t checks = 0; // check/options.hpp
+  std::string trace;   // prefix of timeline files
+  bool count = false;  // option count: LaunchSpec::count
+  std::string graph;   // prefix of files for a deadlock's wait-for graph
+  std::string source;  // PTX file whose entry takes the place of the same entry of any image
   bool strict = true;
   bool hopper_sums = false;      // option wgmma_accumulation
   std::string report = "stderr"; // stderr, none, or a file to append to

@@ -45,7 +45,10 @@ struct Stats {
   uint64_t tma_loads = 0, tma_load_bytes = 0, tma_stores = 0, tma_store_bytes = 0;
   uint64_t blocked_waits = 0, operations = 0;
   uint64_t global_load_bytes = 0, global_store_bytes = 0;
-  uint64_t stages = 0, stage_ticks = 0, filled_ticks = 0; // trace::StageUse of the last launch
+  // With LaunchSpec::count: of stores to global memory, by threads and by TMA; of threads' accesses
+  // to shared memory, see transfers.hpp; trace::StageUse of the last launch's cluster 0.
+  uint64_t store_sectors = 0, partial_sectors = 0, bank_turns = 0, least_bank_turns = 0;
+  uint64_t stages = 0, stage_ticks = 0, filled_ticks = 0;
   uint64_t schedule_points = 0; // of the policy, the most that a cluster had
   std::set<std::string> advice; // of the checkers: what is against the ISA's letter, unharmed
   void add(const Stats& o);
@@ -65,7 +68,7 @@ struct LaunchSpec {
   check::GridRaces* grid_races = nullptr; // made by run_grid for the race checker
   std::string graph;                      // prefix of files for the wait-for graph of a deadlock
   std::string trace;           // prefix of the timeline files of cluster 0 (trace/), "" = none
-  bool stage_use = false;      // Stats::stages and what follows it are counted, of cluster 0
+  bool count = false;          // Stats::store_sectors and what follows it are counted
   bool cluster_launch = false; // it names clusters, even of one CTA
   bool hopper_sums = false;    // wgmma truncates as an H200 does; else sums are exact
   bool strict_tensor_load_wait = true; // a use of tcgen05.ld results needs wait::ld (ISA)

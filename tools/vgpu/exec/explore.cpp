@@ -69,7 +69,7 @@ Stats explore(const LaunchSpec& given, uint64_t runs,
     if (late.empty()) break;
     spec.schedule = schedule_text(late);
     spec.trace.clear();
-    spec.stage_use = false;
+    spec.count = false;
     spec.memory->restore(before);
     const Stats stats = once(spec);
     total.advice.insert(stats.advice.begin(), stats.advice.end());

@@ -1,6 +1,7 @@
 // The choke point for whole warps: what touch() checks, once for the range that covers all lanes.
 #include "tools/vgpu/check/hub.hpp"
 #include "tools/vgpu/exec/cluster.hpp"
+#include "tools/vgpu/exec/transfers.hpp"
 
 #include <algorithm>
 
@@ -47,10 +48,25 @@ Extent extent_of(const uint64_t* addresses, uint32_t mask, uint32_t bytes) {
   return e;
 }
 
+void count_transfer(const Access& a, const uint64_t* addresses, uint32_t mask, Stats& stats) {
+  if (a.space == Space::Shared) {
+    const Turns turns = bank_turns(addresses, mask, a.bytes);
+    stats.bank_turns += turns.taken;
+    stats.least_bank_turns += turns.least;
+  }
+  if (a.space == Space::Global && a.write) {
+    Sectors sectors;
+    for (uint32_t m = mask; m; m &= m - 1) sectors.add(addresses[std::countr_zero(m)], a.bytes);
+    stats.store_sectors += sectors.touched();
+    stats.partial_sectors += sectors.partial();
+  }
+}
+
 } // namespace
 
 void Cluster::touch_lanes(const Access& a, const uint64_t* addresses, uint32_t mask,
                           const Origin& origin, uint8_t** pointers) {
+  if (spec.count) count_transfer(a, addresses, mask, stats);
   Extent e = extent_of(addresses, mask, a.bytes);
   uint64_t lo = e.lo, hi = e.last + a.bytes;
   uint8_t* base = nullptr; // host address of `lo`

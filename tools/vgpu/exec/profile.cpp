@@ -55,6 +55,10 @@ void Stats::add(const Stats& o) {
   operations += o.operations;
   global_load_bytes += o.global_load_bytes;
   global_store_bytes += o.global_store_bytes;
+  store_sectors += o.store_sectors;
+  partial_sectors += o.partial_sectors;
+  bank_turns += o.bank_turns;
+  least_bank_turns += o.least_bank_turns;
   if (o.stages != 0) {
     stages = o.stages;
     stage_ticks = o.stage_ticks;

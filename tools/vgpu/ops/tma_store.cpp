@@ -2,6 +2,7 @@
 // PTX ISA 9.7.9.27.1.2 - 9.7.9.27.1.4.
 //
 // A store first reads its source (wait_group.read may go on), later writes its destination.
+#include "tools/vgpu/exec/transfers.hpp"
 #include "tools/vgpu/ops/async_groups.hpp"
 #include "tools/vgpu/ops/async_reduce.hpp"
 #include "tools/vgpu/ops/tma.hpp"
@@ -96,6 +97,7 @@ public:
       return false;
     }
     uint64_t bytes = 0;
+    exec::Sectors sectors;
     for_each_checked_segment(cluster, box->access, *this, true, [&](const Segment& s, uint8_t* to) {
       if (!to) return;
       const uint8_t* from = source_.data() + (s.shared - base_);
@@ -104,7 +106,10 @@ public:
       else
         std::memcpy(to, from, s.bytes);
       bytes += s.bytes;
+      if (cluster.spec.count) sectors.add(s.global, s.bytes);
     });
+    cluster.stats.store_sectors += sectors.touched();
+    cluster.stats.partial_sectors += sectors.partial();
     ++cluster.stats.tma_stores;
     cluster.stats.tma_store_bytes += bytes;
     group_finished(cluster, group, true);
