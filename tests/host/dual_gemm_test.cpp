@@ -348,6 +348,12 @@ TEST_CASE("rows of the dual GEMM agree with their PTX", "[host][dual_gemm]") {
     CHECK(row.scale_sets <= row.stages);
     CHECK(sm100_tmem_columns(row.tile_n, row.acc_stages, row.scale_sets) <=
           static_cast<int>(ptx::tmem_columns));
+    // One stage more finds no room, or would leave the ring with fewer scale sets than stages.
+    const int more_bytes = row.shared_bytes + sm100_stage_bytes(row.cta_group, row.tile_n);
+    const int more_columns = sm100_tmem_columns(row.tile_n, row.acc_stages, row.scale_sets + 1);
+    const bool own_sets =
+        row.scale_sets == row.stages && more_columns > static_cast<int>(ptx::tmem_columns);
+    CHECK((more_bytes > 232448 || own_sets));
     // Slices of a cluster are whole: groups of 8 rows of A and B, scale atoms.
     CHECK(row.cluster[0] == row.cluster_m * row.cluster_n * row.split_k);
     CHECK(row.cluster_m % row.cta_group == 0);
