@@ -1,31 +1,30 @@
 #include "tests/virtual/mutation/judge.hpp"
 
+#include "kernels/dual_gemm/dual_gemm.hpp"
 #include "runtime/src/driver.hpp"
 #include "tests/support/dual_gemm_nvfp4_run.hpp"
 #include "tests/support/quantize_run.hpp"
 
-#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <stdexcept>
 #include <sys/wait.h>
 #include <unistd.h>
 
 namespace wltest {
 
 // starve: a role, and consumer warps of every kind, lag behind.
-const std::vector<std::string> kSchedules = {"lazy",     "random:1", "eager",    "random:2",
-                                             "random:3", "starve:2", "starve:4", "starve:5",
-                                             "starve:6", "starve:7", "starve:8"};
+const std::vector<std::string> kSchedules = {"lazy",     "random:1", "eager",    "reverse",
+                                             "random:2", "random:3", "starve:2", "starve:4",
+                                             "starve:5", "starve:6", "starve:7", "starve:8"};
 
 std::string driver_path;
 
 namespace {
 
 const char* const kNoDriver = "no virtual GPU";
-
-bool contains(const std::string& s, const char* part) { return s.find(part) != std::string::npos; }
 
 // "vgpu: races: order: write of ..." -> "races/order".
 std::string checker_of(const std::string& report) {
@@ -134,50 +133,51 @@ Verdict judge(const Row& row, const std::string& source, const std::string& chec
 } // namespace
 
 // A problem of a few tiles with an edge in every direction, on a device so small that each cluster
-// makes several of them.
+// makes several of them, and with more K tiles than stages or scale sets where one tile has to show
+// it.
 Row make_row(const warpline::Image& image) {
   Row r;
   r.name = r.config = image.name;
   r.text = image.text();
-  bool sm100 = contains(r.name, "sm100");
-  r.profile = sm100 ? "b200" : "h200";
   DualGemmCase& c = r.problem;
   c.seed = 11;
-  c.m = contains(r.name, "4x") ? 520 : 300;
-  if (!sm100)
-    c.m = contains(r.name, "t256")   ? 300
-          : contains(r.name, "t128") ? 150
-          : contains(r.name, "t64")  ? 70
-          : contains(r.name, "t32")  ? 40
-                                     : 20;
-  // More K tiles than stages, or than scale sets, where one tile has to show it.
-  c.k = !sm100                       ? (c.m < 80 ? 3264 : 2240)
-        : contains(r.name, "split2") ? 3648
-        : contains(r.name, "_once")  ? 2112
-        : contains(r.name, "pair")   ? 1728
-                                     : 1472;
-  // Several column tiles of the cluster.
-  bool wide = contains(r.name, "x2_n128") || contains(r.name, "x4_");
-  c.n = wide ? 600 : contains(r.name, "1x2_n64") ? 168 : !sm100 && c.m < 80 ? 72 : 200;
-  c.out = contains(r.name, "bf16") ? OutputType::bf16 : OutputType::f16;
-  if (contains(r.name, "nvfp4")) {
-    r.run = Row::Run::dual_gemm_nvfp4;
-    c.n = (c.n + 63) / 64 * 64;
-  }
-  if (contains(r.name, "quantize")) {
+  if (r.name.rfind("quantize_", 0) == 0) {
     r.run = Row::Run::quantize;
+    r.profile = r.name.find("sm100") != std::string::npos ? "b200" : "h200";
+    c.m = 300;
     c.k = 1024;
+    c.out = r.name.find("bf16") != std::string::npos ? OutputType::bf16 : OutputType::f16;
+    c.config = r.config;
     r.short_k = 256;
+    return r;
   }
-  if (contains(r.name, "decode")) r.config = "dual_gemm_sm90_t32_f16";
+  if (r.name == "dual_gemm_sm90_decode") r.config = "dual_gemm_sm90_t32_f16";
+  const warpline::dual_gemm::Row* row = warpline::dual_gemm::find_row(r.config);
+  if (!row) throw std::runtime_error("no problem for " + r.name);
+  const int ctas = row->cluster[0];
   c.config = r.config;
-  size_t at = r.name.find('x');
-  if (at != std::string::npos && at > 0 && std::isdigit(r.name[at - 1]) &&
-      std::isdigit(r.name[at + 1]))
-    r.sms = (r.name[at - 1] - '0') * (r.name[at + 1] - '0');
-  if (contains(r.name, "pair_n")) r.sms = contains(r.name, "split2") ? 4 : 2;
-  if (!sm100) r.sms = 2;
-  if (contains(r.name, "stream")) r.sms = 6; // three clusters share the tiles
+  c.out = row->d_type == WL_BF16 ? OutputType::bf16 : OutputType::f16;
+  if (row->d_type == WL_NVFP4) r.run = Row::Run::dual_gemm_nvfp4;
+  if (std::string(row->target) == "sm_100f") {
+    using warpline::dual_gemm::Grid;
+    r.profile = "b200";
+    r.sms = row->grid == Grid::stream_k ? 3 * ctas : ctas; // of STREAM_K, clusters share tiles
+    c.m = row->cluster_m == 4 ? 520 : 300;
+    // Two column tiles of the cluster, or tiles that share a scale atom.
+    const int columns = row->tile_n * row->cluster_n;
+    c.n = columns > 128 ? 600 : row->cluster_n == 2 && row->cluster_m == 1 ? 168 : 200;
+    if (row->d_type == WL_NVFP4) c.n = (c.n + 63) / 64 * 64;
+    c.k = row->split_k == 2             ? 3648
+          : row->grid == Grid::one_tile ? 2112
+          : row->cta_group == 2         ? 1728
+                                        : 1472;
+    return r;
+  }
+  r.profile = "h200";
+  r.sms = 2;
+  c.m = row->tile_m == 256 ? 264 : row->tile_m + row->tile_m / 8 + 4;
+  c.n = 72;
+  c.k = row->tile_k * (row->stages + 2) * row->split_k - 64;
   return r;
 }
 

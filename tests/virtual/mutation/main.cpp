@@ -1,6 +1,8 @@
-// build/tests/mutation [--rows a,b] [--line N] [--out FILE] [--fresh] [--jobs N] [--list]
+// build/tests/mutation [--rows a,b] [--line N] [--out FILE] [--fresh] [--again] [--jobs N] [--list]
 //                      [--baseline SEEDS] [--check LIST] [--text FILE] [--driver PATH]
-// --out keeps what FILE says of rows whose PTX is the same, and does not run those, unless --fresh.
+// --out keeps what FILE says of rows whose PTX is the same, and does not run those, unless --fresh;
+// with
+// --again it runs the mutants of those that nobody killed.
 // --baseline runs the kernels as they are (or the --text FILE in place of one) and wants silence.
 //
 // Runs every mutant of every kernel row on the virtual GPU, each in a process of its own, with all
@@ -29,82 +31,45 @@ std::string without_type(std::string text) {
   return text;
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& w : words) text += (text.empty() ? "" : ", ") + w;
-  return text;
-}
-
-std::string cell(std::string s) {
-  if (s.size() > 96) s = s.substr(0, 93) + "...";
-  for (size_t at = 0; (at = s.find('|', at)) != std::string::npos; at += 2) s.insert(at, "\\");
-  return s;
-}
-
-// The table of one row; false when the kernel itself is not clean.
-bool run_row(const Row& row, unsigned jobs, int line, const Twins& twins, std::string& section) {
-  std::ostringstream out;
-  out << "## " << row.name << "\n\nPTX " << hash_text(row.text) << ". ";
+// Runs the mutants of one row that nothing is known to kill; false when the kernel itself is not
+// clean.
+bool run_row(const Row& row, const std::vector<Mutant>& mutants, unsigned jobs, bool print,
+             Section& section) {
+  section.preface.clear();
   std::string check = "all,advice";
   Child base = start(row, "", check, kSchedules, 0);
   Outcome clean = finish(base);
   if (!clean.verdict.by.empty()) {
-    std::string first = clean.verdict.by;
+    const std::string first = clean.verdict.by;
     check = "all";
     Child again = start(row, "", check, kSchedules, 0);
     clean = finish(again);
     if (!clean.verdict.by.empty()) {
-      out << "The kernel itself is reported by " << clean.verdict.by << " (schedule "
-          << clean.verdict.schedule << "); no mutants were run.\n\n```\n"
-          << clean.report << "```\n";
-      section = out.str();
+      section.preface = "The kernel itself is reported by " + clean.verdict.by + " (schedule " +
+                        clean.verdict.schedule + "); no mutants were run.";
+      section.killers.clear();
       std::cout << row.name << ": not clean: " << clean.verdict.by << "\n" << clean.report << "\n";
       return false;
     }
-    out << "Advice against the row itself: " << first << "; it runs without advice. ";
+    section.preface = "Advice against the row itself: " + first + "; it runs without advice.";
   }
-  std::vector<Mutant> mutants = make_mutants(row.text);
-  if (line) std::erase_if(mutants, [&](const Mutant& m) { return m.line != line; });
-  std::vector<Outcome> outcomes(mutants.size());
+  section.killers.resize(mutants.size());
   std::vector<Child> running;
-  for (size_t next = 0; next < mutants.size() || !running.empty();) {
-    while (next < mutants.size() && running.size() < jobs) {
-      running.push_back(start(row, mutants[next].text, check, kSchedules, next));
-      ++next;
-    }
-    outcomes[running.front().index] = finish(running.front());
+  auto settle = [&] {
+    const size_t i = running.front().index;
+    const Outcome o = finish(running.front());
     running.erase(running.begin());
-  }
-  std::ostringstream table;
+    const Verdict& v = o.verdict;
+    if (print) std::cout << mutants[i].change << ": " << v.by << "\n" << o.report << "\n";
+    section.killers[i] = v.by.empty() || v.schedule.empty() ? v.by : v.by + " (" + v.schedule + ")";
+  };
   for (size_t i = 0; i < mutants.size(); ++i) {
-    const Mutant& m = mutants[i];
-    const Verdict& v = outcomes[i].verdict;
-    if (line) std::cout << m.change << ": " << v.by << "\n" << outcomes[i].report << "\n";
-    std::string verdict;
-    if (!v.by.empty()) {
-      verdict = v.by + (v.schedule.empty() ? "" : " (" + v.schedule + ")");
-    } else if (std::string why = equivalent_reason(row.name, m); !why.empty()) {
-      verdict = "equivalent: " + why;
-    } else {
-      const std::string note = survivor_note(m);
-      verdict = "**survived**" + (note.empty() ? "" : ": " + note);
-    }
-    table << "| " << m.line << " | " << cell(m.label) << " | `" << cell(m.instruction) << "` | "
-          << m.change << " | " << verdict << " |\n";
+    if (!section.killers[i].empty()) continue;
+    if (running.size() == jobs) settle();
+    running.push_back(start(row, mutants[i].text, check, kSchedules, i));
   }
-  const Totals t = count_verdicts(table.str());
-  const std::string told = std::to_string(t.killed) + " of " +
-                           std::to_string(t.killed + t.survived) + " mutants killed, " +
-                           std::to_string(t.survived) + " survived, " +
-                           std::to_string(t.equivalent) + " equivalent.";
-  std::cout << row.name << ": " << told << std::endl;
-  out << told;
-  if (auto same = twins.find(row.name); same != twins.end())
-    out << " But for the type of D the same text, counted once: " << joined(same->second) << ".";
-  out << "\n\n| line | after | instruction | change | killed by |\n"
-      << "|---|---|---|---|---|\n"
-      << table.str();
-  section = out.str();
+  while (!running.empty()) settle();
+  std::cout << row.name << ": " << told(totals(section, mutants)) << std::endl;
   return true;
 }
 
@@ -127,9 +92,9 @@ int run_baseline(const std::vector<Row>& rows, const Twins& twins, const std::st
     std::cout << row.name << ": " << said << "\n" << (clean ? "" : o.report) << std::flush;
     bad += !clean;
     auto same = twins.find(row.name);
-    table << "| " << row.name << " | " << (same == twins.end() ? "" : joined(same->second)) << " | "
-          << row.problem.m << " x " << row.problem.n << " x " << row.problem.k << " | " << said
-          << " |\n";
+    table << "| " << row.name << " | " << (same == twins.end() ? "" : joined_names(same->second))
+          << " | " << row.problem.m << " x " << row.problem.n << " x " << row.problem.k << " | "
+          << said << " |\n";
   };
   for (size_t i = 0; i < rows.size(); ++i) {
     if (running.size() == jobs) settle();
@@ -147,7 +112,7 @@ int run_baseline(const std::vector<Row>& rows, const Twins& twins, const std::st
            "the virtual GPU. Whatever a checker says\nis a false alarm, or a "
            "fault of the kernel. Results are compared with the reference too.\n"
            "Schedules: "
-        << joined(schedules) << ".\n\n**" << head.str()
+        << joined_names(schedules) << ".\n\n**" << head.str()
         << "**\n\n| row | the same text but for the type of D | M x N x K | "
            "reported |\n|---|---|---|---|\n"
         << table.str();
@@ -159,7 +124,7 @@ int run_baseline(const std::vector<Row>& rows, const Twins& twins, const std::st
 int main(int argc, char** argv) {
   std::string wanted, out_path, text_path, check = "all";
   unsigned jobs = 2;
-  bool list = false, fresh = false;
+  bool list = false, fresh = false, again = false;
   int seeds = 0, line = 0;
   for (int i = 1; i < argc; ++i) {
     std::string a = argv[i];
@@ -174,6 +139,8 @@ int main(int argc, char** argv) {
       line = std::atoi(value().c_str());
     else if (a == "--fresh")
       fresh = true;
+    else if (a == "--again")
+      again = true;
     else if (a == "--list")
       list = true;
     else if (a == "--driver")
@@ -219,27 +186,47 @@ int main(int argc, char** argv) {
     return 0;
   }
   // What an earlier run has told of the same text stays.
-  std::map<std::string, std::string> sections;
-  if (!out_path.empty()) sections = read_sections(out_path);
-  std::vector<std::string> names;
+  std::map<std::string, std::string> before;
+  if (!out_path.empty()) before = read_sections(out_path);
+  std::map<std::string, Section> sections;
   for (const Row& r : all_rows) {
-    names.push_back(r.name);
-    auto known = sections.find(r.name);
-    const std::string hash = hash_text(r.text);
-    if (known != sections.end() && known->second.find(hash) == std::string::npos)
-      sections.erase(known);
+    Section s{r.name, hash_code(r.text), "", {}, {}};
+    if (auto same = twins.find(r.name); same != twins.end()) s.twins = same->second;
+    if (auto known = before.find(r.name);
+        known != before.end() && read_section(known->second, make_mutants(r.text), s))
+      sections[r.name] = std::move(s);
   }
   auto write = [&] {
-    if (!out_path.empty())
-      std::ofstream(out_path) << table_text(names, sections, kSchedules.size());
+    if (out_path.empty()) return;
+    Totals all;
+    std::vector<std::string> texts, missing;
+    for (const Row& r : all_rows) {
+      auto s = sections.find(r.name);
+      if (s == sections.end()) {
+        missing.push_back(r.name);
+        continue;
+      }
+      const std::vector<Mutant> mutants = make_mutants(r.text);
+      texts.push_back(section_text(s->second, mutants));
+      all.add(totals(s->second, mutants));
+    }
+    std::ofstream(out_path) << table_text(all, texts, missing, kSchedules.size());
   };
   bool clean = true;
   for (const Row& r : rows) {
-    if (!fresh && sections.count(r.name)) {
+    const bool known = !fresh && !line && sections.count(r.name);
+    if (known && !again) {
       std::cout << r.name << ": as told before" << std::endl;
       continue;
     }
-    clean &= run_row(r, jobs, line, twins, sections[r.name]);
+    std::vector<Mutant> mutants = make_mutants(r.text);
+    if (line) std::erase_if(mutants, [&](const Mutant& m) { return m.line != line; });
+    Section section{r.name, hash_code(r.text), "", {}, {}};
+    if (known) section = sections[r.name];
+    if (auto same = twins.find(r.name); same != twins.end()) section.twins = same->second;
+    clean &= run_row(r, mutants, jobs, line != 0, section);
+    if (line) continue; // a look at one line is no section
+    sections[r.name] = std::move(section);
     write(); // after each row, so that a run that is cut short leaves what it found
   }
   write();

@@ -312,13 +312,12 @@ std::string equivalent_reason(const std::string& row, const Mutant& m) {
     if (starts(op, "wgmma.commit_group"))
       return "the second half's commit_group and wait_group 0 cover the first half's MMAs too";
   }
-  if (has(op, "griddepcontrol"))
-    return "only overlaps launches; a launch that runs alone, or after the one before it, is "
-           "ordered by the stream";
+  if (has(op, "griddepcontrol.launch_dependents"))
+    return "only lets the next grid start earlier; without it that grid starts when this one ends";
   return "";
 }
 
-std::string survivor_note(const Mutant& m) {
+std::string survivor_note(const std::string& row, const Mutant& m) {
   if (m.label == "release_only" && starts(m.instruction, "mbarrier.try_wait"))
     return "of the two commits it waits for one is enough as long as they arrive in the order of "
            "the "

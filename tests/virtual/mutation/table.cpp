@@ -7,31 +7,94 @@
 
 namespace wltest {
 
-Totals count_verdicts(const std::string& section) {
-  Totals t;
-  std::istringstream in(section);
+namespace {
+
+const char* const kPtx = "PTX ";
+
+std::string cell(std::string s) {
+  if (s.size() > 96) s = s.substr(0, 93) + "...";
+  for (size_t at = 0; (at = s.find('|', at)) != std::string::npos; at += 2) s.insert(at, "\\");
+  return s;
+}
+
+// The line of a mutant up to its verdict, without the number of the PTX line.
+std::string named(const Mutant& m) {
+  return " | " + cell(m.label) + " | `" + cell(m.instruction) + "` | " + m.change + " | ";
+}
+
+bool is_mutant(const std::string& line) {
+  return line.size() > 4 && line[0] == '|' && line[2] >= '0' && line[2] <= '9';
+}
+
+} // namespace
+
+void Totals::add(const Totals& o) {
+  killed += o.killed;
+  survived += o.survived;
+  equivalent += o.equivalent;
+  for (const auto& [name, n] : o.by) by[name] += n;
+}
+
+std::string joined_names(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& w : words) text += (text.empty() ? "" : ", ") + w;
+  return text;
+}
+
+std::string hash_code(const std::string& ptx) {
+  uint64_t h = 0xCBF29CE484222325ull; // FNV-1a
+  std::istringstream in(ptx);
   for (std::string line; std::getline(in, line);) {
-    if (line.size() < 4 || line[0] != '|' || line[2] < '0' || line[2] > '9') continue;
-    const size_t at = line.rfind(" | ", line.size() - 3);
-    const std::string verdict = line.substr(at + 3, line.size() - at - 5);
-    if (verdict.rfind("**survived**", 0) == 0) {
-      ++t.survived;
-    } else if (verdict.rfind("equivalent", 0) == 0) {
-      ++t.equivalent;
-    } else {
+    line.erase(std::min(line.find("//"), line.size()));
+    line.erase(line.find_last_not_of(" \t") + 1);
+    if (line.empty()) continue;
+    for (const char c : line + "\n") h = (h ^ static_cast<uint8_t>(c)) * 0x100000001B3ull;
+  }
+  char text[32];
+  std::snprintf(text, sizeof text, "text %016llx", static_cast<unsigned long long>(h));
+  return text;
+}
+
+Totals totals(const Section& section, const std::vector<Mutant>& mutants) {
+  Totals t;
+  for (size_t i = 0; i < section.killers.size(); ++i) {
+    const std::string& by = section.killers[i];
+    if (!by.empty()) {
       ++t.killed;
-      ++t.by[verdict.substr(0, verdict.find(" ("))];
+      ++t.by[by.substr(0, by.find(" ("))];
+    } else {
+      ++(equivalent_reason(section.row, mutants[i]).empty() ? t.survived : t.equivalent);
     }
   }
   return t;
 }
 
-std::string hash_text(const std::string& ptx) {
-  uint64_t h = 0xCBF29CE484222325ull; // FNV-1a
-  for (const char c : ptx) h = (h ^ static_cast<uint8_t>(c)) * 0x100000001B3ull;
-  char text[32];
-  std::snprintf(text, sizeof text, "text %016llx", static_cast<unsigned long long>(h));
-  return text;
+std::string told(const Totals& t) {
+  return std::to_string(t.killed) + " of " + std::to_string(t.killed + t.survived) +
+         " mutants killed, " + std::to_string(t.survived) + " survived, " +
+         std::to_string(t.equivalent) + " equivalent";
+}
+
+std::string section_text(const Section& s, const std::vector<Mutant>& mutants) {
+  std::ostringstream out;
+  out << "## " << s.row << "\n\n" << kPtx << s.hash << ".";
+  if (!s.preface.empty()) out << "\n" << s.preface << "\n";
+  if (s.killers.empty()) return out.str() + "\n";
+  out << (s.preface.empty() ? " " : "\n") << told(totals(s, mutants)) << ".";
+  if (!s.twins.empty())
+    out << " But for the type of D the same text, counted once: " << joined_names(s.twins) << ".";
+  out << "\n\n| line | after | instruction | change | killed by |\n|---|---|---|---|---|\n";
+  for (size_t i = 0; i < mutants.size(); ++i) {
+    const Mutant& m = mutants[i];
+    std::string verdict = s.killers[i];
+    if (verdict.empty()) {
+      const std::string why = equivalent_reason(s.row, m), note = survivor_note(s.row, m);
+      verdict =
+          !why.empty() ? "equivalent: " + why : "**survived**" + (note.empty() ? "" : ": " + note);
+    }
+    out << "| " << m.line << named(m) << verdict << " |\n";
+  }
+  return out.str();
 }
 
 std::map<std::string, std::string> read_sections(const std::string& path) {
@@ -45,23 +108,34 @@ std::map<std::string, std::string> read_sections(const std::string& path) {
   return sections;
 }
 
-std::string table_text(const std::vector<std::string>& rows,
-                       const std::map<std::string, std::string>& sections, size_t schedules) {
-  Totals all;
-  std::string body, missing;
-  for (const std::string& row : rows) {
-    auto s = sections.find(row);
-    if (s == sections.end()) {
-      missing += (missing.empty() ? "" : ", ") + row;
-      continue;
-    }
-    body += "\n" + s->second.substr(0, s->second.find_last_not_of('\n') + 1) + "\n";
-    const Totals t = count_verdicts(s->second);
-    all.killed += t.killed;
-    all.survived += t.survived;
-    all.equivalent += t.equivalent;
-    for (const auto& [by, n] : t.by) all.by[by] += n;
+bool read_section(const std::string& text, const std::vector<Mutant>& mutants, Section& s) {
+  const size_t hash = text.find(kPtx + s.hash + ".");
+  if (hash == std::string::npos) return false;
+  std::istringstream in(text.substr(hash));
+  std::string line;
+  std::getline(in, line);
+  if (line == kPtx + s.hash + ".") {
+    std::getline(in, s.preface);
+    std::getline(in, line);
   }
+  while (std::getline(in, line)) {
+    if (!is_mutant(line)) continue;
+    const size_t i = s.killers.size(), number = line.find(" | ");
+    if (i == mutants.size() || number == std::string::npos) return false;
+    const std::string name = named(mutants[i]);
+    if (line.compare(number, name.size(), name) != 0) return false;
+    const size_t at = number + name.size();
+    if (line.size() < at + 2) return false;
+    std::string verdict = line.substr(at, line.size() - at - 2);
+    if (verdict.rfind("**survived**", 0) == 0 || verdict.rfind("equivalent", 0) == 0)
+      verdict.clear();
+    s.killers.push_back(verdict);
+  }
+  return s.killers.size() == mutants.size();
+}
+
+std::string table_text(const Totals& all, const std::vector<std::string>& sections,
+                       const std::vector<std::string>& missing, size_t schedules) {
   const int judged = all.killed + all.survived;
   std::ostringstream text;
   text
@@ -75,11 +149,14 @@ std::string table_text(const std::vector<std::string>& rows,
          "are run\nagain by the next `make mutation`, the others stay.\n\n"
       << "**" << all.killed << " of " << judged << " killed ("
       << (judged ? all.killed * 1000 / judged / 10.0 : 0) << " %), " << all.survived
-      << " survived, " << all.equivalent << " equivalent.**\n\n";
-  if (!missing.empty()) text << "Not run with their present text: " << missing << ".\n\n";
+      << " survived, " << all.equivalent << " equivalent, in " << sections.size()
+      << " kernels.**\n\n";
+  if (!missing.empty())
+    text << "Not run with their present text: " << joined_names(missing) << ".\n\n";
   text << "| killed by | mutants |\n|---|---|\n";
   for (const auto& [by, n] : all.by) text << "| " << by << " | " << n << " |\n";
-  return text.str() + body;
+  for (const std::string& section : sections) text << "\n" << section;
+  return text.str();
 }
 
 } // namespace wltest

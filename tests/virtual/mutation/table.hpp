@@ -1,6 +1,9 @@
-// tests/virtual/mutation.md: a section a row, with the hash of the PTX text it is about, so that a
-// run in parts adds up and nothing is said of a text that is gone.
+// tests/virtual/mutation.md: a section a row, with the hash of the PTX it is about, so that a run
+// in parts adds up and nothing is said of a text that is gone. Comments do not count: what is kept
+// of a row gets its lines, and the reasons of what was not killed, anew.
 #pragma once
+
+#include "tests/virtual/mutation/mutants.hpp"
 
 #include <map>
 #include <string>
@@ -8,21 +11,41 @@
 
 namespace wltest {
 
+// A row and what noticed each of its mutants.
+struct Section {
+  std::string row, hash;
+  std::string preface;              // a sentence on the row itself, or why no mutants were run
+  std::vector<std::string> killers; // by mutant: "checker/rule (schedule)"; "" = nobody
+  std::vector<std::string> twins;   // rows of the same text but for the type of D
+};
+
 struct Totals {
   int killed = 0, survived = 0, equivalent = 0;
   std::map<std::string, int> by;
+  void add(const Totals& o);
 };
 
-// The verdict column of a section's table, counted.
-Totals count_verdicts(const std::string& section);
+std::string hash_code(const std::string& ptx); // "text 0123456789abcdef", without comments
 
-std::string hash_text(const std::string& ptx); // "text 0123456789abcdef"
+Totals totals(const Section& section, const std::vector<Mutant>& mutants);
 
-// The sections of a table, by row: from their "## row" on.
+// "57 of 68 mutants killed, 11 survived, 8 equivalent"
+std::string told(const Totals& totals);
+
+// The section as text: from its "## row" on.
+std::string section_text(const Section& section, const std::vector<Mutant>& mutants);
+
+// The sections of a file, by row, as they stand there.
 std::map<std::string, std::string> read_sections(const std::string& path);
 
-// The whole file. `rows`: all rows in their order; those without a section are listed.
-std::string table_text(const std::vector<std::string>& rows,
-                       const std::map<std::string, std::string>& sections, size_t schedules);
+// Fills `section` (its row, hash and twins are set) from the text that section_text made of it when
+// it had these mutants; false when that text is about others.
+bool read_section(const std::string& text, const std::vector<Mutant>& mutants, Section& section);
+
+// The whole file. `missing`: the rows that have no section.
+std::string table_text(const Totals& all, const std::vector<std::string>& sections,
+                       const std::vector<std::string>& missing, size_t schedules);
+
+std::string joined_names(const std::vector<std::string>& words);
 
 } // namespace wltest
