@@ -131,6 +131,12 @@ TEST_CASE("explore: texts of schedules", "[virtual]") {
   CHECK_FALSE(warpline::cli::check_schedule("starve:").empty());
 }
 
+TEST_CASE("reverse: the newest operation first", "[virtual]") {
+  // The second load is there before the first: a wait for the first is no luck then.
+  CHECK(run(two_loads("bar"), "reverse").ok);
+  CHECK_FALSE(run(two_loads("bar"), "lazy").ok);
+}
+
 TEST_CASE("explore: an operation that is late", "[virtual]") {
   CHECK(run(two_loads("bar"), "eager").ok); // by luck
   CHECK(run(two_loads("bar"), "explore:@").ok);

@@ -23,11 +23,18 @@ public:
   uint32_t quantum(const Warp&) override { return kQuantum; }
 };
 
+// Operations complete when no warp can run, the oldest first, or the newest.
 class LazyPolicy : public Policy {
 public:
-  When op_when(const AsyncOp& op, uint64_t) override { return {kLazyTier, op.id, 0}; }
+  explicit LazyPolicy(bool newest_first) : newest_first_(newest_first) {}
+  When op_when(const AsyncOp& op, uint64_t) override {
+    return {kLazyTier, newest_first_ ? ~op.id : op.id, 0};
+  }
   When warp_when(const Warp&, uint64_t now) override { return {kWarpTier, now, 0}; }
   uint32_t quantum(const Warp&) override { return kQuantum; }
+
+private:
+  bool newest_first_;
 };
 
 // One warp of every CTA runs only when nothing else can: it lags as far behind as the barriers let
@@ -96,7 +103,7 @@ private:
 std::unique_ptr<Policy> make_policy(const std::string& text, uint64_t cluster_index,
                                     std::string* error) {
   if (text == "eager") return std::make_unique<EagerPolicy>();
-  if (text == "lazy") return std::make_unique<LazyPolicy>();
+  if (text == "lazy" || text == "reverse") return std::make_unique<LazyPolicy>(text == "reverse");
   Exploration explore;
   if (parse_exploration(text, explore)) return std::make_unique<ExplorePolicy>(explore.late);
   for (const std::string prefix : {"random:", "starve:"}) {
@@ -110,7 +117,7 @@ std::unique_ptr<Policy> make_policy(const std::string& text, uint64_t cluster_in
   }
   if (error)
     *error = "schedule \"" + text +
-             "\" is not known; the choices are eager, lazy, random:SEED, "
+             "\" is not known; the choices are eager, lazy, reverse, random:SEED, "
              "starve:WARP, explore:RUNS and explore:@POINT,POINT... (decimal numbers)";
   return nullptr;
 }

@@ -16,7 +16,7 @@ public:
   virtual ~Policy() = default;
   // True: an operation whose pipe is empty completes inside its issue.
   virtual bool immediate() const { return false; }
-  // When an operation that is eligible (front of its pipe, or without one) completes.
+  // When an operation that is eligible (it follows none of its pipe, or has none) completes.
   virtual When op_when(const AsyncOp& op, uint64_t now) = 0;
   // When a warp that can run is next advanced, and for how many instructions.
   virtual When warp_when(const Warp& warp, uint64_t now) = 0;
@@ -31,14 +31,14 @@ public:
   virtual uint64_t points() const { return 0; }
 };
 
-// "eager": operations complete at issue. "lazy": operations complete only when no warp can run,
-// oldest first, one at a time. "random:SEED": completion, order of warps and length of their turns
-// come from a generator seeded by SEED and the cluster's index. "starve:WARP": operations complete
-// soon, and warp WARP (modulo their number) of each CTA runs only when nothing else can.
-// "explore:@P,Q": operations complete soon, but what happens at the points P, Q ... of each cluster
-// (an operation is free to complete, a warp to run, or a warp has done what others can see) comes
-// only when nothing else can happen; see explore.hpp. Null and a sentence in `error` for any other
-// text.
+// "eager": operations complete at issue. "lazy": they complete only when no warp can run, oldest
+// first, one at a time; "reverse": newest first. "random:SEED": completion, order of warps and
+// length of their turns come from a generator seeded by SEED and the cluster's index.
+// "starve:WARP": operations complete soon, and warp WARP (modulo their number) of each CTA runs
+// only when nothing else can. "explore:@P,Q": operations complete soon, but what happens at the
+// points P, Q ... of each cluster (an operation is free to complete, a warp to run, or a warp has
+// done what others can see) comes only when nothing else can happen; see explore.hpp. Null and a
+// sentence in `error` for any other text.
 std::unique_ptr<Policy> make_policy(const std::string& text, uint64_t cluster_index,
                                     std::string* error);
 
