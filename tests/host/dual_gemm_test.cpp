@@ -3,6 +3,8 @@
 #include "kernels/dual_gemm/dual_gemm.hpp"
 #include "ptx/layouts.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/ledger_names.hpp"
+#include "tools/vgpu/trace/head.hpp"
 
 #include <cstdlib>
 #include <functional>
@@ -68,32 +70,6 @@ std::set<std::string> violated_ids(const wl_dual_gemm_args& args, const DeviceLi
 std::string text_of(const Row& row) {
   const Image image = row.image();
   return image.text();
-}
-
-// The cells of a table row of a kernel's head: "//   | full[s] | STAGES | ...".
-std::vector<std::string> cells(const std::string& line) {
-  std::vector<std::string> result;
-  std::stringstream stream(line.substr(line.find('|') + 1));
-  for (std::string cell; std::getline(stream, cell, '|');) {
-    const size_t first = cell.find_first_not_of(' ');
-    if (first != std::string::npos)
-      result.push_back(cell.substr(first, cell.find_last_not_of(' ') - first + 1));
-  }
-  return result;
-}
-
-std::vector<std::vector<std::string>> table_after(const std::string& text, const char* heading) {
-  std::vector<std::vector<std::string>> result;
-  std::stringstream stream(text.substr(text.find(heading)));
-  std::string line;
-  std::getline(stream, line);
-  while (std::getline(stream, line)) {
-    if (line.rfind("//   |", 0) == 0)
-      result.push_back(cells(line));
-    else if (!result.empty())
-      break;
-  }
-  return result;
 }
 
 } // namespace
@@ -404,35 +380,24 @@ TEST_CASE("the barrier ledger is the barriers that are initialised", "[host][dua
     if (std::string(row.target) != "sm_100f") continue;
     INFO(row.name);
     const std::string text = text_of(row);
-    const auto ledger = table_after(text, "// BARRIER LEDGER");
-    REQUIRE(ledger.size() == 12); // names, rule, ten barriers
-    REQUIRE(ledger[0].size() == 7);
-    CHECK(ledger[0][0] == "barrier");
+    std::vector<std::string> lines;
+    std::istringstream in(text);
+    for (std::string line; std::getline(in, line);) lines.push_back(line);
+    const auto ledger = vgpu::trace::ledger_of(lines);
+    const auto names = wltest::ledger_names(row);
+    REQUIRE(ledger.size() == 10);
     // Offsets follow the ledger's order: each barrier array starts where the one before it ends.
     const int ring = sm100_tile_ring(row.grid), queries = sm100_queries(row.grid);
     int offset = row.stages * sm100_stage_bytes(row.cta_group, row.tile_n) +
                  sm100_exchange_bytes(row.split_k) + sm100_staging_bytes(row.tile_n, row.store) +
                  sm100_slot_bytes(row.grid) * ring + 16 * queries;
-    const int drain_warps = row.epilogue == Epilogue::ping_pong ? 4 : 8;
     int barriers = 0;
-    for (size_t i = 2; i < ledger.size(); ++i) {
-      REQUIRE(ledger[i].size() == 7);
-      const std::string& n = ledger[i][1];
-      const int length = n == "STAGES"        ? row.stages
-                         : n == "ACC_STAGES"  ? row.acc_stages
-                         : n == "TILE_RING"   ? ring
-                         : n == "QUERIES"     ? queries
-                         : n == "SPLIT_K - 1" ? row.split_k - 1
-                                              : -1;
-      REQUIRE(length >= 0);
+    for (const auto& cells : ledger) {
+      REQUIRE(cells.size() == 7);
+      const int length = int(vgpu::check::formula_value(cells[1], names));
       if (length == 0) continue;
-      const std::string& formula = ledger[i][2];
-      const int count = formula == "RELEASES"  ? row.cluster_m / row.cta_group + row.cluster_n - 1
-                        : formula == "DRAINS"  ? drain_warps * row.cta_group
-                        : formula == "READERS" ? 3 + drain_warps
-                        : formula == "CLUSTER_CTAS" ? row.cluster[0]
-                                                    : std::atoi(formula.c_str());
-      INFO(ledger[i][0] << " at " << offset << ", count " << count);
+      const auto count = vgpu::check::formula_value(cells[2], names);
+      INFO(cells[0] << " at " << offset << ", count " << count);
       CHECK(text.find("mbarrier.init.shared::cta.b64 [barrier + " + std::to_string(offset) + "], " +
                       std::to_string(count) + ";") != std::string::npos);
       offset += 8 * length;

@@ -90,6 +90,7 @@ RunResult Vgpu::run(const std::string& text, const Params& params, const Launch&
     spec.params = params.packed();
     spec.schedule = launch.schedule;
     spec.checks = launch.checks;
+    spec.names = launch.names;
     spec.host_threads = launch.host_threads;
     spec.instruction_limit = launch.instruction_limit;
     spec.hopper_sums = launch.hopper_sums;

@@ -52,6 +52,7 @@ struct Launch {
   std::string schedule = "lazy"; // "eager", "lazy", "random:SEED"
   std::string entry{};           // "" = the module's only entry
   uint32_t checks = 0;           // tools/vgpu/check/options.hpp
+  std::string names{};           // of the ledger's table, with values
   uint64_t instruction_limit = 20'000'000;
   unsigned host_threads = 1;
   bool hopper_sums = false;

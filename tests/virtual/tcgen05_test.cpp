@@ -341,6 +341,15 @@ TEST_CASE("tcgen05: missing waits are found", "[virtual][tcgen05]") {
   expect_fault(allocate(512) + fetch(uint32_t(p.image.size())) + p.issue(1) +
                    "@%p0 st.shared.u32 [%r20], 1;" + kCommitWait + release(512),
                p.image, "pending", "still reads", kLazy);
+  // The scales are overwritten while the MMA reads them: only the other order is the tensor core's.
+  std::string twice = p.issue(1);
+  const size_t copy = twice.find("tcgen05.cp"), mma = twice.find("tcgen05.mma");
+  REQUIRE(mma != std::string::npos);
+  REQUIRE(copy < mma);
+  twice.insert(twice.find(';', mma) + 1,
+               "\n  " + twice.substr(copy, twice.find(';', copy) + 1 - copy));
+  expect_fault(allocate(512) + fetch(uint32_t(p.image.size())) + twice + kCommitWait + release(512),
+               p.image, "pending", "tcgen05.mma", kLazy);
   // Deallocated under the MMA.
   expect_fault(allocate(512) + fetch(uint32_t(p.image.size())) + p.issue(1) + release(512), p.image,
                "pending", "dealloc", kLazy);

@@ -55,4 +55,8 @@ std::optional<GridRaces::Conflict> GridRaces::add(uint64_t cluster,
   return found;
 }
 
+void GridRaces::add_to(GridUses& all) const {
+  for (const GlobalUse& u : uses_) all.add(u.lo, u.hi, u.write, u.proxy == Proxy::Generic);
+}
+
 } // namespace vgpu::check

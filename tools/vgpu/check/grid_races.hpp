@@ -4,6 +4,7 @@
 #pragma once
 
 #include "tools/vgpu/check/flags.hpp"
+#include "tools/vgpu/check/grid_uses.hpp"
 #include "tools/vgpu/check/shadow.hpp"
 
 #include <deque>
@@ -34,6 +35,9 @@ public:
   // Adds what a cluster did; the first conflict with an earlier one, if there is any. `heard`: the
   // cluster has left messages in flags of global memory.
   std::optional<Conflict> add(uint64_t cluster, const std::vector<GlobalUse>& uses, bool heard);
+
+  // Adds all that the clusters did, for the grid behind this one.
+  void add_to(GridUses& uses) const;
 
   // Only for clusters that are run by one host thread; see talks_between_clusters().
   FlagTable flags;

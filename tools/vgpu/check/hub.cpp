@@ -2,8 +2,10 @@
 
 #include "tools/vgpu/check/barriers.hpp"
 #include "tools/vgpu/check/definedness.hpp"
+#include "tools/vgpu/check/ledger.hpp"
 #include "tools/vgpu/check/options.hpp"
 #include "tools/vgpu/check/races.hpp"
+#include "tools/vgpu/trace/head.hpp"
 #include "tools/vgpu/trace/write.hpp"
 
 #include <algorithm>
@@ -39,6 +41,7 @@ Hub::Hub(exec::Cluster& cluster) : cluster_(cluster) {
   if (spec.checks & kRaces) {
     RaceLimits limits{ctas, warps, cluster.index};
     limits.proxy_reads = spec.checks & kProxyReads;
+    limits.earlier = spec.earlier;
     if (spec.grid_races) limits.flags = &spec.grid_races->flags;
     auto races = std::make_unique<Races>(limits, *this);
     races_ = races.get();
@@ -46,6 +49,13 @@ Hub::Hub(exec::Cluster& cluster) : cluster_(cluster) {
   }
   if (spec.checks & kBarriers)
     observers_.push_back(std::make_unique<Barriers>(BarrierShape{ctas, warps}, *this));
+  if (spec.checks & kLedger) {
+    LedgerTable table;
+    if (spec.program->module) table = trace::ledger_of(spec.program->module->lines);
+    LedgerNames names;
+    parse_names(spec.names, names, nullptr);
+    observers_.push_back(std::make_unique<Ledger>(std::move(table), std::move(names), *this));
+  }
   if (spec.checks & kDefinedness) definedness_ = std::make_unique<Definedness>(cluster, *this);
   if (cluster.index == 0 && (!spec.trace.empty() || spec.count)) {
     auto timeline = trace::make_timeline(cluster);
@@ -148,6 +158,9 @@ void Hub::after(Warp& w, const Inst& inst, uint32_t mask, exec::Step step) {
     case Event::ClusterWait:
       o.cluster_wait(me, !t.relaxed);
       break;
+    case Event::GridWait:
+      o.grid_wait(me);
+      break;
     default:
       break;
     }
@@ -224,7 +237,7 @@ void Hub::access_tensor(uint32_t cta, uint32_t lane, uint32_t lanes, uint32_t co
                         uint32_t columns, bool write, const exec::AsyncOp* op,
                         const Origin& origin) {
   // Without the strict wait a load happens at its issue, as an access of the warp.
-  bool by_warp = !op || (op->id == 0 && !cluster_.spec.strict_tensor_load_wait &&
+  bool by_warp = !op || (op->id == 0 && !cluster_.spec.strict_tensor_order &&
                          traits_[origin.inst->pc].op == OpKind::TensorLoad);
   if (!by_warp && op != op_) return;
   Who me = who(origin);

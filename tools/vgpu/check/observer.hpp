@@ -47,6 +47,16 @@ enum class OpKind : uint8_t {
 // Its end is counted by an mbarrier.
 inline bool pays_mbarrier(OpKind k) { return k == OpKind::Load || k == OpKind::LaunchControl; }
 
+// PTX ISA 9.7.16.6.2: pairs of one thread and cta_group that the tensor core runs in issue order,
+// so that nothing else has to order them. A copy after the MMA that reads its columns is not among
+// them.
+inline bool pipelined(OpKind first, OpKind second) {
+  const bool copy = first == OpKind::TensorCopy;
+  if (second == OpKind::TensorCopy) return copy;
+  return (second == OpKind::Mma || second == OpKind::TensorShift) &&
+         (copy || first == OpKind::Mma || first == OpKind::TensorShift);
+}
+
 enum class Group : uint8_t { Bulk, CpAsync, Wgmma };
 
 enum class Fence : uint8_t {
@@ -128,6 +138,7 @@ public:
   virtual void named_wait(const Who&, uint32_t /*id*/) {}
   virtual void warp_arrive(const Who&) {} // bar.warp.sync
   virtual void warp_wait(const Who&) {}
+  virtual void grid_wait(const Who&) {} // griddepcontrol.wait
   virtual void cluster_arrive(const Who&, bool /*release*/) {}
   virtual void cluster_complete() {}
   virtual void cluster_wait(const Who&, bool /*acquire*/) {}

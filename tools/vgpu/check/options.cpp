@@ -13,6 +13,7 @@ bool parse_checks(const std::string& text, uint32_t& checks, std::string* error)
                                {"barriers", kBarriers},
                                {"advice", kAdvice},
                                {"proxy-reads", kRaces | kProxyReads},
+                               {"ledger", kLedger},
                                {"all", kAll}};
   uint32_t result = 0;
   for (size_t at = 0; at <= text.size();) {
@@ -29,7 +30,7 @@ bool parse_checks(const std::string& text, uint32_t& checks, std::string* error)
       if (error)
         *error = "check \"" + one +
                  "\" is not known; the choices are off, all, or a list of races, definedness, "
-                 "barriers, advice, proxy-reads";
+                 "barriers, advice, proxy-reads, ledger";
       return false;
     }
     at = end + 1;

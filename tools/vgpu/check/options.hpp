@@ -1,4 +1,5 @@
-// Which checkers run: "all", "off", or names separated by commas.
+// Which checkers run: "all", "off", or names separated by commas. "all" is without those that ask
+// for more than the ISA: advice, proxy-reads, ledger.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@ enum : uint32_t {
   kBarriers = 4,
   kAdvice = 8,      // advice ends the launch like an error
   kProxyReads = 16, // races: a generic read before an asynchronous write needs a proxy fence too
+  kLedger = 32,     // barriers: the table at the kernel's head, check/ledger.hpp
   kAll = kRaces | kDefinedness | kBarriers
 };
 

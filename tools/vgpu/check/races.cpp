@@ -8,19 +8,6 @@ namespace vgpu::check {
 
 namespace {
 
-bool tensor_unit(OpKind k) {
-  return k == OpKind::Mma || k == OpKind::TensorCopy || k == OpKind::TensorShift;
-}
-
-// PTX ISA 9.7.16.6.2: pairs of one cta_group that the tensor core runs in issue order, so that
-// nothing else has to order them. A copy after the MMA that reads its columns is not among them.
-bool pipelined(OpKind first, OpKind second) {
-  if (second == OpKind::Mma) return tensor_unit(first);
-  if (second == OpKind::TensorShift)
-    return first == OpKind::Mma || first == OpKind::TensorShift || first == OpKind::TensorCopy;
-  return first == OpKind::TensorCopy && second == OpKind::TensorCopy;
-}
-
 const char* op_name(OpKind k) {
   switch (k) {
   case OpKind::LaunchControl:
@@ -124,7 +111,8 @@ void Races::judge(const Record& r, const View& v) {
   if ((r.writes || read_first) && r.proxy == Proxy::Generic && v.proxy == Proxy::Async) {
     const Times& frontier = v.bytes.space == Space::Shared ? v.clock->shared : v.clock->global;
     if (!covers(frontier, r, false))
-      report(r, v, r.writes ? "proxy" : "proxy-read", r.writes ? v.write : !limits_.proxy_reads,
+      report(r, v, r.writes ? "proxy" : "proxy-read",
+             r.writes ? v.write || by_earlier_grid(r) : !limits_.proxy_reads,
              std::string("fence.proxy.async after the generic ") + (r.writes ? "write" : "read") +
                  " and before the synchronisation that the asynchronous access follows");
   }
@@ -133,7 +121,7 @@ void Races::judge(const Record& r, const View& v) {
 // A record leaves its cell because of one that follows it. Whatever of other clusters is in order
 // with the follower is in order with it too, if both knew the same of them.
 void Races::forget(const Record& r, const Record& by, uint64_t lo, uint64_t hi) {
-  if (r.foreign != by.foreign) past_global_.push_back(use_of(r, lo, hi));
+  if (r.foreign != by.foreign && !by_earlier_grid(r)) past_global_.push_back(use_of(r, lo, hi));
 }
 
 // A read that this one follows in its own channel, or in its own thread, needs no memory.
@@ -311,8 +299,9 @@ GlobalUse Races::use_of(const Record& r, uint64_t lo, uint64_t hi) const {
 std::vector<GlobalUse> Races::global_uses() const {
   std::vector<GlobalUse> uses = past_global_;
   global_.each([&](uint64_t lo, uint64_t hi, const Cell& c) {
-    if (c.written) uses.push_back(use_of(c.write, lo, hi));
-    for (const Record& r : c.others) uses.push_back(use_of(r, lo, hi));
+    if (c.written && !by_earlier_grid(c.write)) uses.push_back(use_of(c.write, lo, hi));
+    for (const Record& r : c.others)
+      if (!by_earlier_grid(r)) uses.push_back(use_of(r, lo, hi));
   });
   return uses;
 }
@@ -361,6 +350,8 @@ Who Races::who_of(const Record& r) const {
 }
 
 std::string Races::missing_for(const Record& r, const View& v) const {
+  if (by_earlier_grid(r))
+    return "griddepcontrol.wait by this thread, or by one that synchronises with it afterwards";
   if (r.lanes == 0) {
     switch (r.kind) {
     case OpKind::LaunchControl:
@@ -398,14 +389,18 @@ void Races::report(const Record& r, const View& v, const char* rule, bool advice
   f.rule = rule;
   f.advice = advice;
   std::string by = v.op ? std::string(op_name(v.op->kind)) : "threads";
-  std::string earlier = r.lanes ? std::string("threads") : op_name(r.kind);
+  const bool other_grid = by_earlier_grid(r);
+  std::string earlier = other_grid ? "a grid before it in the stream"
+                        : r.lanes  ? "threads"
+                                   : op_name(r.kind);
   f.text = std::string(v.write ? "write" : "read") + " of " + bytes_text(v.bytes) + " by " + by +
            " and " + (r.writes ? "write" : "read") + " of the same bytes by " + earlier +
            (std::string(rule) == "order" ? " are not ordered" : " are ordered only in part") +
            "; missing: " + missing;
   f.sites.push_back({std::string("this ") + (v.write ? "write" : "read"), *v.who});
-  f.sites.push_back(
-      {std::string("the ") + (r.writes ? "write" : "read") + " before it", who_of(r)});
+  if (!other_grid)
+    f.sites.push_back(
+        {std::string("the ") + (r.writes ? "write" : "read") + " before it", who_of(r)});
   sink_.found(f);
 }
 

@@ -7,6 +7,7 @@
 
 #include "tools/vgpu/check/clock.hpp"
 #include "tools/vgpu/check/grid_races.hpp"
+#include "tools/vgpu/check/grid_uses.hpp"
 #include "tools/vgpu/check/observer.hpp"
 #include "tools/vgpu/check/shadow.hpp"
 
@@ -18,10 +19,11 @@
 namespace vgpu::check {
 
 struct RaceLimits {
-  uint32_t ctas = 1, warps = 1; // of the cluster, of a CTA
-  uint64_t cluster = 0;         // its index in the grid
-  FlagTable* flags = nullptr;   // of the launch; null: the cluster's own
-  bool proxy_reads = false;     // see options.hpp
+  uint32_t ctas = 1, warps = 1;      // of the cluster, of a CTA
+  uint64_t cluster = 0;              // its index in the grid
+  FlagTable* flags = nullptr;        // of the launch; null: the cluster's own
+  bool proxy_reads = false;          // see options.hpp
+  const GridUses* earlier = nullptr; // of grids that may still run, until griddepcontrol.wait
 };
 
 class Races : public Observer {
@@ -50,6 +52,7 @@ public:
   void named_wait(const Who&, uint32_t id) override;
   void warp_arrive(const Who&) override;
   void warp_wait(const Who&) override;
+  void grid_wait(const Who&) override;
   void cluster_arrive(const Who&, bool release) override;
   void cluster_complete() override;
   void cluster_wait(const Who&, bool acquire) override;
@@ -156,6 +159,8 @@ private:
   ClockRef seen_here(const Message& m);
   [[gnu::cold]] void report(const Record& r, const View& v, const char* rule, bool advice,
                             const std::string& missing);
+  void remember_earlier_grids();
+  bool by_earlier_grid(const Record& r) const { return earlier_ != kNone && r.channel == earlier_; }
   Who who_of(const Record& r) const;
   std::string missing_for(const Record& r, const View& v) const;
 
@@ -165,6 +170,7 @@ private:
   std::vector<uint32_t> times_; // by warp
   std::map<uint64_t, uint32_t> channels_;
   uint32_t next_component_;
+  uint32_t earlier_ = kNone; // the component of earlier grids, 1 when they are over
   std::unordered_map<uint64_t, Operation> operations_;
   std::map<uint64_t, Sequence> sequences_;
   std::vector<uint32_t> tensor_issued_;            // by thread

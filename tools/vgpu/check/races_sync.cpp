@@ -16,7 +16,8 @@ enum : uint32_t {
   kBulk,          // thread
   kBulkRead,      // thread
   kWgmma,         // warpgroup
-  kInitFences     // thread: its fence.mbarrier_init that relaxed arrivals passed on
+  kInitFences,    // thread: its fence.mbarrier_init that relaxed arrivals passed on
+  kEarlierGrids
 };
 
 uint64_t barrier_key(uint32_t cta, uint32_t offset) { return uint64_t(cta) << 24 | offset; }
@@ -35,6 +36,27 @@ Races::Races(const RaceLimits& limits, Sink& sink)
   warp_meetings_.resize(warps);
   shared_.resize(limits.ctas);
   tensor_.resize(limits.ctas);
+  if (limits.earlier) remember_earlier_grids();
+}
+
+// Of other kernels: no thread of this one knows of them before it has waited.
+void Races::remember_earlier_grids() {
+  earlier_ = channel(kEarlierGrids, 0);
+  limits_.earlier->bytes.each([&](uint64_t lo, uint64_t hi, const GridUses::Use& u) {
+    Record r;
+    r.channel = earlier_;
+    r.value = 1;
+    r.proxy = u.generic ? Proxy::Generic : Proxy::Async;
+    Cell cell;
+    if (u.read) cell.others.push_back(r);
+    cell.written = r.writes = u.written;
+    if (u.written) cell.write = r;
+    global_.visit(lo, hi, [&](Cell& c, uint64_t, uint64_t) { c = cell; });
+  });
+}
+
+void Races::grid_wait(const Who& w) {
+  if (earlier_ != kNone) raise_known(w, earlier_, 1);
 }
 
 uint32_t Races::first_thread(const Who& w) const {

@@ -1,6 +1,7 @@
 // State of a range of bytes, kept in intervals that are split where accesses begin and end.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 

@@ -25,7 +25,8 @@ enum class Event : uint8_t {
   NamedArrive,
   WarpSync,
   ClusterArrive,
-  ClusterWait
+  ClusterWait,
+  GridWait
 };
 struct Traits {
   Event event = Event::None;

@@ -1,4 +1,5 @@
 // cuInit, devices and their attributes, and the control interface (vgpu*).
+#include "tools/vgpu/check/ledger.hpp"
 #include "tools/vgpu/check/options.hpp"
 #include "tools/vgpu/driver/context.hpp"
 #include "tools/vgpu/driver/state.hpp"
@@ -154,6 +155,11 @@ void set_option(Call& c, const std::string& key, const std::string& value) {
   } else if (key == "check") {
     std::string error;
     c.require(check::parse_checks(value, o.checks, &error), error);
+  } else if (key == "define") {
+    std::string error;
+    check::LedgerNames names;
+    c.require(check::parse_names(value, names, &error), "option define: " + error);
+    o.names = value;
   } else if (key == "trace") {
     o.trace = value;
   } else if (key == "count") {
@@ -172,8 +178,8 @@ void set_option(Call& c, const std::string& key, const std::string& value) {
   } else {
     c.refuse(CUDA_ERROR_INVALID_VALUE, "there is no option \"" + key +
                                            "\"; known: schedule, threads, instruction_limit, "
-                                           "strict, wgmma_accumulation, check, graph, trace, "
-                                           "count, source, sms, report, profile");
+                                           "strict, wgmma_accumulation, check, define, graph, "
+                                           "trace, count, source, sms, report, profile");
   }
 }
 

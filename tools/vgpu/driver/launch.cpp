@@ -15,6 +15,7 @@ struct Configuration {
   unsigned dynamic_shared = 0;
   CUstream stream = nullptr;
   bool cooperative = false;
+  bool programmatic = false; // may start before the kernel ahead of it has ended
 };
 
 std::string dims(const std::array<uint32_t, 3>& d) {
@@ -31,10 +32,12 @@ void read_attributes(Call& c, const CUlaunchConfig& config, Configuration& to) {
     // Hints, and permissions that an execution in order makes no use of.
     case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
     case CU_LAUNCH_ATTRIBUTE_PRIORITY:
     case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
     case 14: // PREFERRED_SHARED_MEMORY_CARVEOUT
+      break;
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+      to.programmatic = a.value.programmaticStreamSerializationAllowed != 0;
       break;
     case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
       to.cooperative = a.value.cooperative != 0;
@@ -163,6 +166,23 @@ void check_limits(Call& c, const Function& f, const exec::LaunchSpec& spec, bool
              true);
 }
 
+// A grid that may start before those ahead of it have ended is judged against what they did.
+void run_in_stream(exec::LaunchSpec& spec, CUstream stream, bool programmatic) {
+  State& s = state();
+  const bool behind = programmatic && s.grids.stream == stream && s.grids.last + 1 == s.executed;
+  check::GridUses earlier;
+  if (behind) {
+    earlier = s.grids.uses;
+    spec.earlier = &earlier;
+  } else {
+    s.grids.uses = {};
+  }
+  s.grids.stream = stream;
+  s.grids.last = s.executed;
+  spec.uses = &s.grids.uses;
+  run_kernel(spec);
+}
+
 void launch(Call& c, const void* handle, Configuration config, void** parameters, void** extra) {
   auto f = find_function(c, handle);
   const exec::Program& p = *f->program;
@@ -182,22 +202,25 @@ void launch(Call& c, const void* handle, Configuration config, void** parameters
   check_limits(c, *f, spec, config.cooperative);
   // The function keeps the program alive. Options are those of the time when it runs: the same
   // graph can be replayed under another schedule.
-  enqueue(c, config.stream, Work{"kernel " + p.name, [f, spec]() mutable {
-                                   State& s = state();
-                                   {
-                                     std::lock_guard lock(s.mutex);
-                                     spec.schedule = s.options.schedule;
-                                     spec.host_threads = s.options.threads;
-                                     spec.instruction_limit = s.options.instruction_limit;
-                                     spec.checks = s.options.checks;
-                                     spec.graph = s.options.graph;
-                                     spec.trace = s.options.trace;
-                                     spec.count = s.options.count;
-                                     spec.hopper_sums = s.options.hopper_sums;
-                                     spec.strict_tensor_load_wait = s.options.strict;
-                                   }
-                                   run_kernel(spec);
-                                 }});
+  enqueue(c, config.stream,
+          Work{"kernel " + p.name,
+               [f, spec, stream = config.stream, programmatic = config.programmatic]() mutable {
+                 State& s = state();
+                 {
+                   std::lock_guard lock(s.mutex);
+                   spec.schedule = s.options.schedule;
+                   spec.host_threads = s.options.threads;
+                   spec.instruction_limit = s.options.instruction_limit;
+                   spec.checks = s.options.checks;
+                   spec.names = s.options.names;
+                   spec.graph = s.options.graph;
+                   spec.trace = s.options.trace;
+                   spec.count = s.options.count;
+                   spec.hopper_sums = s.options.hopper_sums;
+                   spec.strict_tensor_order = s.options.strict;
+                 }
+                 run_in_stream(spec, stream, programmatic);
+               }});
 }
 
 Configuration read_config(Call& c, const CUlaunchConfig* config) {

@@ -2,6 +2,7 @@
 // that is never used again and no address, so a stale or foreign one is recognised, never followed.
 #pragma once
 
+#include "tools/vgpu/check/grid_uses.hpp"
 #include "tools/vgpu/driver/api_types.hpp"
 #include "tools/vgpu/exec/cluster.hpp"
 #include "tools/vgpu/exec/fault.hpp"
@@ -158,6 +159,7 @@ struct Options {
   unsigned threads = 0;
   uint64_t instruction_limit = 0;
   uint32_t checks = 0; // check/options.hpp
+  std::string names;   // of a kernel's ledger, with values: check/ledger.hpp
   std::string trace;   // prefix of timeline files
   bool count = false;  // option count: LaunchSpec::count
   std::string graph;   // prefix of files for a deadlock's wait-for graph
@@ -198,6 +200,14 @@ struct State {
   std::map<uintptr_t, HostBlock> host_blocks;
 
   std::string report; // of the last fault
+  // Under the execution lock: pieces of work so far, and the kernels that a kernel behind them in
+  // their stream may overlap: those that nothing else came after.
+  uint64_t executed = 0;
+  struct {
+    CUstream stream = nullptr;
+    uint64_t last = 0; // of `executed`
+    check::GridUses uses;
+  } grids;
   exec::Stats stats;
   uint64_t launches = 0;
   double seconds = 0; // in kernels
@@ -247,6 +257,7 @@ public:
     lock.unlock();
     try {
       std::lock_guard guard(s.execution);
+      ++s.executed;
       f();
     } catch (const exec::Fault& fault) {
       record_fault(*context, fault);

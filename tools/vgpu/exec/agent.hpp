@@ -63,18 +63,22 @@ public:
   // Cluster::release_ranges in between.
   virtual bool perform(Cluster& cluster) = 0;
   virtual std::string describe() const = 0;
+  // Whether its pipe runs it only after `earlier`, an operation of the pipe issued before it.
+  virtual bool follows(const AsyncOp& /*earlier*/) const { return true; }
 
   Origin origin;
   std::vector<Range> ranges; // guarded from issue on
-  Pipe* pipe = nullptr;      // operations of one pipe complete in issue order; may be null
+  Pipe* pipe = nullptr;      // may be null
+  uint32_t awaited = 0;      // operations of its pipe that it follows and that are not over
   When when;
   uint64_t id = 0;
 };
 
-// Operations that complete in issue order (the tensor core of a CTA or pair, a warpgroup's wgmma).
+// Operations that follow one another (the tensor core of a CTA or pair, a warpgroup's wgmma): in
+// issue order, as far as AsyncOp::follows says.
 class Pipe {
 public:
-  std::deque<AsyncOp*> queue; // front is the only eligible one
+  std::deque<AsyncOp*> queue; // in issue order
   std::string name;
 };
 

@@ -106,12 +106,11 @@ void Cluster::issue(std::unique_ptr<AsyncOp> op) {
   poison(o);
   for (const Range& r : o.ranges) guards(r).push_back(Cta::Guard{r, &o});
   operations_[o.id] = std::move(op);
-  bool front = true;
   if (o.pipe) {
-    front = o.pipe->queue.empty();
+    for (const AsyncOp* earlier : o.pipe->queue) o.awaited += o.follows(*earlier);
     o.pipe->queue.push_back(&o);
   }
-  if (!front) return;
+  if (o.awaited) return;
   if (policy->immediate())
     complete(o);
   else
@@ -138,15 +137,20 @@ void Cluster::complete(AsyncOp& op) {
   release_ranges(op, true);
   progress();
   if (hub) hub->finished(op);
-  Pipe* pipe = op.pipe;
+  std::vector<AsyncOp*> next; // those that waited for nothing else
+  if (op.pipe) {
+    std::deque<AsyncOp*>& queue = op.pipe->queue;
+    auto later = queue.erase(std::find(queue.begin(), queue.end(), &op));
+    for (; later != queue.end(); ++later)
+      if ((*later)->follows(op) && --(*later)->awaited == 0) next.push_back(*later);
+  }
   operations_.erase(op.id);
-  if (!pipe) return;
-  pipe->queue.pop_front();
-  if (pipe->queue.empty()) return;
-  if (policy->immediate())
-    complete(*pipe->queue.front());
-  else
-    schedule(*pipe->queue.front());
+  for (AsyncOp* o : next) {
+    if (policy->immediate())
+      complete(*o);
+    else
+      schedule(*o);
+  }
 }
 
 void Cluster::retire(Warp& warp) {

@@ -18,6 +18,7 @@
 namespace vgpu::check {
 class Hub;
 class GridRaces;
+struct GridUses;
 } // namespace vgpu::check
 
 namespace vgpu::exec {
@@ -65,13 +66,18 @@ struct LaunchSpec {
   unsigned host_threads = 0;      // 0 = all
   uint64_t instruction_limit = 0; // per cluster, 0 = none; ends endless loops as a timeout fault
   uint32_t checks = 0;            // check/options.hpp
-  check::GridRaces* grid_races = nullptr; // made by run_grid for the race checker
-  std::string graph;                      // prefix of files for the wait-for graph of a deadlock
+  std::string names;              // of the ledger's table, with values: check/ledger.hpp
+  check::GridRaces* grid_races = nullptr;   // made by run_grid for the race checker
+  const check::GridUses* earlier = nullptr; // of grids that may still run: check/grid_uses.hpp
+  check::GridUses* uses = nullptr;          // the race checker adds what this grid did
+  std::string graph;                        // prefix of files for the wait-for graph of a deadlock
   std::string trace;           // prefix of the timeline files of cluster 0 (trace/), "" = none
   bool count = false;          // Stats::store_sectors and what follows it are counted
   bool cluster_launch = false; // it names clusters, even of one CTA
   bool hopper_sums = false;    // wgmma truncates as an H200 does; else sums are exact
-  bool strict_tensor_load_wait = true; // a use of tcgen05.ld results needs wait::ld (ISA)
+  // The ISA's letter: results of tcgen05.ld need wait::ld, a tcgen05.cp follows no earlier MMA, and
+  // commits arrive in any order. Shipped kernels of others do without.
+  bool strict_tensor_order = true;
 };
 
 // An access by a warp or an operation.

@@ -112,7 +112,7 @@ public:
   std::array<NamedBarrier, 16> named;
   void settle_named(NamedBarrier& b); // completes it when everyone awaited has arrived
   TensorMemory tensor;
-  Pipe tensor_pipe; // tcgen05.mma, cp, shift and commit issued by this CTA, in order
+  Pipe tensor_pipe; // tcgen05.mma, cp, shift and commit issued by this CTA
 
   // setmaxnreg: registers of the CTA not held by any warp.
   uint32_t pool_free = 0;

@@ -139,6 +139,7 @@ Stats run_once(const LaunchSpec& given) {
     for (std::thread& t : pool) t.join();
   }
   if (failure) std::rethrow_exception(failure);
+  if (spec.uses) grid_races.add_to(*spec.uses);
   return total;
 }
 

@@ -67,7 +67,11 @@ void Cluster::check_guards(const std::vector<Cta::Guard>& list, const Range& ran
                            const AsyncOp* op, const Origin& origin) const {
   for (const Cta::Guard& g : list) {
     if (g.op == op || !(g.range.write || range.write) || !g.range.overlaps(range)) continue;
-    if (op && op->pipe && op->pipe == g.op->pipe) continue; // the pipe orders the two
+    if (op && op->pipe && op->pipe == g.op->pipe) {
+      // An operation that has no number yet is about to be issued.
+      const bool later = op->id == 0 || op->id > g.op->id;
+      if (later ? op->follows(*g.op) : g.op->follows(*op)) continue; // the pipe orders the two
+    }
     std::string what = std::string(range.write ? "write" : "read") + " of " + range_text(range) +
                        (g.range.write ? ", which an operation in flight has yet to write: "
                                       : ", which an operation in flight still reads: ") +

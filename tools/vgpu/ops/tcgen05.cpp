@@ -45,6 +45,14 @@ void check_whole_warp(Warp& w, const Inst& inst, uint32_t mask) {
           "all 32 threads of the warp must execute it; live are " + hex(w.live_mask));
 }
 
+bool TensorCoreOp::follows(const AsyncOp& earlier) const {
+  if (!strict) return true;
+  if (earlier.origin.warp != origin.warp || earlier.origin.lane != origin.lane) return false;
+  const check::OpKind first = static_cast<const TensorCoreOp&>(earlier).kind;
+  return kind == check::OpKind::Commit ? first != check::OpKind::Commit
+                                       : check::pipelined(first, kind);
+}
+
 OperandSpan k_major_span(const tensor::OperandDesc& d, uint32_t rows, uint32_t units) {
   uint32_t in_group = std::min(rows, 8u) - 1, groups = (rows + 7) / 8 - 1;
   uint32_t span = tensor::swizzle_span(d.swizzle);

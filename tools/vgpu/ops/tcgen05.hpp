@@ -1,6 +1,7 @@
 // What the tcgen05 instructions share. PTX ISA 9.7.16.
 #pragma once
 
+#include "tools/vgpu/check/observer.hpp"
 #include "tools/vgpu/ops/async_operand.hpp"
 #include "tools/vgpu/tensor/mma_operand.hpp"
 
@@ -17,6 +18,15 @@ TensorPlace tensor_place(exec::Warp& w, const exec::Inst& inst, uint32_t mask, u
 
 // All tcgen05 instructions of a kernel carry the same cta_group; with 2 the CTA needs a peer.
 void check_cta_group(exec::Warp& w, const exec::Inst& inst, uint32_t mask, uint32_t group);
+
+// An operation of a CTA's tensor core. The order is that of its thread: 9.7.16.6.2.
+class TensorCoreOp : public exec::AsyncOp {
+public:
+  explicit TensorCoreOp(check::OpKind k) : kind(k) {}
+  bool follows(const AsyncOp& earlier) const override;
+  const check::OpKind kind;
+  bool strict = true; // LaunchSpec::strict_tensor_order; else issue order
+};
 
 // The warp must be whole: no lane absent, none exited.
 void check_whole_warp(exec::Warp& w, const exec::Inst& inst, uint32_t mask);

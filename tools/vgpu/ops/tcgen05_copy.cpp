@@ -75,8 +75,9 @@ void unpack_unit(Unpack unpack, const uint8_t* from, uint8_t* to) {
   }
 }
 
-class TensorCopy : public AsyncOp {
+class TensorCopy : public TensorCoreOp {
 public:
+  TensorCopy() : TensorCoreOp(check::OpKind::TensorCopy) {}
   tensor::OperandDesc desc;
   OperandSpan span;
   CopyShape shape;
@@ -129,6 +130,7 @@ Step run_cp(Warp& w, const Inst& inst, uint32_t mask) {
   each_lane(mask, [&](uint32_t l) {
     uint32_t bit = lane_bit(l);
     auto op = std::make_unique<TensorCopy>();
+    op->strict = w.cluster().spec.strict_tensor_order;
     op->origin = w.origin(inst, bit);
     op->origin.unit = "tensor core";
     std::string error = tensor::decode_tcgen05_desc(w.lanes<uint64_t>(d.desc)[l], op->desc);
@@ -164,8 +166,9 @@ struct CommitData {
   uint32_t group = 1;
 };
 
-class Commit : public AsyncOp {
+class Commit : public TensorCoreOp {
 public:
+  Commit() : TensorCoreOp(check::OpKind::Commit) {}
   uint32_t targets = 0, offset = 0;
 
   bool perform(Cluster& cluster) override {
@@ -188,6 +191,7 @@ Step run_commit(Warp& w, const Inst& inst, uint32_t mask) {
     uint32_t bit = lane_bit(l);
     SharedPlace p = shared_place(w, inst, d.barrier, l);
     auto op = std::make_unique<Commit>();
+    op->strict = cluster.spec.strict_tensor_order;
     op->origin = w.origin(inst, bit);
     op->origin.unit = "tensor core";
     op->offset = p.offset;

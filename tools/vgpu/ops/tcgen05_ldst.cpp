@@ -182,7 +182,7 @@ Step run_ld(Warp& w, const Inst& inst, uint32_t mask) {
   op->warp = &w;
   op->d = &d;
   op->at = transfer_place(w, inst, mask, d);
-  if (!cluster.spec.strict_tensor_load_wait) {
+  if (!cluster.spec.strict_tensor_order) {
     // Results may be used without wait::ld: the register dependence waits. Nothing is pending.
     op->counted = false;
     op->perform(cluster);

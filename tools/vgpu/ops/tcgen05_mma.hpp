@@ -12,8 +12,9 @@
 
 namespace vgpu::ops {
 
-class TensorMma : public exec::AsyncOp {
+class TensorMma : public TensorCoreOp {
 public:
+  TensorMma() : TensorCoreOp(check::OpKind::Mma) {}
   tensor::InstrDesc id;
   CtaSet set;
   tensor::OperandDesc a, b;

@@ -9,7 +9,6 @@
 
 namespace vgpu::ops {
 
-using exec::AsyncOp;
 using exec::Cluster;
 using exec::FaultCode;
 using exec::Inst;
@@ -31,8 +30,9 @@ struct ShiftData {
   uint32_t group = 1;
 };
 
-class TensorShift : public AsyncOp {
+class TensorShift : public TensorCoreOp {
 public:
+  TensorShift() : TensorCoreOp(check::OpKind::TensorShift) {}
   CtaSet set;
   TensorPlace at;
 
@@ -59,6 +59,7 @@ Step run_shift(Warp& w, const Inst& inst, uint32_t mask) {
   check_cta_group(w, inst, mask, d.group);
   each_lane(mask, [&](uint32_t l) {
     auto op = std::make_unique<TensorShift>();
+    op->strict = w.cluster().spec.strict_tensor_order;
     op->origin = w.origin(inst, lane_bit(l));
     op->origin.unit = "tensor core";
     op->at = tensor_place(w, inst, lane_bit(l), static_cast<uint32_t>(d.at.value(w, l)));

@@ -1,6 +1,7 @@
 // build/vgpu run FILE.ptx [options]: one kernel of a PTX file on the virtual GPU, without a host
 // program. See usage() for the options. build/vgpu speed [THREADS]: how fast it is here.
 #include "tools/vgpu/check/deadlock.hpp"
+#include "tools/vgpu/check/ledger.hpp"
 #include "tools/vgpu/check/options.hpp"
 #include "tools/vgpu/isa/decode.hpp"
 #include "tools/vgpu/isa/globals.hpp"
@@ -36,11 +37,13 @@ const char* const kUsage =
   --dump N=PATH        after the run, writes the buffer of parameter N (from 0) to PATH
   --print N[:TYPE]     after the run, prints its first 64 elements (u32, s32, f32, u8, u64)
   --device NAME        b200 (default), b300, h200
-  --schedule S         lazy (default), eager, random:SEED, starve:WARP (one warp of a CTA lags),
+  --schedule S         lazy (default), eager, reverse (as lazy, the newest operation first),
+                       random:SEED, starve:WARP (one warp of a CTA lags),
                        explore:RUNS (one point of the schedule late, then two; a finding names
                        the schedule explore:@POINT,... that repeats it)
   --seeds N            runs random:1 .. random:N after the schedule; the first fault ends it
-  --check LIST         all (default), off, or races,definedness,barriers,advice
+  --check LIST         all (default), off, or races,definedness,barriers,advice,proxy-reads,ledger
+  --define NAME=VALUE  a name in the table that --check ledger reads (several: commas)
   --limit N            warp-instructions of a cluster (default 100000000)
   --graph PREFIX       a deadlock's wait-for graph goes to PREFIX.json and PREFIX.svg
   --json               the report as JSON
@@ -59,7 +62,7 @@ struct Buffer {
 };
 
 struct Request {
-  std::string file, entry, device = "b200", schedule = "lazy", check = "all", graph;
+  std::string file, entry, device = "b200", schedule = "lazy", check = "all", graph, names;
   std::array<uint32_t, 3> grid{1, 1, 1}, block{32, 1, 1}, cluster{1, 1, 1};
   uint64_t shared = 0, limit = 100'000'000, seeds = 0;
   std::vector<std::string> params, dumps, prints;
@@ -131,6 +134,8 @@ Request parse(int argc, char** argv) {
       r.seeds = number(v, a);
     else if (a == "--check")
       r.check = v;
+    else if (a == "--define")
+      r.names += (r.names.empty() ? "" : ",") + v;
     else if (a == "--limit")
       r.limit = number(v, a);
     else if (a == "--graph")
@@ -231,6 +236,9 @@ int run(const Request& r) {
   std::string error;
   exec::LaunchSpec spec;
   if (!check::parse_checks(r.check, spec.checks, &error)) throw Bad{error};
+  check::LedgerNames names;
+  if (!check::parse_names(r.names, names, &error)) throw Bad{"--define " + error};
+  spec.names = r.names;
   if (!exec::make_policy(r.schedule, 0, &error)) throw Bad{error};
   const std::string text = read_file(r.file);
   const ptx::Module module = ptx::parse(text);

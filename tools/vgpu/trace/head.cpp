@@ -57,9 +57,13 @@ std::vector<std::string> roles_of(const std::vector<std::string>& ptx_lines) {
 
 std::vector<std::string> barriers_of(const std::vector<std::string>& ptx_lines) {
   std::vector<std::string> names;
-  for (const auto& row : table(ptx_lines, "BARRIER LEDGER"))
+  for (const auto& row : ledger_of(ptx_lines))
     if (!row.empty() && !row[0].empty()) names.push_back(row[0].substr(0, row[0].find('[')));
   return names;
+}
+
+std::vector<std::vector<std::string>> ledger_of(const std::vector<std::string>& ptx_lines) {
+  return table(ptx_lines, "BARRIER LEDGER");
 }
 
 } // namespace vgpu::trace

@@ -11,4 +11,7 @@ namespace vgpu::trace {
 std::vector<std::string> roles_of(const std::vector<std::string>& ptx_lines);
 std::vector<std::string> barriers_of(const std::vector<std::string>& ptx_lines);
 
+// The cells of the ledger, by row, without its head and rule.
+std::vector<std::vector<std::string>> ledger_of(const std::vector<std::string>& ptx_lines);
+
 } // namespace vgpu::trace

@@ -1,0 +1,239 @@
+// The BARRIER LEDGER table at a kernel's head against what ran: tables that are right, bent ones,
+// and those of all rows of the dual GEMM.
+#include "kernels/dual_gemm/dual_gemm.hpp"
+#include "runtime/src/driver.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/child.hpp"
+#include "tests/support/dual_gemm_nvfp4_run.hpp"
+#include "tests/support/dual_gemm_run.hpp"
+#include "tests/support/ledger_names.hpp"
+#include "tests/support/temporary.hpp"
+#include "tests/support/vgpu_run.hpp"
+#include "tools/vgpu/check/ledger.hpp"
+#include "tools/vgpu/check/options.hpp"
+#include "tools/vgpu/trace/head.hpp"
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+using namespace wltest;
+using namespace vgpu;
+using warpline::dual_gemm::Row;
+
+namespace {
+
+constexpr int kSms = 8; // of the device that runs the rows
+
+const std::string kHead = "// BARRIER LEDGER\n"
+                          "//   | barrier | n | count | bytes | arrives | waits | first |\n"
+                          "//   |---------|---|-------|-------|---------|-------|-------|\n";
+const std::string kFull = "//   | full[s] | STAGES | 1 | 16 * STAGES | 0 | 1 (2) | 0 |\n",
+                  kEmpty = "//   | empty | 1 | W | 0 | 1- | 0 | 1 |\n";
+
+// Warp 0 loads 32 bytes for each of two barriers, warp 1 waits for them and gives its place back.
+const std::string kBody = R"(
+  .shared .align 16 .b8 area[64];
+  .shared .align 8 .b64 bar[3];
+  mov.u32 %r1, %tid.x;
+  setp.eq.u32 %p1, %r1, 0;
+  setp.eq.u32 %p2, %r1, 32;
+  ld.param.u64 %rd1, [in];
+  @!%p1 bra ready;
+  mbarrier.init.shared::cta.b64 [bar], 1;
+  mbarrier.init.shared::cta.b64 [bar + 8], 1;
+  mbarrier.init.shared::cta.b64 [bar + 16], 1;
+  fence.mbarrier_init.release.cluster;
+ready:
+  bar.sync 0;
+  @!%p1 bra consumer;
+w0:
+  mbarrier.try_wait.parity.shared::cta.b64 %p3, [bar + 16], 1;
+  @!%p3 bra w0;
+  mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 32;
+  cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [area], [%rd1], 32, [bar];
+  mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar + 8], 32;
+  cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [area + 32], [%rd1], 32, [bar + 8];
+w1:
+  mbarrier.try_wait.parity.shared::cta.b64 %p3, [bar + 16], 0;
+  @!%p3 bra w1;
+consumer:
+  @!%p2 bra over;
+w2:
+  mbarrier.try_wait.parity.shared::cta.b64 %p3, [bar], 0;
+  @!%p3 bra w2;
+w3:
+  mbarrier.try_wait.parity.shared::cta.b64 %p3, [bar + 8], 0;
+  @!%p3 bra w3;
+  mbarrier.arrive.shared::cta.b64 _, [bar + 16];
+over:
+  ret;)";
+
+RunResult run(const std::string& head, const std::string& names) {
+  Vgpu gpu("b200");
+  Launch l;
+  l.block = {64, 1, 1};
+  l.checks = check::kAll | check::kLedger;
+  l.names = names;
+  return gpu.run(head + module_text(kBody, ".param .u64 in"),
+                 Params().u64(gpu.upload(std::vector<uint32_t>(64))), l);
+}
+
+void option(const char* key, const std::string& value) {
+  using SetOption = int (*)(const char*, const char*);
+  auto set = reinterpret_cast<SetOption>(warpline::driver_symbol("vgpuSetOption"));
+  INFO(key << " = " << value);
+  REQUIRE(set(key, value.c_str()) == 0);
+}
+
+// "" when the row's run is right and its table agrees, else what is said. In a process where nobody
+// else has a context: a report spoils it.
+std::string ledger_of(const Row& row, const std::string& schedule) {
+  wl_context* context = nullptr;
+  REQUIRE(wl_context_create(0, &context) == WL_SUCCESS);
+  option("check", "ledger");
+  option("define", names_text(ledger_names(row)));
+  option("schedule", schedule);
+  option("report", "none");
+  const bool blackwell = std::string(row.target) == "sm_100f";
+  DualGemmCase c;
+  c.config = row.name;
+  c.seed = 77;
+  // Whole tiles: tables give the bytes of those. Several tiles for each cluster of the device.
+  c.m = blackwell ? 256 * row.cluster_m : 2 * row.tile_m;
+  c.n = row.tile_n * (blackwell ? row.cluster_n * 2 * kSms / row.cluster[0] : 2);
+  c.k = row.tile_k * (2 * row.stages + 2) * row.split_k;
+  c.out = row.d_type == WL_BF16 ? OutputType::bf16 : OutputType::f16;
+  std::string said;
+  bool right = false;
+  if (row.d_type == WL_NVFP4) {
+    const Problem p = make_problem(c.m, (c.n + 63) / 64 * 64, c.k, 1, c.kind, c.seed);
+    const Nvfp4Result r = run_dual_gemm_nvfp4(context, p, 0.5f, c.config);
+    said = r.message;
+    right = r.status == WL_SUCCESS;
+  } else {
+    const DualGemmResult r = run_dual_gemm(context, c);
+    said = r.message;
+    right = r.status == WL_SUCCESS && r.bound.passed();
+  }
+  using Text = const char* (*)();
+  const auto report = reinterpret_cast<Text>(warpline::driver_symbol("vgpuReport"));
+  if (!right) said += std::string("\n") + report();
+  wl_context_destroy(context);
+  return right ? "" : said;
+}
+
+void start_device(const char* profile) {
+  setenv("WARPLINE_DRIVER", (std::string("virtual:") + profile).c_str(), 1);
+  int devices = 0;
+  REQUIRE(wl_device_count(&devices) == WL_SUCCESS);
+  option("sms", std::to_string(kSms));
+}
+
+void expect_all_rows(const char* target) {
+  for (const Row& row : warpline::dual_gemm::rows()) {
+    if (std::string(row.target) != target || row.d_type == WL_BF16) continue;
+    for (const char* schedule : {"lazy", "random:5"}) {
+      INFO(row.name << ", schedule " << schedule << ", seed 77, " << names_text(ledger_names(row)));
+      CHECK(ledger_of(row, schedule) == "");
+    }
+  }
+}
+
+} // namespace
+
+TEST_CASE("ledger: the kernel's table against what ran", "[virtual]") {
+  const std::string names = "STAGES=2,W=1";
+  RunResult r = run(kHead + kFull + kEmpty, names);
+  INFO(r.text);
+  CHECK(r.ok);
+  CHECK(r.stats.advice.empty());
+  const struct {
+    const char *from, *to, *part;
+  } bent[] = {
+      {"| 1 | 16 *", "| 2 | 16 *", "full[0], at shared offset"},
+      {"| 1 | 16 *", "| 2 | 16 *", "awaits 1 arrivals; the table says 2"},
+      {"16 * STAGES", "(16 + 1) * STAGES", "got 32 bytes in 1 phase; the table says 34"},
+      {"16 * STAGES", "16 or STAGES", "got 32 bytes in 1 phase; the table says 2 or 16"},
+      {"| 0 | 1 (2)", "| 3 | 1 (2)", "full: an arrival by warp 0, which the table does not name"},
+      {"| 0 | 1 (2)", "| 0 3 | 1 (2)", "full: an arrival by warp 3 is in the table, but did not"},
+      {"| 0 | 1 (2)", "| 0 (commit) | 1 (2)", "full: an arrival by warp 0, which the table"},
+      {"1 (2) |", "2 |", "full: a wait by warp 1, which the table does not name"},
+      {"1 (2) |", "1 2 |", "full: a wait by warp 2 is in the table, but did not happen"},
+      {"(2) | 0", "(2) | 1", "full[0], at shared offset"},
+      {"(2) | 0", "(2) | 2", "\"2\" is no parity"},
+      {"(2) | 0", "(2) | 1", "holds up the first wait of warp 1; the table says parity 1"},
+      {"| 0 | 1 |\n", "| 0 | 0 |\n", "lets the first wait of warp 0 pass; the table says parity 0"},
+      {"1-", "2-", "empty: an arrival by warp 1, which the table does not name"},
+      {"STAGES | 1", "3 | 1", "initialises 3 mbarriers; the table has 4"},
+      {"STAGES | 1", "DEPTH | 1", "\"DEPTH\" has DEPTH, a name without a value"},
+      {"STAGES | 1", "(2 | 1", "\"(2\" lacks a bracket"},
+      {"STAGES | 1", "2 2 | 1", "\"2 2\" is no formula"},
+      {"| 1 (2) | 0 |", "| 1 |", "a line of the table has 6 cells"},
+      {"// BARRIER LEDGER", "// THE BARRIERS", "no table under // BARRIER LEDGER"},
+  };
+  for (const auto& b : bent) {
+    std::string head = kHead + kFull + kEmpty;
+    REQUIRE(head.find(b.from) != std::string::npos);
+    head.replace(head.find(b.from), std::string(b.from).size(), b.to);
+    r = run(head, names);
+    INFO(head << r.text);
+    CHECK(r.faulted("barriers", "ledger: "));
+    CHECK(r.faulted("barriers", b.part));
+  }
+}
+
+TEST_CASE("ledger: a kernel without mbarriers needs no table; values of names", "[virtual]") {
+  Vgpu gpu("b200");
+  Launch l;
+  l.checks = check::kLedger;
+  CHECK(gpu.run(module_text("  ret;", ""), Params(), l).ok);
+  check::LedgerNames names;
+  std::string error;
+  CHECK(check::parse_names("A=1, the set=4-7 9", names, &error));
+  CHECK(names == check::LedgerNames{{"A", "1"}, {"the set", "4-7 9"}});
+  for (const char* bad : {"A", "=1", "A=", "A=1,B"}) {
+    INFO(bad);
+    CHECK_FALSE(check::parse_names(bad, names, &error));
+    CHECK(error.find("must be NAME=VALUE") != std::string::npos);
+  }
+}
+
+TEST_CASE("ledger: the rows keep their tables", "[virtual]") {
+  for (const char* rows : {"[.b200-ledger]", "[.h200-ledger]"}) {
+    const ChildResult child = run_child({build_file("tests/virtual"), rows}, {}, 300);
+    INFO(child.out << child.err);
+    CHECK(child.status == 0);
+  }
+}
+
+TEST_CASE("tables of the Blackwell rows, in a process of their own", "[.b200-ledger]") {
+  start_device("b200");
+  expect_all_rows("sm_100f");
+  const Row* row = warpline::dual_gemm::find_row("dual_gemm_sm100_pair_n64_f16");
+  REQUIRE(row);
+  const std::string text = row->image().text();
+  TemporaryDirectory directory;
+  const struct {
+    const char *from, *to;
+  } bent[] = {{"| FULL or NEAR  |", "| 2 * FULL      |"},
+              {"| DRAINS       |", "| 8            |"},
+              {"| 4-11       | 2          | 1 ", "| 4-10       | 2          | 1 "},
+              {"| 3          | 0 1 2 4-11 | 0 ", "| 3          | 1 2 4-11   | 0 "}};
+  for (const auto& b : bent) {
+    std::string other = text;
+    INFO(b.from);
+    REQUIRE(other.find(b.from) != std::string::npos);
+    other.replace(other.find(b.from), std::string(b.from).size(), b.to);
+    std::ofstream(directory / "bent.ptx") << other;
+    option("source", directory / "bent.ptx");
+    const std::string said = ledger_of(*row, "lazy");
+    INFO(said);
+    CHECK(said.find("ledger: ") != std::string::npos);
+  }
+}
+
+TEST_CASE("tables of the Hopper rows, in a process of their own", "[.h200-ledger]") {
+  start_device("h200");
+  expect_all_rows("sm_90a");
+}
