@@ -169,13 +169,15 @@ struct CommitData {
 class Commit : public TensorCoreOp {
 public:
   Commit() : TensorCoreOp(check::OpKind::Commit) {}
-  uint32_t targets = 0, offset = 0;
+  uint32_t targets = 0; // CTAs that it has yet to arrive at
+  uint32_t offset = 0;
 
+  // One CTA after the other: a multicast arrives at each in its own time.
   bool perform(Cluster& cluster) override {
-    for (uint32_t left = targets; left; left &= left - 1)
-      cluster.mbarrier_arrive(static_cast<uint32_t>(std::countr_zero(left)), offset, 1, false,
-                              origin);
-    return true;
+    cluster.mbarrier_arrive(static_cast<uint32_t>(std::countr_zero(targets)), offset, 1, false,
+                            origin);
+    targets &= targets - 1;
+    return targets == 0;
   }
   std::string describe() const override {
     return "tcgen05.commit to the mbarrier at shared offset " + hex(offset) + " of CTA mask " +
