@@ -162,7 +162,9 @@ Row make_row(const warpline::Image& image) {
     using warpline::dual_gemm::Grid;
     r.profile = "b200";
     r.sms = row->grid == Grid::stream_k ? 3 * ctas : ctas; // of STREAM_K, clusters share tiles
-    c.m = row->cluster_m == 4 ? 520 : 300;
+    // Two or three row tiles; three where a CTA pair takes accumulator sets in turn, so that rows
+    // beyond M meet both sets.
+    c.m = row->cluster_m == 4 || (row->cluster_m == 2 && row->acc_stages == 2) ? 520 : 300;
     // Two column tiles of the cluster, or tiles that share a scale atom.
     const int columns = row->tile_n * row->cluster_n;
     c.n = columns > 128 ? 600 : row->cluster_n == 2 && row->cluster_m == 1 ? 168 : 200;
@@ -177,7 +179,8 @@ Row make_row(const warpline::Image& image) {
   r.sms = 2;
   c.m = row->tile_m == 256 ? 264 : row->tile_m + row->tile_m / 8 + 4;
   c.n = 72;
-  c.k = row->tile_k * (row->stages + 2) * row->split_k - 64;
+  // Rows for few tokens go round four stages of activations in code of their own each.
+  c.k = row->tile_k * (row->fused ? 9 : row->stages + 2) * row->split_k - 64;
   return r;
 }
 

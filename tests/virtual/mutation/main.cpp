@@ -1,9 +1,9 @@
 // build/tests/mutation [--rows a,b] [--line N] [--out FILE] [--fresh] [--again] [--jobs N] [--list]
 //                      [--baseline SEEDS] [--check LIST] [--text FILE] [--driver PATH]
 // --out keeps what FILE says of rows whose PTX is the same, and does not run those, unless --fresh;
-// with
-// --again it runs the mutants of those that nobody killed.
-// --baseline runs the kernels as they are (or the --text FILE in place of one) and wants silence.
+// with --again it runs the mutants of those that nobody killed.
+// --baseline runs the kernels as they are (or the --text FILE in place of one) and wants silence;
+// the same holds for its --out.
 //
 // Runs every mutant of every kernel row on the virtual GPU, each in a process of its own, with all
 // checkers and advice, under several schedules, and writes a table of what noticed it.
@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -73,49 +74,101 @@ bool run_row(const Row& row, const std::vector<Mutant>& mutants, unsigned jobs, 
   return true;
 }
 
-// The unchanged kernels under many seeds: any report is a false alarm.
+const char* const kNothing = "nothing";
+
+// Rows that a file of the same command calls clean, with the hash of their text.
+std::map<std::string, std::string> read_clean(const std::string& path, const std::string& how) {
+  std::map<std::string, std::string> clean;
+  std::ifstream in(path);
+  bool same = false;
+  for (std::string line; std::getline(in, line);) {
+    same |= line.find(how) != std::string::npos;
+    std::istringstream cells(line);
+    std::string bar, name, at, word, last;
+    if (!(cells >> bar >> name >> bar >> word >> at)) continue;
+    while (cells >> word)
+      if (word != "|") last = word;
+    if (same && last == kNothing) clean[name] = "text " + at;
+  }
+  return clean;
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", std::gmtime(&now));
+  return text;
+}
+
+// The unchanged kernels under many seeds: any report is a false alarm. What the file says of a
+// kernel whose text is the same, that nobody reported it, stays.
 int run_baseline(const std::vector<Row>& rows, const Twins& twins, const std::string& text,
-                 int seeds, unsigned jobs, const std::string& check, const std::string& out_path) {
+                 int seeds, unsigned jobs, const std::string& check, const std::string& out_path,
+                 bool fresh) {
   std::vector<std::string> schedules = kSchedules;
   std::erase_if(schedules, [](const std::string& s) { return s.rfind("random:", 0) == 0; });
   for (int s = 1; s <= seeds; ++s) schedules.push_back("random:" + std::to_string(s));
+  const std::string how =
+      "`mutation --baseline " + std::to_string(seeds) + " --check " + check + "`";
+  std::map<std::string, std::string> said, before; // by row
+  if (!out_path.empty() && !fresh) before = read_clean(out_path, how);
+  auto write = [&] {
+    if (out_path.empty()) return;
+    std::string table;
+    std::vector<std::string> missing;
+    size_t bad = 0;
+    for (const Row& r : rows) {
+      if (!said.count(r.name)) {
+        missing.push_back(r.name);
+        continue;
+      }
+      bad += said[r.name] != kNothing;
+      auto same = twins.find(r.name);
+      table += "| " + r.name + " | " + hash_code(r.text) + " | " +
+               (same == twins.end() ? "" : joined_names(same->second)) + " | " +
+               std::to_string(r.problem.m) + " x " + std::to_string(r.problem.n) + " x " +
+               std::to_string(r.problem.k) + " | " + said[r.name] + " |\n";
+    }
+    std::ofstream(out_path)
+        << "# False alarms\n\nWritten by `make false-alarms` on " << today() << " (" << how
+        << "): the shipped kernels as\nthey are, on the virtual GPU. Whatever a checker says is a "
+           "false alarm, or a fault of the kernel. Results are\ncompared with the reference too. "
+           "Schedules, the first four with a short K as well: "
+        << joined_names(schedules) << ".\n\n**" << said.size() << " kernels, " << schedules.size()
+        << " schedules each: " << bad << " reported.**\n\n"
+        << (missing.empty() ? ""
+                            : "Not run with their present text: " + joined_names(missing) + ".\n\n")
+        << "| row | text | the same but for the type of D | M x N x K | reported |\n"
+           "|---|---|---|---|---|\n"
+        << table;
+  };
   int bad = 0;
   std::vector<Child> running;
-  std::ostringstream table;
   auto settle = [&] {
     Child c = running.front();
     running.erase(running.begin());
     const Outcome o = finish(c);
-    const Row& row = rows[c.index];
+    const std::string& name = rows[c.index].name;
     const bool clean = o.verdict.by.empty();
-    const std::string said = clean ? "nothing" : o.verdict.by + " (" + o.verdict.schedule + ")";
-    std::cout << row.name << ": " << said << "\n" << (clean ? "" : o.report) << std::flush;
+    said[name] = clean ? kNothing : o.verdict.by + " (" + o.verdict.schedule + ")";
+    std::cout << name << ": " << said[name] << "\n" << (clean ? "" : o.report) << std::flush;
     bad += !clean;
-    auto same = twins.find(row.name);
-    table << "| " << row.name << " | " << (same == twins.end() ? "" : joined_names(same->second))
-          << " | " << row.problem.m << " x " << row.problem.n << " x " << row.problem.k << " | "
-          << said << " |\n";
+    write();
   };
   for (size_t i = 0; i < rows.size(); ++i) {
+    if (auto known = before.find(rows[i].name);
+        known != before.end() && known->second == hash_code(rows[i].text)) {
+      said[rows[i].name] = kNothing;
+      std::cout << rows[i].name << ": as told before" << std::endl;
+      continue;
+    }
     if (running.size() == jobs) settle();
     running.push_back(start(rows[i], text, check, schedules, i));
   }
   while (!running.empty()) settle();
-  std::ostringstream head;
-  head << rows.size() << " kernels, " << schedules.size() << " schedules each, checks " << check
-       << ": " << bad << " reported.";
-  std::cout << head.str() << "\n";
-  if (!out_path.empty())
-    std::ofstream(out_path)
-        << "# False alarms\n\n"
-        << "Written by `make false-alarms`: the shipped kernels as they are, on "
-           "the virtual GPU. Whatever a checker says\nis a false alarm, or a "
-           "fault of the kernel. Results are compared with the reference too.\n"
-           "Schedules: "
-        << joined_names(schedules) << ".\n\n**" << head.str()
-        << "**\n\n| row | the same text but for the type of D | M x N x K | "
-           "reported |\n|---|---|---|---|\n"
-        << table.str();
+  write();
+  std::cout << said.size() << " kernels, " << schedules.size() << " schedules each, checks "
+            << check << ": " << bad << " reported\n";
   return bad != 0;
 }
 
@@ -177,7 +230,7 @@ int main(int argc, char** argv) {
   if (seeds) {
     std::ostringstream text;
     if (!text_path.empty()) text << std::ifstream(text_path).rdbuf();
-    return run_baseline(rows, twins, text.str(), seeds, jobs, check, out_path);
+    return run_baseline(rows, twins, text.str(), seeds, jobs, check, out_path, fresh);
   }
   if (list) {
     for (const Row& r : rows)

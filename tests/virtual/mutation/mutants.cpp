@@ -262,8 +262,8 @@ std::string equivalent_reason(const std::string& row, const Mutant& m) {
   if (has(op, "setmaxnreg.dec") && m.change == "8 registers more")
     return "the pool has room for 8 registers more; nothing waits for them";
   bool warp_sync = starts(op, "bar.warp.sync");
-  if (warp_sync && (has(m.after, "bar.sync") || has(m.after, "barrier.cluster.arrive") ||
-                    m.label == "producers_join"))
+  if (warp_sync &&
+      (has(m.after, "bar.sync") || has(m.after, "barrier.cluster.") || m.label == "producers_join"))
     return "a barrier of the same lanes follows, with the memory order of this one";
   if (warp_sync && has(m.before, "tcgen05.wait::ld"))
     return "tcgen05.wait::ld is collective: the loads of all lanes are done when one lane passes "
@@ -300,9 +300,12 @@ std::string equivalent_reason(const std::string& row, const Mutant& m) {
     return "one tile a cluster: nothing is written to the output area after its last rows are read";
   if (one_tile && starts(op, "@releases mbarrier.arrive"))
     return "one tile a cluster: nobody waits for a stage after its last K block";
-  if (m.label == "producers_join" && starts(op, "barrier.cluster.wait"))
+  if ((m.label == "producers_join" || m.label == "weights_done" || m.label == "activations_done") &&
+      starts(op, "barrier.cluster.wait"))
     return "producers touch nothing afterwards; the consumers keep the CTA until the cluster has "
            "met";
+  if (has(row, "sm90_small") && warp_sync && starts(m.label, "arrived"))
+    return "every lane waits for the next stage's mbarrier itself, and convergence costs no order";
   if (has(row, "double_buffered")) {
     if (starts(op, "bar.sync group_barrier"))
       return "the bar.sync of the next tile's first K block comes between these reads and the next "
@@ -312,20 +315,20 @@ std::string equivalent_reason(const std::string& row, const Mutant& m) {
     if (starts(op, "wgmma.commit_group"))
       return "the second half's commit_group and wait_group 0 cover the first half's MMAs too";
   }
+  if (m.label == "release_only" && starts(op, "mbarrier.try_wait") &&
+      has(m.before, "mbarrier.try_wait") && !has(row, "pair") && !has(row, "x"))
+    return "a tile of one CTA has rows and columns: a warp that drains them waits for this commit "
+           "before the accumulator can be used again, and the first commit of that use comes later";
   if (has(op, "griddepcontrol.launch_dependents"))
     return "only lets the next grid start earlier; without it that grid starts when this one ends";
   return "";
 }
 
-std::string survivor_note(const std::string& row, const Mutant& m) {
+std::string survivor_note(const Mutant& m) {
   if (m.label == "release_only" && starts(m.instruction, "mbarrier.try_wait"))
-    return "of the two commits it waits for one is enough as long as they arrive in the order of "
-           "the "
-           "tensor core, as they do on the virtual GPU";
-  if (has(m.instruction, "fence.proxy.async") && has(m.before, "griddepcontrol.wait"))
-    return "orders the ordinary stores of the launch before it with the copies of this one; "
-           "launches "
-           "of the virtual GPU do not overlap, and no checker looks across them";
+    return "a schedule has to hold one of the two commits back for a whole tile";
+  if (starts(m.instruction, "griddepcontrol.wait"))
+    return "no grid ahead of this launch writes what it reads; check_grids_test.cpp has such grids";
   return "";
 }
 

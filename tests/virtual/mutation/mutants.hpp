@@ -22,6 +22,6 @@ std::vector<Mutant> make_mutants(const std::string& ptx);
 std::string equivalent_reason(const std::string& row, const Mutant& mutant);
 
 // What is known of a mutant that survives and is not equivalent.
-std::string survivor_note(const std::string& row, const Mutant& mutant);
+std::string survivor_note(const Mutant& mutant);
 
 } // namespace wltest

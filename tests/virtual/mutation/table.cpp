@@ -88,7 +88,7 @@ std::string section_text(const Section& s, const std::vector<Mutant>& mutants) {
     const Mutant& m = mutants[i];
     std::string verdict = s.killers[i];
     if (verdict.empty()) {
-      const std::string why = equivalent_reason(s.row, m), note = survivor_note(s.row, m);
+      const std::string why = equivalent_reason(s.row, m), note = survivor_note(m);
       verdict =
           !why.empty() ? "equivalent: " + why : "**survived**" + (note.empty() ? "" : ": " + note);
     }
