@@ -2,70 +2,9 @@
 // tensor memory lane by lane. D comes back as it lies in tensor memory.
 #pragma once
 
-#include "tests/virtual/tcgen05_text.hpp"
-
-#include <functional>
-#include <random>
+#include "tests/virtual/sparse_matrix.hpp"
 
 namespace wltest::tcgen05 {
-
-// Elements of an operand: width in bits and what a code means.
-struct Format {
-  uint32_t bits;
-  std::function<double(uint32_t)> value;
-  std::function<uint32_t(std::mt19937&)> draw;
-};
-
-inline float as_tf32(uint32_t word) { return as_float(word & 0xFFFFE000); }
-inline Format format_f16() {
-  return {16, [](uint32_t v) { return double(half(v)); },
-          [](std::mt19937& rng) { return uint32_t(rng()) & 0xBFFF; }};
-}
-inline Format format_tf32() {
-  return {32, [](uint32_t v) { return double(as_tf32(v)); },
-          [](std::mt19937& rng) {
-            float x = float(int(rng() % 4001) - 2000) / 16;
-            uint32_t word;
-            std::memcpy(&word, &x, 4);
-            return word;
-          }};
-}
-inline Format format_e4m3() {
-  return {8, [](uint32_t v) { return double(e4m3(v)); },
-          [](std::mt19937& rng) { return uint32_t(rng()) & 0xBF; }};
-}
-inline Format format_s8() {
-  return {8, [](uint32_t v) { return double(int8_t(v)); },
-          [](std::mt19937& rng) { return uint32_t(rng()) & 0xFF; }};
-}
-inline Format format_e2m1() {
-  return {4, [](uint32_t v) { return double(e2m1(v)); },
-          [](std::mt19937& rng) { return uint32_t(rng()) & 15; }};
-}
-
-// rows x k codes, packed in rows of k * bits / 8 bytes.
-struct Codes {
-  uint32_t rows, k, bits;
-  std::vector<uint32_t> code;
-  Codes(uint32_t rows_, uint32_t k_, const Format& f, uint32_t seed)
-      : rows(rows_), k(k_), bits(f.bits), code(size_t(rows) * k) {
-    std::mt19937 rng(seed);
-    for (uint32_t& c : code) c = f.draw(rng);
-  }
-  uint32_t& at(uint32_t row, uint32_t i) { return code[size_t(row) * k + i]; }
-  uint32_t at(uint32_t row, uint32_t i) const { return code[size_t(row) * k + i]; }
-  uint32_t row_bytes() const { return k * bits / 8; }
-  std::vector<uint8_t> bytes() const {
-    std::vector<uint8_t> v(size_t(rows) * row_bytes());
-    for (uint32_t r = 0; r < rows; ++r)
-      for (uint32_t i = 0; i < k; ++i)
-        for (uint32_t b = 0; b < bits; ++b) {
-          uint32_t bit = i * bits + b;
-          v[r * row_bytes() + bit / 8] |= uint8_t((at(r, i) >> b & 1) << bit % 8);
-        }
-    return v;
-  }
-};
 
 struct FormCase {
   std::string opcode;   // after tcgen05.mma
@@ -160,12 +99,5 @@ struct FormCase {
     return r.text;
   }
 };
-
-inline uint32_t float_bits(double x) {
-  float f = float(x);
-  uint32_t word;
-  std::memcpy(&word, &f, 4);
-  return word;
-}
 
 } // namespace wltest::tcgen05

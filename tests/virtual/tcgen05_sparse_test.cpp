@@ -2,54 +2,12 @@
 // the layouts, and the product of the dense one.
 #include "tests/virtual/tcgen05_forms_text.hpp"
 
-#include <array>
-
 using namespace wltest;
 using namespace wltest::tcgen05;
 
 namespace {
 
 double ue8m0(uint32_t code) { return std::ldexp(1.0, int(code) - 127); }
-
-// Positions that a code of four bits names, for chunks of two (tf32) and of four values or pairs.
-struct Choice {
-  uint32_t code;
-  std::array<uint32_t, 2> kept;
-};
-const std::array<Choice, 2> kOfTwo{{{0x4, {0, 0}}, {0xE, {1, 1}}}};
-const std::array<Choice, 7> kOfFour{{{0x4, {0, 1}},
-                                     {0x8, {0, 2}},
-                                     {0xC, {0, 3}},
-                                     {0x9, {1, 2}},
-                                     {0xD, {1, 3}},
-                                     {0x6, {2, 1}},
-                                     {0xE, {2, 3}}}};
-
-// A dense matrix of doubles with its compressed codes and its metadata.
-struct SparseA {
-  uint32_t m, k; // k of the dense matrix
-  std::vector<double> dense;
-  Codes stored;
-  std::vector<uint32_t> choice; // [m][chunks]: the metadata's 4-bit codes
-  uint32_t chunks;
-
-  SparseA(uint32_t m_, uint32_t k_, const Format& f, uint32_t seed)
-      : m(m_), k(k_), dense(size_t(m) * k), stored(m, k / 2, f, seed) {
-    std::mt19937 rng(seed + 1);
-    const uint32_t group = f.bits == 4 ? 2 : 1; // values that stay together
-    const uint32_t width = f.bits == 32 ? 2 : 4 * group;
-    chunks = k / width;
-    for (uint32_t r = 0; r < m; ++r)
-      for (uint32_t j = 0; j < chunks; ++j) {
-        const Choice c = f.bits == 32 ? kOfTwo[rng() % 2] : kOfFour[rng() % 7];
-        choice.push_back(c.code);
-        for (uint32_t s = 0; s < width / 2; ++s)
-          dense[r * k + j * width + c.kept[s / group] * group + s % group] =
-              f.value(stored.at(r, j * width / 2 + s));
-      }
-  }
-  uint32_t code(uint32_t row, uint32_t chunk) const { return choice[row * chunks + chunk]; }
-};
 
 // Metadata of rows that lie in lanes `lane(row)`. 16- and 32-bit types: sixteen lanes hold sixteen
 // rows, eight of them the low half of K and eight the high half, rows r and r + 8 in one word.
@@ -70,14 +28,6 @@ void store_codes(const SparseA& a, uint32_t bits, uint32_t selector, Lane lane,
         put(l - l % 16 + l % 8 + (j >= a.chunks / 2 ? 8 : 0), selector,
             j % (a.chunks / 2) + (l % 16 < 8 ? 0 : 4), a.code(r, j));
     }
-}
-
-double dot(const SparseA& a, uint32_t m, const Codes& b, const Format& f, uint32_t c,
-           uint32_t first = 0, uint32_t count = ~0u) {
-  double sum = 0;
-  for (uint32_t i = first; i < std::min(a.k, count == ~0u ? a.k : first + count); ++i)
-    if (a.dense[m * a.k + i] != 0) sum += a.dense[m * a.k + i] * f.value(b.at(c, i));
-  return sum;
 }
 
 uint32_t idesc_of(uint32_t type, uint32_t d, uint32_t m, uint32_t n) {

@@ -45,11 +45,7 @@ void read_operand(Warp& w, const Inst& inst, uint32_t bit, const char* name, uin
   std::string error = tensor::decode_tcgen05_desc(bits, desc);
   int size = tensor::type_bits(type);
   if (error.empty()) error = tensor::check_operand(desc, mn_major, size, false);
-  // K-major swizzled layouts have no stride along K: a row lies in one span.
-  uint32_t line = tensor::swizzle_span(desc.swizzle);
-  if (error.empty() && !mn_major && line != 0 && line < row_bytes)
-    error = "matrix descriptor: rows of " + std::to_string(row_bytes) +
-            " bytes do not fit swizzle " + tensor::swizzle_name(desc.swizzle);
+  if (error.empty() && !mn_major) error = tensor::check_row(desc, row_bytes);
   if (!error.empty())
     bad(w, inst, bit, "descriptor", std::string(name) + ": " + error + " (" + hex(bits) + ")");
   span = mn_major ? mn_major_span(desc, rows, k, size <= 8 ? 1 : static_cast<uint32_t>(size) / 8)

@@ -72,17 +72,17 @@ void check_registers(Warp& w, const Inst& inst, uint32_t mask, const WarpgroupUn
 }
 
 void read_desc(Warp& w, const Inst& inst, uint32_t mask, const char* name, uint64_t bits,
-               bool mn_major, MmaType type, uint32_t rows, int k, tensor::OperandDesc& desc,
-               OperandSpan& span) {
+               bool mn_major, MmaType type, uint32_t rows, uint32_t k, uint32_t row_bytes,
+               tensor::OperandDesc& desc, OperandSpan& span) {
   std::string error = tensor::decode_wgmma_desc(bits, desc);
   int size = tensor::type_bits(type);
   if (error.empty()) error = tensor::check_operand(desc, mn_major, size, true);
+  if (error.empty() && !mn_major) error = tensor::check_row(desc, row_bytes);
   if (!error.empty())
     w.fault(inst, mask, FaultCode::illegal_instruction, "descriptor",
             std::string(name) + ": " + error + " (" + hex(bits) + ")");
-  span = mn_major
-             ? mn_major_span(desc, rows, static_cast<uint32_t>(k), static_cast<uint32_t>(size) / 8)
-             : k_major_span(desc, rows, 2);
+  span = mn_major ? mn_major_span(desc, rows, k, static_cast<uint32_t>(size) / 8)
+                  : k_major_span(desc, rows, row_bytes / 16);
 }
 
 uint64_t uniform_u64(Warp& w, const Inst& inst, uint32_t mask, uint32_t slot, const char* what) {
@@ -108,10 +108,11 @@ std::unique_ptr<WarpgroupMma> make_op(Warp& w, const Inst& inst, uint32_t mask,
   op->accumulate = w.holds(d.scale_d, d.scale_d_negated, mask) != 0;
   op->b_bits = uniform_u64(w, inst, mask, d.b_desc, "the descriptor of B");
   read_desc(w, inst, mask, "B", op->b_bits, d.b_mn_major, d.shape.b,
-            static_cast<uint32_t>(d.shape.n), d.shape.k, op->b, op->b_span);
+            static_cast<uint32_t>(d.shape.n), static_cast<uint32_t>(d.shape.k), d.b_row_bytes(),
+            op->b, op->b_span);
   if (!d.a_in_registers) {
     op->a_bits = uniform_u64(w, inst, mask, d.a_desc, "the descriptor of A");
-    read_desc(w, inst, mask, "A", op->a_bits, d.a_mn_major, d.shape.a, 64, d.shape.k, op->a,
+    read_desc(w, inst, mask, "A", op->a_bits, d.a_mn_major, d.shape.a, 64, d.a_k(), 32, op->a,
               op->a_span);
   }
   return op;
@@ -138,6 +139,7 @@ Step run_mma(Warp& w, const Inst& inst, uint32_t mask) {
                 " of one warpgroup issue different operations here: instruction, descriptors and "
                 "scale-d must be the same; the other is at " +
                 w.cluster().where(op.origin));
+  if (d.sparse) std::copy_n(w.lanes<uint32_t>(d.codes), 32, op.codes[q].begin());
   op.arrived |= 1u << q;
   ++p.issued;
   p.open.push_back(&inst);
@@ -195,6 +197,7 @@ MmaType type_of(std::string_view t) {
   if (t == "e5m2") return MmaType::e5m2;
   if (t == "s8") return MmaType::s8;
   if (t == "u8") return MmaType::u8;
+  if (t == "b1") return MmaType::b1;
   return MmaType::f16;
 }
 
@@ -227,6 +230,7 @@ void decode_wgmma(DecodeContext& ctx, const Statement& s, const Match& m, Inst& 
   d->shape.b = type_of(m.get("b"));
   d->integer = m.get("d") == "s32";
   d->saturate = m.has("satfinite");
+  d->sparse = m.has("sp");
   d->shape.d = d->integer ? MmaResult::s32 : m.get("d") == "f16" ? MmaResult::f16 : MmaResult::f32;
   d->d = ctx.vector_dst(s.operands[0], RegClass::B32);
   size_t want = static_cast<size_t>(d->shape.n) / (d->shape.d == MmaResult::f16 ? 4 : 2);
@@ -234,6 +238,12 @@ void decode_wgmma(DecodeContext& ctx, const Statement& s, const Match& m, Inst& 
     ctx.refuse(s, std::to_string(d->d.size()) + " accumulator registers where the shape takes " +
                       std::to_string(want));
   d->a_in_registers = s.operands[1].kind == Operand::Kind::Vector;
+  bool wide = d->shape.a == MmaType::f16 || d->shape.a == MmaType::bf16;
+  size_t operands = 4 + (d->sparse ? 2 : 0);
+  if (!d->integer) operands += 2 + (wide ? (d->a_in_registers ? 1 : 2) : 0);
+  if (s.operands.size() != operands)
+    ctx.refuse(s, std::to_string(s.operands.size()) + " operands where this form has " +
+                      std::to_string(operands));
   // D is read as well; it stays out of the sources, whose check knows accumulators apart.
   std::vector<uint32_t> src;
   if (d->a_in_registers) {
@@ -244,18 +254,21 @@ void decode_wgmma(DecodeContext& ctx, const Statement& s, const Match& m, Inst& 
     src.push_back(d->a_desc = ctx.src(s.operands[1], RegClass::B64));
   }
   src.push_back(d->b_desc = ctx.src(s.operands[2], RegClass::B64));
-  src.push_back(d->scale_d = ctx.pred_src(s.operands[3], d->scale_d_negated));
-  bool wide = d->shape.a == MmaType::f16 || d->shape.a == MmaType::bf16;
-  size_t operands = 4;
-  if (!d->integer) operands += 2 + (wide ? (d->a_in_registers ? 1 : 2) : 0);
-  if (s.operands.size() != operands)
-    ctx.refuse(s, std::to_string(s.operands.size()) + " operands where this form has " +
-                      std::to_string(operands));
+  size_t next = 3;
+  if (d->sparse) {
+    src.push_back(d->codes = ctx.src(s.operands[next++], RegClass::B32));
+    const Operand& selector = s.operands[next++];
+    const uint64_t limit = tensor::type_bits(d->shape.a) >= 16 ? 1 : 0;
+    if (selector.kind != Operand::Kind::Int || selector.value > limit)
+      ctx.refuse(s, "the sparsity selector must be the constant 0" +
+                        std::string(limit ? " or 1" : ": all threads hold metadata"));
+    d->selector = static_cast<uint32_t>(selector.value);
+  }
+  src.push_back(d->scale_d = ctx.pred_src(s.operands[next++], d->scale_d_negated));
   if (!d->integer) {
-    d->shape.negate_a = read_flag(ctx, s, 4, 1, -1, "imm-scale-a");
-    d->shape.negate_b = read_flag(ctx, s, 5, 1, -1, "imm-scale-b");
+    d->shape.negate_a = read_flag(ctx, s, next++, 1, -1, "imm-scale-a");
+    d->shape.negate_b = read_flag(ctx, s, next++, 1, -1, "imm-scale-b");
     if (wide) {
-      size_t next = 6;
       if (!d->a_in_registers) d->a_mn_major = read_flag(ctx, s, next++, 0, 1, "imm-trans-a");
       d->b_mn_major = read_flag(ctx, s, next, 0, 1, "imm-trans-b");
     }

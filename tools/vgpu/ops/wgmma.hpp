@@ -7,6 +7,7 @@
 #include "tools/vgpu/ops/tcgen05.hpp"
 #include "tools/vgpu/tensor/mma.hpp"
 #include "tools/vgpu/tensor/mma_operand.hpp"
+#include "tools/vgpu/tensor/sparse.hpp"
 
 #include <array>
 #include <deque>
@@ -22,6 +23,12 @@ struct WgmmaData {
   uint32_t a_desc = exec::kNoSlot, b_desc = exec::kNoSlot;
   uint32_t scale_d = exec::kNoSlot; // predicate: D is added
   bool scale_d_negated = false;
+  bool sparse = false;
+  uint32_t codes = exec::kNoSlot; // register of the metadata
+  uint32_t selector = 0;
+  // Values of K that a row of A holds, bytes of a row of B.
+  uint32_t a_k() const { return static_cast<uint32_t>(sparse ? shape.k / 2 : shape.k); }
+  uint32_t b_row_bytes() const { return sparse ? 64 : 32; }
 };
 
 class WarpgroupMma;
@@ -56,15 +63,16 @@ public:
   tensor::OperandDesc a, b;
   OperandSpan a_span, b_span;
   uint32_t cta = 0;
+  std::array<std::array<uint32_t, 32>, 4> codes{}; // metadata, by warp and lane
 
   bool perform(exec::Cluster& cluster) override;
   std::string describe() const override;
   void reserve(exec::Cluster& cluster); // ranges, with all checks
 
 private:
-  void gather(exec::Cluster& cluster, const tensor::OperandDesc& desc, OperandSpan span,
-              bool mn_major, uint32_t rows, tensor::MmaType type, std::vector<uint8_t>& out);
+  void gather(exec::Cluster& cluster, bool is_a, std::vector<uint8_t>& out);
   void gather_registers(std::vector<uint8_t>& out);
+  void read_codes(exec::Cluster& cluster, std::vector<uint8_t>& kept) const;
 };
 
 } // namespace vgpu::ops

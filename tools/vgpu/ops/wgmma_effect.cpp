@@ -13,7 +13,7 @@ using exec::Warp;
 using tensor::MmaResult;
 
 namespace {
-constexpr uint32_t kRows = 64, kRowBytes = 32;
+constexpr uint32_t kRows = 64, kRowBytes = 32; // of A
 }
 
 void WarpgroupMma::reserve(Cluster& cluster) {
@@ -27,20 +27,44 @@ void WarpgroupMma::reserve(Cluster& cluster) {
   shared(b_span);
 }
 
-void WarpgroupMma::gather(Cluster& cluster, const tensor::OperandDesc& desc, OperandSpan span,
-                          bool mn_major, uint32_t rows, tensor::MmaType type,
-                          std::vector<uint8_t>& out) {
-  out.resize(size_t(rows) * kRowBytes);
+void WarpgroupMma::gather(Cluster& cluster, bool is_a, std::vector<uint8_t>& out) {
+  const tensor::PlainMma& shape = data->shape;
+  const tensor::OperandDesc& desc = is_a ? a : b;
+  const OperandSpan span = is_a ? a_span : b_span;
+  const uint32_t rows = is_a ? kRows : static_cast<uint32_t>(shape.n);
+  const uint32_t row_bytes = is_a ? kRowBytes : data->b_row_bytes();
+  out.resize(size_t(rows) * row_bytes);
   const uint8_t* base = cluster.touch(Access{Space::Shared, Proxy::Async, false, false, cta,
                                              span.lo, span.hi - span.lo, 16, this},
                                       origin) -
                         span.lo;
   auto load = [base](uint32_t address) { return base + address; };
-  if (mn_major)
-    tensor::gather_mn_major(desc, rows, static_cast<uint32_t>(data->shape.k),
-                            tensor::type_bits(type) / 8, load, out.data());
+  if (is_a ? data->a_mn_major : data->b_mn_major)
+    tensor::gather_mn_major(desc, rows, is_a ? data->a_k() : static_cast<uint32_t>(shape.k),
+                            tensor::type_bits(is_a ? shape.a : shape.b) / 8, load, out.data());
   else
-    tensor::gather_k_major(desc, rows, kRowBytes, load, out.data());
+    tensor::gather_k_major(desc, rows, row_bytes, load, out.data());
+}
+
+void WarpgroupMma::read_codes(Cluster& cluster, std::vector<uint8_t>& kept) const {
+  const int bits = tensor::type_bits(data->shape.a);
+  const tensor::Sparsity form =
+      bits == 32 ? tensor::Sparsity::one_of_two : tensor::Sparsity::two_of_four;
+  const uint32_t chunks = static_cast<uint32_t>(data->shape.k / tensor::chunk_k(form));
+  kept.resize(size_t(kRows) * data->a_k());
+  uint8_t* out = kept.data();
+  for (uint32_t r = 0; r < kRows; ++r)
+    for (uint32_t j = 0; j < chunks; ++j, out += data->a_k() / chunks) {
+      const tensor::CodeLane p = tensor::code_lane(bits, r % 16, j, data->selector);
+      const uint32_t code = codes[r / 16][p.lane] >> 4 * p.nibble & 15;
+      if (!(tensor::meaningful_codes(form, false) >> code & 1))
+        cluster.fault(origin, exec::FaultCode::launch_failed, "sparsity",
+                      "metadata of row " + std::to_string(r) + ", chunk " + std::to_string(j) +
+                          " is " + hex(code) + " (warp " + std::to_string(r / 16) +
+                          " of the warpgroup, lane " + std::to_string(p.lane) + ", bits " +
+                          std::to_string(4 * p.nibble) + " on), which has no meaning");
+      tensor::kept_positions(form, code, static_cast<int>(j), out);
+    }
 }
 
 // Register i of lane l in warp w: 4 bytes of row 16 w + l div 4 + 8 (i mod 2), at byte
@@ -64,8 +88,8 @@ bool WarpgroupMma::perform(Cluster& cluster) {
   if (data->a_in_registers)
     gather_registers(a_rows);
   else
-    gather(cluster, a, a_span, data->a_mn_major, kRows, shape.a, a_rows);
-  gather(cluster, b, b_span, data->b_mn_major, n, shape.b, b_rows);
+    gather(cluster, true, a_rows);
+  gather(cluster, false, b_rows);
 
   // Element e of lane l in warp w: row 16 w + l div 4 + 8 ((e div 2) mod 2), column
   // 8 (e div 4) + 2 (l mod 4) + e mod 2. A register holds one, or two of 16 bits.
@@ -95,6 +119,11 @@ bool WarpgroupMma::perform(Cluster& cluster) {
   }
   tensor::PlainMma op = shape;
   op.accumulate = accumulate;
+  std::vector<uint8_t> kept;
+  if (data->sparse) {
+    read_codes(cluster, kept);
+    op.kept = kept.data();
+  }
   if (cluster.spec.hopper_sums) tensor::hopper_accumulation(op);
   if (data->integer)
     tensor::mma_integer(op, data->saturate, a_rows.data(), b_rows.data(),

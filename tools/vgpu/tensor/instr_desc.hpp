@@ -9,7 +9,7 @@ namespace vgpu::tensor {
 
 enum class MmaKind : uint8_t { f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4, mxf4nvf4 };
 
-enum class MmaType : uint8_t { f16, bf16, tf32, e4m3, e5m2, e2m3, e3m2, e2m1, u8, s8 };
+enum class MmaType : uint8_t { f16, bf16, tf32, e4m3, e5m2, e2m3, e3m2, e2m1, u8, s8, b1 };
 
 enum class MmaResult : uint8_t { f16, f32, s32 };
 
@@ -36,6 +36,8 @@ constexpr int type_bits(MmaType type) {
   case MmaType::e2m3:
   case MmaType::e3m2:
     return 6;
+  case MmaType::b1:
+    return 1;
   default:
     return 8;
   }

@@ -11,7 +11,7 @@
 //                      rounding to nearest even; blocks in ascending K
 //   mxf8f6f4           chosen: the same with one block of 32, the whole K of the instruction
 //   plain kinds        a parameter, see Accumulation
-//   integer            exact (PTX ISA: wrap around, or saturate)
+//   integer, bits      exact (PTX ISA: wrap around, or saturate)
 #pragma once
 
 #include "tools/vgpu/tensor/instr_desc.hpp"
@@ -93,7 +93,7 @@ void mma_plain(const PlainMma& op, const unsigned char* a, const unsigned char* 
 void mma_mxf8(const PlainMma& op, const unsigned char* a, const unsigned char* b,
               const float* scale_a, const float* scale_b, float* d, ptrdiff_t ld);
 
-// 8-bit integers into s32; `saturate` clamps, else the sum wraps around.
+// 8-bit integers into s32; `saturate` clamps, else the sum wraps around. b1: D += popc(A & B).
 void mma_integer(const PlainMma& op, bool saturate, const unsigned char* a, const unsigned char* b,
                  int32_t* d, ptrdiff_t ld);
 

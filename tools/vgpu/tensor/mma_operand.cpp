@@ -89,6 +89,12 @@ std::string decode_wgmma_desc(uint64_t desc, OperandDesc& out) {
   return error;
 }
 
+std::string check_row(const OperandDesc& d, uint32_t row_bytes) {
+  const uint32_t line = swizzle_span(d.swizzle);
+  if (line == 0 || row_bytes <= line) return {};
+  return sentence("rows of %u bytes do not fit swizzle %s", row_bytes, swizzle_name(d.swizzle));
+}
+
 std::string check_operand(const OperandDesc& d, bool mn_major, int bits, bool wgmma) {
   const char* swizzle = swizzle_name(d.swizzle);
   if (wgmma) {

@@ -37,6 +37,9 @@ std::string decode_wgmma_desc(uint64_t desc, OperandDesc& out);
 // Whether elements of `bits` bits may lie this way (9.7.16.10.3; wgmma: 9.7.15.5).
 std::string check_operand(const OperandDesc& desc, bool mn_major, int bits, bool wgmma);
 
+// Whether rows of `row_bytes` along K may lie K-major: a swizzled layout has no stride along K.
+std::string check_row(const OperandDesc& desc, uint32_t row_bytes);
+
 inline constexpr uint32_t kWindowMask = 0x3FFFF;
 inline constexpr uint32_t kUnitBytes = 16;
 

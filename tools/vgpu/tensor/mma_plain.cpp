@@ -317,8 +317,25 @@ void mma_mxf8(const PlainMma& op, const unsigned char* a, const unsigned char* b
   run(exact, a, b, scale_a, scale_b, d, ld);
 }
 
+namespace {
+
+void mma_bits(const PlainMma& op, const unsigned char* a, const unsigned char* b, int32_t* d,
+              ptrdiff_t ld) {
+  const int bytes = op.k / 8;
+  for (int r = 0; r < op.m; ++r)
+    for (int c = 0; c < op.n; ++c) {
+      uint32_t sum = op.accumulate ? uint32_t(d[r * ld + c]) : 0;
+      for (int i = 0; i < bytes; ++i)
+        sum += uint32_t(std::popcount(uint8_t(a[r * bytes + i] & b[c * bytes + i])));
+      d[r * ld + c] = int32_t(sum);
+    }
+}
+
+} // namespace
+
 void mma_integer(const PlainMma& op, bool saturate, const unsigned char* a, const unsigned char* b,
                  int32_t* d, ptrdiff_t ld) {
+  if (op.a == MmaType::b1) return mma_bits(op, a, b, d, ld);
   std::vector<int32_t> b_all(size_t(op.k) * size_t(op.n));
   auto value = [](MmaType type, unsigned char byte) {
     return type == MmaType::s8 ? int32_t(int8_t(byte)) : int32_t(byte);

@@ -65,4 +65,14 @@ constexpr CodePlace code_place(MmaKind kind, uint32_t lane, uint32_t chunk, uint
   return {lane, chunk / 8, chunk % 8};
 }
 
+// The same in the metadata registers of a warp, for row `row` of its 16 (9.7.14.6.2, 9.7.15.6.2):
+// lane and 4-bit place. Types of 16 and 32 bits: the selector names one pair of every four lanes.
+struct CodeLane {
+  uint32_t lane, nibble;
+};
+constexpr CodeLane code_lane(int bits, uint32_t row, uint32_t chunk, uint32_t selector) {
+  if (bits >= 16) return {4 * (row % 8) + 2 * selector + chunk / 4, 4 * (row / 8) + chunk % 4};
+  return {4 * (row % 8) + row / 8 + 2 * (chunk / 8), chunk % 8};
+}
+
 } // namespace vgpu::tensor
