@@ -232,9 +232,7 @@ issued:
 
 TEST_CASE("copies that are not modelled are refused by name", "[virtual][copy]") {
   for (const char* text :
-       {"cp.async.bulk.tensor.4d.shared::cluster.global.im2col::w.mbarrier::complete_tx::bytes "
-        "[%r1], [%rd1, {%r2, %r3, %r4, %r5}], [%r6], {%h1, %h2};",
-        "multimem.cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r1], 16;"}) {
+       {"multimem.cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r1], 16;"}) {
     Vgpu gpu;
     RunResult r = gpu.run(module_text(std::string(text) + " ret;"), Params());
     INFO(text << "\n" << r.text);

@@ -312,6 +312,64 @@ issued:
   }
 }
 
+TEST_CASE("TMA: im2col along W with a halo", "[virtual][copy]") {
+  // N W C = 30 x 6 x 64 bytes; pixels from w 2 of image 3 on, one further each; the halo after
+  // them.
+  std::vector<uint8_t> in = random_bytes(64 * 6 * 30, 9);
+  std::string head = kHead; // 136 pixels are more than its tile
+  head.replace(head.find("8192"), 4, "8704");
+  for (bool quarters : {false, true}) {
+    const uint32_t pixels = quarters ? 128 : 5, halo = 2, rows = pixels + halo * (quarters ? 4 : 1);
+    const std::string body = "\n  @!%p0 bra issued;\n"
+                             "  mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], " +
+                             std::to_string(rows * 64) + R"(;
+  mov.b64 %rd1, map;
+  cvta.param.u64 %rd1, %rd1;
+  mov.u16 %h1, 2;
+  mov.u16 %h2, 1;
+  cp.async.bulk.tensor.3d.shared::cluster.global.im2col::w)" +
+                             (quarters ? "::128" : "") + R"(.mbarrier::complete_tx::bytes [%r20],
+    [%rd1, {0, 2, 3}], [bar], {%h1, %h2};
+issued:
+)";
+    for (const std::string& schedule : schedules()) {
+      INFO("schedule " << schedule << " quarters " << quarters);
+      Vgpu gpu;
+      uint64_t from = gpu.upload(in), to = gpu.allocate(rows * 64);
+      vgpu::tensor::Im2colArguments a;
+      const uint64_t dim[] = {64, 6, 30}, stride[] = {64, 384};
+      const int corner = 0;
+      const uint32_t ones[] = {1, 1, 1};
+      a.rank = 3;
+      a.address = reinterpret_cast<const void*>(from);
+      a.dim = dim, a.stride = stride, a.element_stride = ones;
+      a.lower = a.upper = &corner;
+      a.channels_per_pixel = 64, a.pixels_per_column = pixels;
+      a.swizzle = 2;
+      a.wide = quarters ? 2 : 1;
+      MapBytes map{};
+      REQUIRE(vgpu::tensor::encode_im2col(a, 100, map.bytes) == "");
+      Launch launch;
+      launch.schedule = schedule;
+      RunResult r = gpu.run(module_text(head + body + kWait + tile_out(rows * 64), kParams),
+                            Params().raw(map.bytes, 128, 64).u64(from).u64(to), launch);
+      INFO(r.text);
+      REQUIRE(r.ok);
+      std::vector<uint8_t> out = gpu.download<uint8_t>(to, rows * 64);
+      for (uint32_t row = 0; row < rows; ++row) {
+        uint32_t position = row;
+        if (quarters && row >= 128) position = 32 * ((row - 128) % 4 + 1) + (row - 128) / 4;
+        const uint32_t w = (position + 2) % 6 + 1, image = 3 + (position + 2) / 6;
+        for (uint32_t i = 0; i < 64; ++i) {
+          const uint32_t linear = row * 64 + i, at = linear ^ (linear >> 7 & 3) << 4;
+          INFO("row " << row << " byte " << i);
+          REQUIRE(int(out[at]) == (w < 6 ? int(in[(image * 6 + w) * 64 + i]) : 0));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("TMA: scatter4, and half reductions of bulk copies", "[virtual][copy]") {
   MapSpec spec{0, {256, 8}, {256}, {64, 1}, 0, 0};
   for (const std::string& schedule : schedules()) {

@@ -17,6 +17,15 @@ void check_result(Call& c, const std::string& error) {
   if (!error.empty()) c.refuse(CUDA_ERROR_INVALID_VALUE, error);
 }
 
+tensor::MapArguments common(CUtensorMapDataType type, uint32_t rank, const void* address,
+                            const uint64_t* dims, const uint64_t* strides,
+                            const uint32_t* element_strides, CUtensorMapInterleave interleave,
+                            CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2,
+                            CUtensorMapFloatOOBfill fill) {
+  return {int(type),       rank,         address, dims,     strides, element_strides,
+          int(interleave), int(swizzle), int(l2), int(fill)};
+}
+
 } // namespace
 
 VGPU_API CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, uint32_t rank,
@@ -28,18 +37,9 @@ VGPU_API CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType t
                                          CUtensorMapFloatOOBfill fill) {
   return entry("cuTensorMapEncodeTiled", Need::Init, [&](Call& c) {
     check_place(c, map);
-    tensor::TiledArguments a;
-    a.type = int(type);
-    a.rank = rank;
-    a.address = address;
-    a.dim = dims;
-    a.stride = strides;
-    a.box = box;
-    a.element_stride = element_strides;
-    a.interleave = int(interleave);
-    a.swizzle = int(swizzle);
-    a.l2_promotion = int(l2);
-    a.fill = int(fill);
+    const tensor::TiledArguments a{
+        common(type, rank, address, dims, strides, element_strides, interleave, swizzle, l2, fill),
+        box};
     check_result(c, tensor::encode_tiled(a, compute_capability(*c.s.profile), map));
   });
 }
@@ -51,21 +51,13 @@ VGPU_API CUresult cuTensorMapEncodeIm2col(
     CUtensorMapL2promotion l2, CUtensorMapFloatOOBfill fill) {
   return entry("cuTensorMapEncodeIm2col", Need::Init, [&](Call& c) {
     check_place(c, map);
-    tensor::Im2colArguments a;
-    a.type = int(type);
-    a.rank = rank;
-    a.address = address;
-    a.dim = dims;
-    a.stride = strides;
-    a.lower = lower;
-    a.upper = upper;
-    a.channels_per_pixel = channels;
-    a.pixels_per_column = pixels;
-    a.element_stride = element_strides;
-    a.interleave = int(interleave);
-    a.swizzle = int(swizzle);
-    a.l2_promotion = int(l2);
-    a.fill = int(fill);
+    const tensor::Im2colArguments a{
+        common(type, rank, address, dims, strides, element_strides, interleave, swizzle, l2, fill),
+        lower,
+        upper,
+        channels,
+        pixels,
+        0};
     check_result(c, tensor::encode_im2col(a, compute_capability(*c.s.profile), map));
   });
 }
@@ -79,22 +71,13 @@ VGPU_API CUresult cuTensorMapEncodeIm2colWide(
   return entry("cuTensorMapEncodeIm2colWide", Need::Init, [&](Call& c) {
     check_place(c, map);
     c.require(mode == 0 || mode == 1, "mode = " + std::to_string(mode) + " must be 0 or 1");
-    tensor::Im2colArguments a;
-    a.type = int(type);
-    a.rank = rank;
-    a.address = address;
-    a.dim = dims;
-    a.stride = strides;
-    a.lower = &lower;
-    a.upper = &upper;
-    a.channels_per_pixel = channels;
-    a.pixels_per_column = pixels;
-    a.element_stride = element_strides;
-    a.interleave = int(interleave);
-    a.swizzle = int(swizzle);
-    a.l2_promotion = int(l2);
-    a.fill = int(fill);
-    a.wide = mode + 1;
+    const tensor::Im2colArguments a{
+        common(type, rank, address, dims, strides, element_strides, interleave, swizzle, l2, fill),
+        &lower,
+        &upper,
+        channels,
+        pixels,
+        mode + 1};
     check_result(c, tensor::encode_im2col(a, compute_capability(*c.s.profile), map));
   });
 }

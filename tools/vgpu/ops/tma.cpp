@@ -104,8 +104,15 @@ std::shared_ptr<TmaBox> tma_box(Warp& w, const Inst& inst, const TmaOperands& t,
   x.shared = shared;
   for (int i = 0; i < t.coordinates; ++i)
     x.coordinate[i] = static_cast<int32_t>(w.lanes<uint32_t>(t.coordinate[i])[lane]);
+  uint16_t info[3] = {};
   for (int i = 0; i < t.offsets; ++i)
-    x.offset[i] = static_cast<uint16_t>(w.lanes<uint32_t>(t.offset[i])[lane]);
+    info[i] = static_cast<uint16_t>(w.lanes<uint32_t>(t.offset[i])[lane]);
+  if (tensor::is_wide(t.mode)) { // {wHalo, wOffset}
+    x.halo = info[0];
+    x.offset[0] = info[1];
+  } else {
+    std::copy_n(info, 3, x.offset);
+  }
   if (shared % 128 != 0)
     w.fault(inst, bit, FaultCode::misaligned_address, "alignment",
             "the shared address of a tensor copy is " + std::to_string(shared % 128) +

@@ -140,8 +140,7 @@ void decode_tensor_load(DecodeContext& ctx, const Statement& s, const Match& m, 
   src.push_back(d->barrier.slot);
   d->pair = m.get("group") == "cta_group::2";
   size_t next = 3, n = s.operands.size();
-  using tensor::TmaMode;
-  if (d->tensor.mode != TmaMode::tile && d->tensor.mode != TmaMode::gather4) {
+  if (tensor::is_im2col(d->tensor.mode)) {
     if (next >= n) ctx.refuse(s, "im2col needs the vector of offsets after the mbarrier");
     tma_offsets(ctx, s, s.operands[next++], d->tensor, src);
   }

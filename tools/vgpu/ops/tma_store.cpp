@@ -202,8 +202,7 @@ void decode_tensor_prefetch(DecodeContext& ctx, const Statement& s, const Match&
   std::vector<uint32_t> src;
   d->tensor = tma_operands(ctx, s, s.operands[0], m.get("dim"), m.get("mode"), src);
   size_t next = 1;
-  using tensor::TmaMode;
-  if (d->tensor.mode != TmaMode::tile && d->tensor.mode != TmaMode::gather4) {
+  if (tensor::is_im2col(d->tensor.mode)) {
     if (next >= s.operands.size()) ctx.refuse(s, "im2col needs the vector of offsets");
     tma_offsets(ctx, s, s.operands[next++], d->tensor, src);
   }

@@ -224,8 +224,7 @@ void check_im2col(const TensorMap& m, Errors& errors) {
 }
 
 // What encode_tiled and encode_im2col have in common. False when the arguments cannot be read.
-template <class Arguments>
-bool read_arguments(const Arguments& a, TensorMap& m, const void* out, Errors& errors) {
+bool read_arguments(const MapArguments& a, TensorMap& m, const void* out, Errors& errors) {
   if (out == nullptr)
     errors.add("tensorMap is null");
   else if (reinterpret_cast<uintptr_t>(out) % 64 != 0)

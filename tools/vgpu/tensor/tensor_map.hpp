@@ -73,14 +73,13 @@ struct TensorMap {
   Swizzle swizzle() const;
 };
 
-// Arguments of cuTensorMapEncodeTiled, as they come through the driver API.
-struct TiledArguments {
+// What the encoders of all modes are called with, as it comes through the driver API.
+struct MapArguments {
   int type = 0;
   uint32_t rank = 0;
   const void* address = nullptr;
   const uint64_t* dim = nullptr;
   const uint64_t* stride = nullptr;
-  const uint32_t* box = nullptr;
   const uint32_t* element_stride = nullptr;
   int interleave = 0;
   int swizzle = 0;
@@ -88,23 +87,18 @@ struct TiledArguments {
   int fill = 0;
 };
 
+// Arguments of cuTensorMapEncodeTiled.
+struct TiledArguments : MapArguments {
+  const uint32_t* box = nullptr;
+};
+
 // Arguments of cuTensorMapEncodeIm2col; the corners in CUDA's order {D, H, W}, rank - 2 of them.
 // cuTensorMapEncodeIm2colWide: `wide` 1 (W) or 2 (W128), one corner each.
-struct Im2colArguments {
-  int type = 0;
-  uint32_t rank = 0;
-  const void* address = nullptr;
-  const uint64_t* dim = nullptr;
-  const uint64_t* stride = nullptr;
+struct Im2colArguments : MapArguments {
   const int* lower = nullptr;
   const int* upper = nullptr;
   uint32_t channels_per_pixel = 0;
   uint32_t pixels_per_column = 0;
-  const uint32_t* element_stride = nullptr;
-  int interleave = 0;
-  int swizzle = 0;
-  int l2_promotion = 0;
-  int fill = 0;
   int wide = 0;
 };
 

@@ -29,9 +29,11 @@ std::string check_mode(const TmaAccess& a) {
     needed = MapMode::im2col;
     break;
   case TmaMode::im2col_w:
+    needed = MapMode::im2col_w;
+    break;
   case TmaMode::im2col_w128:
-    return "im2col::w and im2col::w::128 are not modelled: where the halo pixels go is given only "
-           "in figures of PTX ISA 5.5.5";
+    needed = MapMode::im2col_w128;
+    break;
   }
   if (m.mode != needed)
     return sentence("the tensor map is %s, this access needs %s", kMapName[int(m.mode)],
@@ -64,6 +66,22 @@ std::string check_im2col(const TmaAccess& a) {
                       "are %d and %d",
                       kAxis[i], m.lower[i], m.upper[i]);
   }
+  return {};
+}
+
+// The first pixel may lie outside the bounding box, to its left. 9.7.9.27.1.2: ranges of the
+// im2colInfo operand.
+std::string check_wide(const TmaAccess& a) {
+  const TensorMap& m = *a.map;
+  const int64_t high = int64_t(m.dim[1]) - 1 + m.upper[0];
+  const unsigned limit = a.mode == TmaMode::im2col_w ? 511 : 31;
+  if (a.coordinate[1] > high)
+    return sentence("im2col::w: coordinate W = %d is right of the bounding box %d..%lld",
+                    a.coordinate[1], m.lower[0], static_cast<long long>(high));
+  if (a.halo > limit)
+    return sentence("im2col::w: wHalo = %u is outside 0..%u", unsigned(a.halo), limit);
+  if (a.offset[0] > 31)
+    return sentence("im2col::w: wOffset = %u is outside 0..31", unsigned(a.offset[0]));
   return {};
 }
 
@@ -107,6 +125,7 @@ std::string check(const TmaAccess& a) {
     }
   }
   if (a.mode == TmaMode::im2col) return check_im2col(a);
+  if (is_wide(a.mode)) return check_wide(a);
   return {};
 }
 
@@ -115,7 +134,9 @@ namespace {
 uint64_t rows_of(const TmaAccess& a) {
   const TensorMap& m = *a.map;
   if (a.mode == TmaMode::gather4 || a.mode == TmaMode::scatter4) return 4;
-  if (a.mode == TmaMode::im2col) return m.pixels_per_column;
+  if (is_im2col(a.mode))
+    return m.pixels_per_column +
+           uint64_t(a.halo) * (a.mode == TmaMode::im2col_w128 ? detail::kQuarters : 1);
   uint64_t rows = 1;
   for (int i = 1; i < m.rank; ++i)
     rows *= (m.box[i] + m.element_stride[i] - 1) / m.element_stride[i];

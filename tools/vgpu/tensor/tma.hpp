@@ -24,11 +24,15 @@ struct TmaAccess {
   // tile: one per dimension, innermost first; im2col: {c, w, h, d, n} cut to the rank;
   // gather4 and scatter4: {column, row0, row1, row2, row3}.
   int32_t coordinate[5] = {};
-  uint16_t offset[3] = {}; // im2col offsets {w, h, d}
+  uint16_t offset[3] = {}; // im2col offsets {w, h, d}; the W modes have that of w
+  uint16_t halo = 0;       // W modes: pixels after all, or after every 32, of the column
   uint32_t shared = 0;     // absolute shared address of the box
 };
 
 enum class SegmentKind : uint8_t { data, fill, padding };
+
+constexpr bool is_im2col(TmaMode mode) { return mode >= TmaMode::im2col; }
+constexpr bool is_wide(TmaMode mode) { return mode > TmaMode::im2col; }
 
 struct Segment {
   uint64_t global; // byte address; 0 unless `kind` is data
@@ -175,33 +179,67 @@ void for_each_row_gather(const TmaAccess& access, Fn&& fn) {
 
 // Pixels run along W, then H, then D inside the bounding box [lower, dim - 1 + upper], then to the
 // next image; the im2col offset moves every access (5.5.4). A new line starts at the lower corner.
+// The W modes keep H and D (5.5.5).
+class PixelWalk {
+public:
+  explicit PixelWalk(const TmaAccess& access) : access_(access), map_(*access.map) {
+    clip(access.coordinate[0], map_.channels_per_pixel, map_.dim[0], first_, last_);
+    spatial_ = map_.rank - 2;
+    moving_ = is_wide(access.mode) ? 1 : spatial_;
+    for (int i = 0; i < spatial_; ++i) at_[i] = access.coordinate[1 + i];
+    image_ = access.coordinate[map_.rank - 1];
+  }
+  Row row() const {
+    bool inside = image_ >= 0 && uint64_t(image_) < map_.dim[map_.rank - 1];
+    uint64_t base = map_.address + uint64_t(image_) * map_.stride[map_.rank - 2];
+    for (int i = 0; i < spatial_; ++i) {
+      int64_t x = at_[i] + access_.offset[i];
+      inside = inside && x >= 0 && uint64_t(x) < map_.dim[1 + i];
+      base += uint64_t(x) * map_.stride[i];
+    }
+    if (!inside) return {0, 0, 0};
+    return {row_address(map_, base, access_.coordinate[0], first_), first_, last_};
+  }
+  void step() {
+    for (int i = 0; i < moving_; ++i) {
+      at_[i] += map_.element_stride[1 + i];
+      if (at_[i] <= int64_t(map_.dim[1 + i]) - 1 + map_.upper[i]) return;
+      at_[i] = map_.lower[i];
+    }
+    ++image_;
+  }
+
+private:
+  const TmaAccess& access_;
+  const TensorMap& map_;
+  int spatial_, moving_;
+  uint32_t first_, last_;
+  int64_t at_[3] = {}, image_;
+};
+
+// The pixels after the column's last, or of im2col::w::128 those after each of its four quarters,
+// are its halo. Chosen, as the ISA has figures only: the walk goes on for them, and they lie after
+// the column; of im2col::w::128 the first of all quarters, then the second of all. (So a tcgen05.cp
+// of four rows brings one to each 32 lanes. A public emulator compared with an SM100 does the
+// same.)
+constexpr uint32_t kQuarters = 4, kQuarter = 32;
+
 template <class Fn>
 void for_each_row_im2col(const TmaAccess& access, Fn&& fn) {
-  const TensorMap& map = *access.map;
-  int spatial = map.rank - 2;
-  uint32_t first, last;
-  clip(access.coordinate[0], map.channels_per_pixel, map.dim[0], first, last);
-  int64_t at[3] = {};
-  for (int i = 0; i < spatial; ++i) at[i] = access.coordinate[1 + i];
-  int64_t image = access.coordinate[map.rank - 1];
-  for (uint32_t pixel = 0; pixel < map.pixels_per_column; ++pixel) {
-    bool inside = image >= 0 && uint64_t(image) < map.dim[map.rank - 1];
-    uint64_t base = map.address + uint64_t(image) * map.stride[map.rank - 2];
-    for (int i = 0; i < spatial; ++i) {
-      int64_t x = at[i] + access.offset[i];
-      inside = inside && x >= 0 && uint64_t(x) < map.dim[1 + i];
-      base += uint64_t(x) * map.stride[i];
-    }
-    fn(inside ? Row{row_address(map, base, access.coordinate[0], first), first, last}
-              : Row{0, 0, 0});
-    int i = 0;
-    for (; i < spatial; ++i) {
-      at[i] += map.element_stride[1 + i];
-      if (at[i] <= int64_t(map.dim[1 + i]) - 1 + map.upper[i]) break;
-      at[i] = map.lower[i];
-    }
-    if (i == spatial) ++image;
+  const bool quarters = access.mode == TmaMode::im2col_w128;
+  const uint32_t pixels = access.map->pixels_per_column;
+  Row halo[kQuarters * kQuarter];
+  PixelWalk walk(access);
+  for (uint32_t i = 0; i < pixels + access.halo; ++i, walk.step()) {
+    const Row row = walk.row();
+    if (i < pixels || !quarters) fn(row);
+    if (!quarters) continue;
+    // Position i is halo number i % 32 of the quarter before it, and perhaps of none.
+    if (i >= kQuarter && i % kQuarter < access.halo)
+      halo[i % kQuarter * kQuarters + i / kQuarter - 1] = row;
   }
+  if (quarters)
+    for (uint32_t i = 0; i < kQuarters * access.halo; ++i) fn(halo[i]);
 }
 
 template <class Fn>
@@ -212,6 +250,8 @@ void for_each_row(const TmaAccess& access, Fn&& fn) {
     for_each_row_gather(access, fn);
     return;
   case TmaMode::im2col:
+  case TmaMode::im2col_w:
+  case TmaMode::im2col_w128:
     for_each_row_im2col(access, fn);
     return;
   default:
@@ -222,7 +262,7 @@ void for_each_row(const TmaAccess& access, Fn&& fn) {
 
 // Elements of one row of the box.
 inline uint32_t row_elements(const TmaAccess& access) {
-  return access.mode == TmaMode::im2col ? access.map->channels_per_pixel : access.map->box[0];
+  return is_im2col(access.mode) ? access.map->channels_per_pixel : access.map->box[0];
 }
 
 // Shared bytes of one row, padding included.
