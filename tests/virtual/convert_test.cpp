@@ -263,6 +263,29 @@ TEST_CASE("packed conversions", "[virtual]") {
     auto one = [](uint64_t e) { return e == 255 ? 0x7FFFu : e == 0 ? 0x0040u : uint32_t(e) << 7; };
     return one(c >> 8) << 16 | one(c & 255);
   });
+  // Fixed point: a byte counts 64ths, a scale code is the exponent of 2 plus 127. Fields of bf16
+  // put together by hand.
+  auto fixed = [](uint64_t byte, uint64_t code) -> uint32_t {
+    if (code == 255) return 0x7FFF;
+    const int v = int8_t(byte);
+    return std::bit_cast<uint32_t>(std::ldexp(float(v), int(code) - 127 - 6)) >> 16;
+  };
+  check_op1("cvt.rn.bf16x2.s2f6x2 d, a;", "b32", "b16", all,
+            [&](uint64_t a) { return fixed(a >> 8, 127) << 16 | fixed(a & 255, 127); });
+  check_op2("cvt.rn.scaled::n2::ue8m0.bf16x2.s2f6x2 d, a, b;", "b32", "b16", "b16", all,
+            {0x7F80, 0x0A7E, 0xFE0B, 0xFF70}, [&](uint64_t a, uint64_t b) {
+              return fixed(a >> 8, b >> 8) << 16 | fixed(a & 255, b & 255);
+            });
+  check_op2("cvt.rn.satfinite.relu.scaled::n2::ue8m0.bf16x2.s2f6x2 d, a, b;", "b32", "b16", "b16",
+            {0x80FF, 0x7F01, 0x4040}, {0xFE7F}, [&](uint64_t a, uint64_t) {
+              return (a == 0x7F01   ? 0x7F7Eu
+                      : a == 0x4040 ? fixed(0x40, 0xFE)
+                                    : 0)
+                         << 16 |
+                     (a == 0x80FF ? 0 : fixed(a & 255, 127));
+            });
+  check_op2("cvt.rn.satfinite.scaled::n2::ue8m0.bf16x2.s2f6x2 d, a, b;", "b32", "b16", "b16",
+            {0x8040}, {0xFE7F}, [&](uint64_t, uint64_t) { return uint64_t(0xFF7F3F80); });
   // Stochastic rounding: the carry of random bits plus the 13 bits that f16 cuts off.
   check_op3("cvt.rs.f16x2.f32 d, a, b, c;", "b32", "b32", "b32", "b32",
             {0x3F801000, 0x3F800FFF, 0xBF801FFF, 0x40490FDB}, {0x3F800000, 0x42F6E979},

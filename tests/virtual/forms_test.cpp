@@ -135,6 +135,7 @@ TEST_CASE("every row of the instruction table is well formed", "[virtual][forms]
     CHECK_NOTHROW(Pattern::compile(f.pattern));
     CHECK_NOTHROW(Signature::compile(f.operands));
     CHECK((f.decoder != nullptr) == (f.status != isa::Status::refused));
+    CHECK((*f.why != 0) == (f.status == isa::Status::refused));
     const std::string section = f.section;
     CHECK_FALSE(section.empty());
     CHECK(section.find_first_not_of("0123456789.-, ") == std::string::npos);

@@ -147,7 +147,7 @@ Operand make_operand(std::mt19937& random, MmaType type, Packing packing, int ro
         if (width == 8) {
           row[i] = uint8_t(code);
         } else if (packing == Packing::holders) {
-          int low = width == 4 ? 2 : 1;
+          int low = width == 4 ? 2 : 0;
           uint32_t mask = ((1u << width) - 1) << low;
           row[i] = uint8_t((row[i] & ~mask) | code << low);
         } else {

@@ -225,6 +225,45 @@ TEST_CASE("ldmatrix, stmatrix and movmatrix", "[virtual]") {
     for (uint32_t j = 0; j < 2; ++j)
       for (uint32_t e = 0; e < 4; ++e)
         REQUIRE((out[2 * l + j] >> (8 * e) & 255) == bytes[16 * (4 * (l % 4) + e) + l / 4 + 8 * j]);
+  // Rows of 16 packed values in 16 bytes: 4 bits each in the first 8 bytes, 6 bits in the first 12.
+  for (uint32_t bits : {4u, 6u}) {
+    INFO(bits << " bits");
+    auto value = [&](uint32_t row, uint32_t column) {
+      uint32_t v = 0;
+      for (uint32_t b = 0; b < bits; ++b) {
+        uint32_t at = column * bits + b;
+        v |= (bytes[16 * row + at / 8] >> at % 8 & 1u) << b;
+      }
+      return v;
+    };
+    const std::string source = bits == 4 ? "b8x16.b4x16_p64 " : "b8x16.b6x16_p32 ";
+    out = must(fill + "ldmatrix.sync.aligned.m16n16.x2.trans.shared." + source +
+                   "{%r30, %r31, %r32, %r33}, [row];",
+               in, 4, 4);
+    for (uint32_t l = 0; l < 32; ++l)
+      for (uint32_t j = 0; j < 4; ++j)
+        for (uint32_t e = 0; e < 4; ++e)
+          REQUIRE((out[4 * l + j] >> (8 * e) & 255) ==
+                  value(j / 2 * 16 + 4 * (l % 4) + e, l / 4 + 8 * (j & 1)));
+    out = must(fill + "ldmatrix.sync.aligned.m8n16.x4.shared." + source +
+                   "{%r30, %r31, %r32, %r33}, [row];",
+               in, 4, 4);
+    for (uint32_t l = 0; l < 32; ++l)
+      for (uint32_t j = 0; j < 4; ++j)
+        for (uint32_t e = 0; e < 4; ++e)
+          REQUIRE((out[4 * l + j] >> (8 * e) & 255) == value(8 * j + l / 4, 4 * (l % 4) + e));
+  }
+  // Four 16 x 8 pieces of an m16n8 result, each stored by columns: 8 rows of 16 bytes.
+  out = must(fill + "stmatrix.sync.aligned.m16n8.x4.trans.shared.b8 [row], {%r10, %r11, %r12, "
+                    "%r13}; bar.warp.sync -1; ld.shared.v4.u32 {%r30, %r31, %r32, %r33}, [row];",
+             in, 4, 4);
+  const auto* stored = reinterpret_cast<const uint8_t*>(out.data());
+  for (uint32_t j = 0; j < 4; ++j)
+    for (uint32_t row = 0; row < 16; ++row)
+      for (uint32_t column = 0; column < 8; ++column) {
+        uint32_t lane = 4 * (row % 8) + column / 2, byte = column % 2 + row / 8 * 2;
+        REQUIRE(stored[16 * (8 * j + column) + row] == uint8_t(in[4 * lane + j] >> 8 * byte));
+      }
   RunResult r = warp(
       fill +
           "setp.eq.u32 %p0, %r0, 3; @%p0 ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r30}, [row];",
@@ -324,4 +363,66 @@ TEST_CASE("mma.sync", "[virtual]") {
         }
       }
   }
+}
+
+TEST_CASE("mma.sync.m8n8k4: four products of 8 x 8", "[virtual]") {
+  // Who holds what, the other way round from the text: lane and place of an element of product p.
+  struct Holder {
+    uint32_t lane, place;
+  };
+  auto by_row = [](uint32_t p, uint32_t outer, uint32_t k) {
+    return Holder{16 * (outer / 4) + 4 * p + outer % 4, k};
+  };
+  auto by_k = [](uint32_t p, uint32_t outer, uint32_t k) {
+    return Holder{16 * (outer / 4) + 4 * p + k, outer % 4};
+  };
+  auto result = [](bool half, uint32_t p, uint32_t row, uint32_t column) {
+    if (half) return Holder{16 * (row / 4) + 4 * p + row % 4, column};
+    return Holder{16 * (row / 4) + 4 * p + (row & 1) + (column & 2),
+                  (column & 1) + (row & 2) + (column & 4)};
+  };
+  for (uint32_t choice = 0; choice < 12; ++choice) {
+    const bool a_row = choice & 1, b_col = choice & 2, c_half = choice >= 4, d_half = choice >= 8;
+    const std::string types =
+        std::string(d_half ? "f16" : "f32") + ".f16.f16." + (c_half ? "f16" : "f32");
+    INFO((a_row ? "row." : "col.") << (b_col ? "col." : "row.") << types);
+    std::mt19937 g(kSeed + choice);
+    std::vector<uint32_t> in(32 * 12);
+    auto small = [&] { return num::f32_to_f16(float(int(g() % 9) - 4)); };
+    for (uint32_t l = 0; l < 32; ++l)
+      for (uint32_t r = 0; r < 12; ++r)
+        in[12 * l + r] = r < 4 || c_half ? uint32_t(small()) << 16 | small()
+                                         : std::bit_cast<uint32_t>(float(int(g() % 999)));
+    auto half = [&](Holder h, uint32_t first, const std::vector<uint32_t>& v, uint32_t width) {
+      return num::f16_to_f32(
+          uint16_t(v[width * h.lane + first + h.place / 2] >> 16 * (h.place % 2)));
+    };
+    const uint32_t words = d_half ? 4 : 8;
+    const std::string c = c_half ? "{%r14,%r15,%r16,%r17}"
+                                 : "{%r14,%r15,%r16,%r17,%r18,%r19,%r20,%r21}",
+                      d = d_half ? "{%r30,%r31,%r32,%r33}"
+                                 : "{%r30,%r31,%r32,%r33,%r34,%r35,%r36,%r37}";
+    const std::vector<uint32_t> out = must(
+        std::string("mma.sync.aligned.m8n8k4.") + (a_row ? "row." : "col.") +
+            (b_col ? "col." : "row.") + types + " " + d + ", {%r10,%r11}, {%r12,%r13}, " + c + ";",
+        in, 12, words);
+    for (uint32_t p = 0; p < 4; ++p)
+      for (uint32_t row = 0; row < 8; ++row)
+        for (uint32_t column = 0; column < 8; ++column) {
+          const Holder from = result(c_half, p, row, column), to = result(d_half, p, row, column);
+          float sum = c_half ? half(from, 4, in, 12)
+                             : std::bit_cast<float>(in[12 * from.lane + 4 + from.place]);
+          for (uint32_t k = 0; k < 4; ++k)
+            sum += half(a_row ? by_row(p, row, k) : by_k(p, row, k), 0, in, 12) *
+                   half(b_col ? by_row(p, column, k) : by_k(p, column, k), 2, in, 12);
+          const float got = d_half ? half(to, 0, out, words)
+                                   : std::bit_cast<float>(out[words * to.lane + to.place]);
+          REQUIRE(got == sum);
+        }
+  }
+  std::vector<uint32_t> out;
+  RunResult r = warp("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%r30,%r31,%r32,%r33}, "
+                     "{%r10,%r11}, {%r10,%r11}, {%r10,%r11,%r10,%r11,%r10,%r11,%r10,%r11};",
+                     std::vector<uint32_t>(64), 2, 4, out);
+  CHECK(r.text.find("D has 4 registers; the shape takes 8") != std::string::npos);
 }

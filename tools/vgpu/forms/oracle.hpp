@@ -8,7 +8,7 @@
 namespace vgpu::forms {
 
 // "ran on H200 on 2026-11-21": bit-equal there (h200.def). "second formulation": tests/virtual/FILE
-// computes the results another way. "text only": the ISA's text. "" for a refused form.
+// computes the results another way. "text only": the ISA's text. For a refused form: why.
 std::string oracle(const isa::Form& form);
 
 } // namespace vgpu::forms

@@ -206,8 +206,7 @@ void ProgramBuilder::emit_statement(Unit& unit, const ptx::Statement& s) {
   const Form* form = find_form(s, match, &why);
   if (!form) refuse("not supported: " + why);
   if (form->status == Status::refused)
-    refuse(std::string("not supported: the instruction table refuses this form (PTX ISA ") +
-           form->section + ")");
+    refuse(std::string("not supported: ") + form->why + " (PTX ISA " + form->section + ")");
   if (!form->decoder) refuse("this build has no decoder for the form");
   check_target(s, *form);
 

@@ -5,9 +5,9 @@
 
 #include <unordered_map>
 
-// The decoders that the rows name, declared from the rows themselves. A refused row names one only
-// for the reader. With VGPU_PARTIAL a program may link some of the families: rows of the others
-// have no decoder then, and the program builder refuses them.
+// The decoders that the rows name, declared from the rows themselves. With VGPU_PARTIAL a program
+// may link some of the families: rows of the others have no decoder then, and the program builder
+// refuses them.
 #ifdef VGPU_PARTIAL
 #define FORM_LINKAGE __attribute__((weak))
 #else
@@ -18,7 +18,9 @@ using isa::DecodeContext;
 using isa::Match;
 #define FORM(decoder, pattern, operands, status, section, target)                                  \
   FORM_LINKAGE void decoder(DecodeContext&, const ptx::Statement&, const Match&, exec::Inst&);
+#define REFUSED(pattern, operands, why, section, target)
 #include "tools/vgpu/isa/forms_all.inc"
+#undef REFUSED
 #undef FORM
 } // namespace vgpu::ops
 
@@ -26,15 +28,14 @@ namespace vgpu::isa {
 
 namespace {
 
-#define DECODER_exact(d) &ops::d
-#define DECODER_chosen(d) &ops::d
-#define DECODER_refused(d) nullptr
-
 std::vector<Form> make_forms() {
   return {
 #define FORM(decoder, pattern, operands, status, section, target)                                  \
-  Form{DECODER_##status(decoder), pattern, operands, Status::status, section, target},
+  Form{&ops::decoder, pattern, operands, Status::status, section, target, ""},
+#define REFUSED(pattern, operands, why, section, target)                                           \
+  Form{nullptr, pattern, operands, Status::refused, section, target, why},
 #include "tools/vgpu/isa/forms_all.inc"
+#undef REFUSED
 #undef FORM
   };
 }

@@ -11,8 +11,11 @@
 //   d destination (register, vector, pair, sink)   s source register or immediate
 //   p predicate register      m address [..]      v vector or scalar
 //   t tensor address          n name (label, function, variable)
-// `status`: exact (as the ISA says), chosen (the ISA is silent; the row's decoder says what was
-// chosen) or refused (known and named, not executed).
+// `status`: exact (as the ISA says) or chosen (the ISA is silent; the row's decoder says what was
+// chosen). What is known and named, but not executed, has a row of its own:
+//
+//   REFUSED("opcode pattern", "operands", "why", "ISA section", "target")
+//
 // Parser, executor, the coverage report and the documentation are all made from these rows. An
 // opcode that matches none is refused by name.
 #pragma once
@@ -58,6 +61,7 @@ struct Form {
   Status status;
   const char* section;
   const char* target; // lowest: "sm_90", "sm_90a", "sm_90a|sm_100a", ... ; "" = any
+  const char* why;    // it is refused; "" otherwise
 };
 
 const std::vector<Form>& forms();

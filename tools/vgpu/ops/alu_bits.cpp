@@ -221,25 +221,30 @@ Step pred_not(Warp& w, const Inst& i, uint32_t mask) {
   return Step::Next;
 }
 
-// d and a of the instruction's type, the other sources .u32.
-void with_u32(DecodeContext& dc, const Statement& s, std::string_view type, size_t typed,
-              Inst& inst) {
+// d and the first `own` sources of the instruction's type, the others .u32.
+template <class Pick>
+void with_u32(DecodeContext& dc, const Statement& s, const Match& m, size_t own, Inst& inst,
+              Pick&& pick) {
+  const std::string_view type = m.get("type");
+  inst.run = pick(type);
   std::vector<uint32_t> src;
   for (size_t k = 1; k < s.operands.size(); ++k)
-    src.push_back(dc.src(s.operands[k], k <= typed ? class_of(type) : RegClass::B32));
+    src.push_back(dc.src(s.operands[k], k <= own ? class_of(type) : RegClass::B32));
   dc.set_operands(inst, {dc.dst(s.operands[0], class_of(type))}, src);
 }
 
 // d is .u32, the sources have the instruction's type.
-void to_u32(DecodeContext& dc, const Statement& s, std::string_view type, Inst& inst) {
+template <class Pick>
+void to_u32(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst, Pick&& pick) {
+  const std::string_view type = m.get("type");
+  inst.run = pick(type);
   dc.set_operands(inst, {dc.dst(s.operands[0], RegClass::B32)},
                   {dc.src(s.operands[1], class_of(type))});
 }
 
 template <template <class> class F>
 void logic(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
-  std::string_view t = m.get("type");
-  if (t == "pred") {
+  if (m.get("type") == "pred") {
     bool na = false, nb = false;
     uint32_t a = dc.pred_src(s.operands[1], na), b = dc.pred_src(s.operands[2], nb);
     inst.mod[0] = (na ? 1 : 0) | (nb ? 2 : 0);
@@ -247,8 +252,7 @@ void logic(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
     dc.set_operands(inst, {dc.pred_dst(s.operands[0])}, {a, b});
     return;
   }
-  inst.run = pick_bits<F>(t);
-  same_type(dc, s, t, inst);
+  typed(dc, s, m, inst, pick_bits<F>);
 }
 
 } // namespace
@@ -264,8 +268,7 @@ void xor_bits(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst)
 }
 
 void not_bits(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
-  std::string_view t = m.get("type");
-  if (t == "pred") {
+  if (m.get("type") == "pred") {
     bool negated = false;
     uint32_t a = dc.pred_src(s.operands[1], negated);
     inst.mod[0] = negated;
@@ -273,13 +276,11 @@ void not_bits(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst)
     dc.set_operands(inst, {dc.pred_dst(s.operands[0])}, {a});
     return;
   }
-  inst.run = pick_bits<Not>(t);
-  same_type(dc, s, t, inst);
+  typed(dc, s, m, inst, pick_bits<Not>);
 }
 
 void cnot_bits(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
-  inst.run = pick_bits<Cnot>(m.get("type"));
-  same_type(dc, s, m.get("type"), inst);
+  typed(dc, s, m, inst, pick_bits<Cnot>);
 }
 
 void lop3_bits(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
@@ -305,14 +306,11 @@ void lop3_bits(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst
 }
 
 void shl_bits(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
-  inst.run = pick_bits<Shl>(m.get("type"));
-  with_u32(dc, s, m.get("type"), 1, inst);
+  with_u32(dc, s, m, 1, inst, pick_bits<Shl>);
 }
 
 void shr_bits(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
-  std::string_view t = m.get("type");
-  inst.run = t[0] == 'b' ? pick_bits<Shr>(t) : pick_integer<Shr>(t);
-  with_u32(dc, s, t, 1, inst);
+  with_u32(dc, s, m, 1, inst, m.get("type")[0] == 'b' ? pick_bits<Shr> : pick_integer<Shr>);
 }
 
 void shf_bits(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
@@ -325,34 +323,27 @@ void shf_bits(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst)
 }
 
 void popc_bits(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
-  inst.run = pick_bits<Popc>(m.get("type"));
-  to_u32(dc, s, m.get("type"), inst);
+  to_u32(dc, s, m, inst, pick_bits<Popc>);
 }
 
 void clz_bits(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
-  inst.run = pick_bits<Clz>(m.get("type"));
-  to_u32(dc, s, m.get("type"), inst);
+  to_u32(dc, s, m, inst, pick_bits<Clz>);
 }
 
 void brev_bits(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
-  inst.run = pick_bits<Brev>(m.get("type"));
-  same_type(dc, s, m.get("type"), inst);
+  typed(dc, s, m, inst, pick_bits<Brev>);
 }
 
 void bfind_bits(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
-  std::string_view t = m.get("type");
-  inst.run = m.has("shiftamt") ? pick_integer<BfindShift>(t) : pick_integer<Bfind>(t);
-  to_u32(dc, s, t, inst);
+  to_u32(dc, s, m, inst, m.has("shiftamt") ? pick_integer<BfindShift> : pick_integer<Bfind>);
 }
 
 void bfe_bits(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
-  inst.run = pick_integer<Bfe>(m.get("type"));
-  with_u32(dc, s, m.get("type"), 1, inst);
+  with_u32(dc, s, m, 1, inst, pick_integer<Bfe>);
 }
 
 void bfi_bits(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
-  inst.run = pick_bits<Bfi>(m.get("type"));
-  with_u32(dc, s, m.get("type"), 2, inst);
+  with_u32(dc, s, m, 2, inst, pick_bits<Bfi>);
 }
 
 void fns_bits(DecodeContext& dc, const Statement& s, const Match&, Inst& inst) {

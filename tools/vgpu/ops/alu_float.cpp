@@ -377,42 +377,33 @@ void mixed_operands(DecodeContext& dc, const Statement& s, Inst& inst) {
   dc.set_operands(inst, {dc.dst(s.operands[0], RegClass::B32)}, src);
 }
 
+// add, sub, mul and fma of f32, f32x2 and f64.
+template <Op64 O, template <Rnd, bool, bool> class F>
+void arithmetic(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
+  typed(dc, s, m, inst, [&](std::string_view t) {
+    constexpr bool fused = O == Op64::fma;
+    const Rnd r = rnd_of(m.get("rnd"));
+    const bool ftz = m.has("ftz");
+    if (t == "f64") return pick_f64<O>(r);
+    if (t == "f32x2") return pick_f32x2<F, fused>(r, ftz);
+    if constexpr (fused) return pick_fma_f32(r, ftz, m.has("sat"));
+    return pick_f32<F>(r, ftz, m.has("sat"));
+  });
+}
+
 } // namespace
 
 void add_float(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
-  std::string_view t = m.get("type");
-  Rnd r = rnd_of(m.get("rnd"));
-  inst.run = t == "f64"     ? pick_f64<Op64::add>(r)
-             : t == "f32x2" ? pick_f32x2<AddF, false>(r, m.has("ftz"))
-                            : pick_f32<AddF>(r, m.has("ftz"), m.has("sat"));
-  same_type(dc, s, t, inst);
+  arithmetic<Op64::add, AddF>(dc, s, m, inst);
 }
-
 void sub_float(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
-  std::string_view t = m.get("type");
-  Rnd r = rnd_of(m.get("rnd"));
-  inst.run = t == "f64"     ? pick_f64<Op64::sub>(r)
-             : t == "f32x2" ? pick_f32x2<SubF, false>(r, m.has("ftz"))
-                            : pick_f32<SubF>(r, m.has("ftz"), m.has("sat"));
-  same_type(dc, s, t, inst);
+  arithmetic<Op64::sub, SubF>(dc, s, m, inst);
 }
-
 void mul_float(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
-  std::string_view t = m.get("type");
-  Rnd r = rnd_of(m.get("rnd"));
-  inst.run = t == "f64"     ? pick_f64<Op64::mul>(r)
-             : t == "f32x2" ? pick_f32x2<MulF, false>(r, m.has("ftz"))
-                            : pick_f32<MulF>(r, m.has("ftz"), m.has("sat"));
-  same_type(dc, s, t, inst);
+  arithmetic<Op64::mul, MulF>(dc, s, m, inst);
 }
-
 void fma_float(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
-  std::string_view t = m.get("type");
-  Rnd r = rnd_of(m.get("rnd"));
-  inst.run = t == "f64"     ? pick_f64<Op64::fma>(r)
-             : t == "f32x2" ? pick_f32x2<FmaF, true>(r, m.has("ftz"))
-                            : pick_fma_f32(r, m.has("ftz"), m.has("sat"));
-  same_type(dc, s, t, inst);
+  arithmetic<Op64::fma, FmaF>(dc, s, m, inst);
 }
 
 void div_float(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {

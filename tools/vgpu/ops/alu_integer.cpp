@@ -203,104 +203,82 @@ std::string_view doubled(std::string_view t) {
   return t == "s32" ? "s64" : t == "u32" ? "u64" : t == "s16" ? "s32" : "u32";
 }
 
+// add and sub; .sat is s32 only.
+template <template <class> class F, auto Sat>
+void sum(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
+  typed(dc, s, m, inst, [&](std::string_view t) {
+    return m.has("sat") ? lanewise<Sat> : pick_integer_or_pair<F>(t);
+  });
+}
+
+// mul and mad: d and an addend of .wide have the doubled type.
+template <template <class> class Lo, template <class> class Hi, template <class> class Wide>
+void product(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
+  std::string_view t = m.get("type"), mode = m.get("mode");
+  if (mode != "wide")
+    return typed(dc, s, m, inst, mode == "hi" ? pick_integer<Hi> : pick_integer<Lo>);
+  inst.run = pick_wide<Wide>(t);
+  std::vector<uint32_t> src;
+  for (size_t k = 1; k < s.operands.size(); ++k)
+    src.push_back(source(dc, s.operands[k], k < 3 ? t : doubled(t)));
+  dc.set_operands(inst, {dc.dst(s.operands[0], class_of(doubled(t)))}, src);
+}
+
+template <template <class> class F, template <class> class Relu>
+void min_max_integer(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
+  typed(dc, s, m, inst, [&](std::string_view t) {
+    if (!m.has("relu")) return pick_integer_or_pair<F>(t);
+    return t == "s32" ? lanewise<&Relu<int32_t>::apply>
+                      : lanewise<&pair16<int16_t, &Relu<int16_t>::apply>>;
+  });
+}
+
 } // namespace
 
 void add_integer(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
-  std::string_view t = m.get("type");
-  inst.run = m.has("sat") ? lanewise<&add_sat> : pick_integer_or_pair<Add>(t);
-  same_type(dc, s, t, inst);
+  sum<Add, &add_sat>(dc, s, m, inst);
 }
-
 void sub_integer(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
-  std::string_view t = m.get("type");
-  inst.run = m.has("sat") ? lanewise<&sub_sat> : pick_integer_or_pair<Sub>(t);
-  same_type(dc, s, t, inst);
+  sum<Sub, &sub_sat>(dc, s, m, inst);
 }
 
 void mul_integer(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
-  std::string_view t = m.get("type"), mode = m.get("mode");
-  if (mode == "wide") {
-    inst.run = pick_wide<MulWide>(t);
-    dc.set_operands(inst, {dc.dst(s.operands[0], class_of(doubled(t)))},
-                    {source(dc, s.operands[1], t), source(dc, s.operands[2], t)});
-    return;
-  }
-  inst.run = mode == "hi" ? pick_integer<MulHi>(t) : pick_integer<MulLo>(t);
-  same_type(dc, s, t, inst);
+  product<MulLo, MulHi, MulWide>(dc, s, m, inst);
 }
-
 void mad_integer(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
-  std::string_view t = m.get("type"), mode = m.get("mode");
-  if (mode == "wide") {
-    inst.run = pick_wide<MadWide>(t);
-    dc.set_operands(inst, {dc.dst(s.operands[0], class_of(doubled(t)))},
-                    {source(dc, s.operands[1], t), source(dc, s.operands[2], t),
-                     source(dc, s.operands[3], doubled(t))});
-    return;
-  }
-  inst.run = m.has("sat")   ? lanewise<&mad_hi_sat>
-             : mode == "hi" ? pick_integer<MadHi>(t)
-                            : pick_integer<MadLo>(t);
-  same_type(dc, s, t, inst);
+  product<MadLo, MadHi, MadWide>(dc, s, m, inst);
+  if (m.has("sat")) inst.run = lanewise<&mad_hi_sat>;
 }
 
 void mul24_integer(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
-  std::string_view t = m.get("type");
-  inst.run = m.get("mode") == "hi" ? pick_32<Mul24Hi>(t) : pick_32<Mul24Lo>(t);
-  same_type(dc, s, t, inst);
+  typed(dc, s, m, inst, m.get("mode") == "hi" ? pick_32<Mul24Hi> : pick_32<Mul24Lo>);
 }
-
 void mad24_integer(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
-  std::string_view t = m.get("type");
-  inst.run = m.has("sat")            ? lanewise<&mad24_hi_sat>
-             : m.get("mode") == "hi" ? pick_32<Mad24Hi>(t)
-                                     : pick_32<Mad24Lo>(t);
-  same_type(dc, s, t, inst);
+  typed(dc, s, m, inst, m.get("mode") == "hi" ? pick_32<Mad24Hi> : pick_32<Mad24Lo>);
+  if (m.has("sat")) inst.run = lanewise<&mad24_hi_sat>;
 }
 
 void sad_integer(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
-  inst.run = pick_integer<Sad>(m.get("type"));
-  same_type(dc, s, m.get("type"), inst);
+  typed(dc, s, m, inst, pick_integer<Sad>);
 }
-
 void div_integer(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
-  inst.run = pick_integer<Div>(m.get("type"));
-  same_type(dc, s, m.get("type"), inst);
+  typed(dc, s, m, inst, pick_integer<Div>);
 }
-
 void rem_integer(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
-  inst.run = pick_integer<Rem>(m.get("type"));
-  same_type(dc, s, m.get("type"), inst);
+  typed(dc, s, m, inst, pick_integer<Rem>);
 }
-
 void abs_integer(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
-  inst.run = pick_signed<Abs>(m.get("type"));
-  same_type(dc, s, m.get("type"), inst);
+  typed(dc, s, m, inst, pick_signed<Abs>);
 }
-
 void neg_integer(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
-  inst.run = pick_signed<Neg>(m.get("type"));
-  same_type(dc, s, m.get("type"), inst);
+  typed(dc, s, m, inst, pick_signed<Neg>);
 }
 
 void min_integer(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
-  std::string_view t = m.get("type");
-  if (m.has("relu"))
-    inst.run = t == "s32" ? lanewise<&MinRelu<int32_t>::apply>
-                          : lanewise<&pair16<int16_t, &MinRelu<int16_t>::apply>>;
-  else
-    inst.run = pick_integer_or_pair<Min>(t);
-  same_type(dc, s, t, inst);
+  min_max_integer<Min, MinRelu>(dc, s, m, inst);
 }
-
 void max_integer(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
-  std::string_view t = m.get("type");
-  if (m.has("relu"))
-    inst.run = t == "s32" ? lanewise<&MaxRelu<int32_t>::apply>
-                          : lanewise<&pair16<int16_t, &MaxRelu<int16_t>::apply>>;
-  else
-    inst.run = pick_integer_or_pair<Max>(t);
-  same_type(dc, s, t, inst);
+  min_max_integer<Max, MaxRelu>(dc, s, m, inst);
 }
 
 } // namespace vgpu::ops

@@ -6,14 +6,6 @@
 
 namespace vgpu::ops {
 
-using exec::Inst;
-using exec::Step;
-using exec::WaitInfo;
-using exec::Warp;
-using isa::DecodeContext;
-using isa::Match;
-using ptx::Statement;
-
 namespace {
 
 std::vector<Warp::BulkGroup>& groups_of(Warp& w, GroupKind kind, uint32_t lane) {

@@ -4,11 +4,6 @@
 
 namespace vgpu::ops {
 
-using exec::FaultCode;
-using exec::Inst;
-using exec::Space;
-using exec::Warp;
-
 std::string hex(uint64_t v) {
   char buf[24];
   std::snprintf(buf, sizeof buf, "0x%llx", static_cast<unsigned long long>(v));
@@ -38,6 +33,37 @@ MemOperand mem_operand(isa::DecodeContext& ctx, const ptx::Operand& operand,
   else if (variable == "global" || variable == "const")
     m.mode = Mode::Global;
   return m;
+}
+
+const Operand& OperandReader::next(const char* what) {
+  if (!more()) ctx_.refuse(s_, std::string("an operand is missing: ") + what);
+  return s_.operands[next_++];
+}
+
+MemOperand OperandReader::memory(std::string_view space) {
+  MemOperand m = mem_operand(ctx_, next("an address"), space);
+  src.push_back(m.slot);
+  return m;
+}
+
+uint32_t OperandReader::value(RegClass c) {
+  src.push_back(ctx_.src(next("a value"), c));
+  return src.back();
+}
+
+uint32_t OperandReader::value_of(std::string_view word, RegClass c, const char* what) {
+  if (!m_.has(word)) return exec::kNoSlot;
+  if (!more()) ctx_.refuse(s_, "." + std::string(word) + " needs " + what);
+  return value(c);
+}
+
+void OperandReader::finish(Inst& inst, const void* data, Handler run) {
+  if (more())
+    ctx_.refuse(s_, std::to_string(s_.operands.size()) + " operands, but the modifiers ask for " +
+                        std::to_string(next_));
+  ctx_.set_operands(inst, {}, src);
+  inst.data = data;
+  inst.run = run;
 }
 
 SharedPlace shared_place(Warp& w, const Inst& inst, const MemOperand& m, uint32_t lane) {

@@ -3,17 +3,7 @@
 
 namespace vgpu::ops {
 
-using exec::Cta;
-using exec::FaultCode;
-using exec::Inst;
 using exec::NamedBarrier;
-using exec::RegClass;
-using exec::Step;
-using exec::WaitInfo;
-using exec::Warp;
-using isa::DecodeContext;
-using isa::Match;
-using ptx::Statement;
 
 namespace {
 

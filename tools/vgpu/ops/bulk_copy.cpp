@@ -8,21 +8,6 @@
 
 namespace vgpu::ops {
 
-using exec::Access;
-using exec::AsyncOp;
-using exec::Cluster;
-using exec::FaultCode;
-using exec::Inst;
-using exec::Proxy;
-using exec::Range;
-using exec::RegClass;
-using exec::Space;
-using exec::Step;
-using exec::Warp;
-using isa::DecodeContext;
-using isa::Match;
-using ptx::Statement;
-
 namespace {
 
 struct BulkData {
@@ -209,63 +194,39 @@ void check_reduction(DecodeContext& ctx, const Statement& s, const Match& m, Bul
 
 void decode_bulk_load(DecodeContext& ctx, const Statement& s, const Match& m, Inst& inst) {
   auto* d = ctx.make<BulkData>();
+  OperandReader r(ctx, s, m);
   d->from_global = m.get("src") == "global";
-  d->dst = mem_operand(ctx, s.operands[0], m.get("dst"));
-  d->src = mem_operand(ctx, s.operands[1], m.get("src"));
-  d->size = ctx.src(s.operands[2], RegClass::B32);
-  d->barrier = mem_operand(ctx, s.operands[3], "shared::cluster");
-  std::vector<uint32_t> src{d->dst.slot, d->src.slot, d->size, d->barrier.slot};
-  size_t next = 4, n = s.operands.size();
-  if (m.has("multicast::cluster")) {
-    if (next >= n) ctx.refuse(s, ".multicast::cluster needs a 16-bit CTA mask");
-    src.push_back(d->mask = ctx.src(s.operands[next++], RegClass::B32));
-  }
-  if (m.has("L2::cache_hint")) {
-    if (next >= n) ctx.refuse(s, ".L2::cache_hint needs a 64-bit cache policy");
-    src.push_back(ctx.src(s.operands[next++], RegClass::B64));
-  }
-  if (next != n) ctx.refuse(s, "too many operands");
+  d->dst = r.memory(m.get("dst"));
+  d->src = r.memory(m.get("src"));
+  d->size = r.value(RegClass::B32);
+  d->barrier = r.memory("shared::cluster");
+  d->mask = r.cta_mask();
+  r.cache_policy();
   if (m.has("op")) check_reduction(ctx, s, m, *d);
-  ctx.set_operands(inst, {}, src);
-  inst.data = d;
-  inst.run = run_bulk;
+  r.finish(inst, d, run_bulk);
 }
 
 void decode_bulk_store(DecodeContext& ctx, const Statement& s, const Match& m, Inst& inst) {
   auto* d = ctx.make<BulkData>();
+  OperandReader r(ctx, s, m);
   d->to_global = true;
-  d->dst = mem_operand(ctx, s.operands[0], "global");
-  d->src = mem_operand(ctx, s.operands[1], "shared::cta");
-  d->size = ctx.src(s.operands[2], RegClass::B32);
-  std::vector<uint32_t> src{d->dst.slot, d->src.slot, d->size};
-  size_t next = 3, n = s.operands.size();
-  if (m.has("L2::cache_hint")) {
-    if (next >= n) ctx.refuse(s, ".L2::cache_hint needs a 64-bit cache policy");
-    src.push_back(ctx.src(s.operands[next++], RegClass::B64));
-  }
-  if (m.has("cp_mask")) {
-    if (next >= n) ctx.refuse(s, ".cp_mask needs a 16-bit byte mask");
-    src.push_back(d->byte_mask = ctx.src(s.operands[next++], RegClass::B32));
-  }
-  if (next != n) ctx.refuse(s, "too many operands");
+  d->dst = r.memory("global");
+  d->src = r.memory("shared::cta");
+  d->size = r.value(RegClass::B32);
+  r.cache_policy();
+  d->byte_mask = r.value_of("cp_mask", RegClass::B32, "a 16-bit byte mask");
   if (m.has("op")) check_reduction(ctx, s, m, *d);
-  ctx.set_operands(inst, {}, src);
-  inst.data = d;
-  inst.run = run_bulk;
+  r.finish(inst, d, run_bulk);
 }
 
 void decode_bulk_prefetch(DecodeContext& ctx, const Statement& s, const Match& m, Inst& inst) {
   auto* d = ctx.make<BulkData>();
+  OperandReader r(ctx, s, m);
   d->from_global = true;
-  d->src = mem_operand(ctx, s.operands[0], "global");
-  d->size = ctx.src(s.operands[1], RegClass::B32);
-  std::vector<uint32_t> src{d->src.slot, d->size};
-  if (m.has("L2::cache_hint") != (s.operands.size() == 3))
-    ctx.refuse(s, ".L2::cache_hint and a 64-bit cache policy come together");
-  if (s.operands.size() == 3) src.push_back(ctx.src(s.operands[2], RegClass::B64));
-  ctx.set_operands(inst, {}, src);
-  inst.data = d;
-  inst.run = run_bulk_prefetch;
+  d->src = r.memory("global");
+  d->size = r.value(RegClass::B32);
+  r.cache_policy();
+  r.finish(inst, d, run_bulk_prefetch);
 }
 
 } // namespace vgpu::ops

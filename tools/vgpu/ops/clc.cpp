@@ -13,21 +13,6 @@
 
 namespace vgpu::ops {
 
-using exec::Access;
-using exec::AsyncOp;
-using exec::Cluster;
-using exec::FaultCode;
-using exec::Inst;
-using exec::Proxy;
-using exec::Range;
-using exec::RegClass;
-using exec::Space;
-using exec::Step;
-using exec::Warp;
-using isa::DecodeContext;
-using isa::Match;
-using ptx::Statement;
-
 namespace {
 
 constexpr uint32_t kBytes = 16;
@@ -150,13 +135,11 @@ Step run_first_ctaid(Warp& w, const Inst& inst, uint32_t mask) {
 
 void decode_clc_try_cancel(DecodeContext& ctx, const Statement& s, const Match& m, Inst& inst) {
   auto* d = ctx.make<CancelData>();
-  const std::string_view space = m.get("space");
-  d->response = mem_operand(ctx, s.operands[0], space);
-  d->barrier = mem_operand(ctx, s.operands[1], space);
+  OperandReader r(ctx, s, m);
+  d->response = r.memory(m.get("space"));
+  d->barrier = r.memory(m.get("space"));
   d->multicast = m.has("cast");
-  ctx.set_operands(inst, {}, {d->response.slot, d->barrier.slot});
-  inst.data = d;
-  inst.run = run_try_cancel;
+  r.finish(inst, d, run_try_cancel);
 }
 
 void decode_clc_query(DecodeContext& ctx, const Statement& s, const Match& m, Inst& inst) {

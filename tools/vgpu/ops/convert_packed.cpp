@@ -69,6 +69,16 @@ uint32_t decode_pair(const Inst& i, uint32_t a) {
   return num::decode_x2_to_f16x2(Format(i.mod[0]), a, i.mod[2] & 2);
 }
 uint32_t decode_scales(uint32_t a) { return num::decode_ue8m0x2_to_bf16x2(a); }
+// s2f6: 64ths in two's complement. mod[0] is bf16.
+uint32_t widen_fixed(const Inst& i, uint32_t a) {
+  return num::encode_x2(Format::bf16, int8_t(a >> 8) / 64.0, int8_t(a) / 64.0, options_of(i));
+}
+uint32_t widen_fixed_scaled(const Inst& i, uint32_t a, uint32_t scales) {
+  auto value = [](uint32_t code, uint32_t scale) {
+    return int8_t(code) / 64.0 * double(num::decode(Format::ue8m0, scale & 255));
+  };
+  return num::encode_x2(Format::bf16, value(a >> 8, scales >> 8), value(a, scales), options_of(i));
+}
 
 // .rs: the random bits are added to the bits that are cut off; a carry rounds away from zero. The
 // random bits are aligned to the top of what is cut off (Figures 38-41).
@@ -155,6 +165,15 @@ void cvt_widen_pair(DecodeContext& dc, const Statement& s, const Match& m, Inst&
 
 void cvt_widen_scales(DecodeContext& dc, const Statement& s, const Match&, Inst& inst) {
   inst.run = lanewise<&decode_scales>;
+  same_type(dc, s, "b32", inst);
+}
+
+void cvt_fixed_pair(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
+  set_modifiers(m, "bf16x2", inst);
+  const bool scaled = m.has("scaled::n2::ue8m0");
+  if (scaled != (s.operands.size() == 3))
+    dc.refuse(s, "the scales belong to .scaled::n2::ue8m0, and only to it");
+  inst.run = scaled ? lanewise<&widen_fixed_scaled> : lanewise<&widen_fixed>;
   same_type(dc, s, "b32", inst);
 }
 

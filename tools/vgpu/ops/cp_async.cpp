@@ -10,22 +10,6 @@
 
 namespace vgpu::ops {
 
-using exec::Access;
-using exec::AsyncOp;
-using exec::Cluster;
-using exec::FaultCode;
-using exec::Inst;
-using exec::Proxy;
-using exec::Range;
-using exec::RegClass;
-using exec::Space;
-using exec::Step;
-using exec::Warp;
-using isa::DecodeContext;
-using isa::Match;
-using ptx::Operand;
-using ptx::Statement;
-
 namespace {
 
 struct CpData {
@@ -171,41 +155,32 @@ Step run_cp_async_arrive(Warp& w, const Inst& inst, uint32_t mask) {
 
 void decode_cp_async(DecodeContext& ctx, const Statement& s, const Match& m, Inst& inst) {
   auto* d = ctx.make<CpData>();
-  d->dst = mem_operand(ctx, s.operands[0], m.get("dst"));
-  d->src = mem_operand(ctx, s.operands[1], "global");
-  if (s.operands[2].kind != Operand::Kind::Int)
-    ctx.refuse(s, "cp-size must be an integer constant");
-  d->bytes = static_cast<uint32_t>(s.operands[2].value);
+  OperandReader r(ctx, s, m);
+  d->dst = r.memory(m.get("dst"));
+  d->src = r.memory("global");
+  const Operand& size = r.next("cp-size");
+  if (size.kind != Operand::Kind::Int) ctx.refuse(s, "cp-size must be an integer constant");
+  d->bytes = static_cast<uint32_t>(size.value);
   bool sizes = d->bytes == 16 || (m.get("cache") == "ca" && (d->bytes == 4 || d->bytes == 8));
   if (!sizes)
     ctx.refuse(s, "cp-size " + std::to_string(d->bytes) +
                       (m.get("cache") == "ca" ? " must be 4, 8 or 16" : " must be 16 with .cg"));
-  std::vector<uint32_t> src{d->dst.slot, d->src.slot};
-  size_t next = 3, n = s.operands.size();
-  bool hint = m.has("L2::cache_hint");
-  if (next < n && !(hint && next + 1 == n)) {
-    const Operand& o = s.operands[next++];
+  if (s.operands.size() > (m.has("L2::cache_hint") ? 4u : 3u)) {
+    const Operand& o = r.next("the source size");
     if (ctx.is_register(o) && ctx.register_bits(o) == 1)
-      src.push_back(d->ignore = ctx.pred_src(o, d->ignore_negated));
+      r.src.push_back(d->ignore = ctx.pred_src(o, d->ignore_negated));
     else
-      src.push_back(d->source_bytes = ctx.src(o, RegClass::B32));
+      r.src.push_back(d->source_bytes = ctx.src(o, RegClass::B32));
   }
-  if (hint) {
-    if (next >= n) ctx.refuse(s, ".L2::cache_hint needs a 64-bit cache policy");
-    src.push_back(ctx.src(s.operands[next++], RegClass::B64));
-  }
-  if (next != n) ctx.refuse(s, "too many operands");
-  ctx.set_operands(inst, {}, src);
-  inst.data = d;
-  inst.run = run_cp_async;
+  r.cache_policy();
+  r.finish(inst, d, run_cp_async);
 }
 
 void decode_cp_async_arrive(DecodeContext& ctx, const Statement& s, const Match& m, Inst& inst) {
   auto* d = ctx.make<CpData>();
-  d->dst = mem_operand(ctx, s.operands[0], m.get("space"));
-  ctx.set_operands(inst, {}, {d->dst.slot});
-  inst.data = d;
-  inst.run = m.has("noinc") ? run_cp_async_arrive<true> : run_cp_async_arrive<false>;
+  OperandReader r(ctx, s, m);
+  d->dst = r.memory(m.get("space"));
+  r.finish(inst, d, m.has("noinc") ? run_cp_async_arrive<true> : run_cp_async_arrive<false>);
 }
 
 } // namespace vgpu::ops

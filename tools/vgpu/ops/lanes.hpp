@@ -3,8 +3,7 @@
 // free of calls and branches and the compiler vectorises it.
 #pragma once
 
-#include "tools/vgpu/exec/warp.hpp"
-#include "tools/vgpu/isa/decode.hpp"
+#include "tools/vgpu/ops/names.hpp"
 
 #include <bit>
 #include <cstdint>
@@ -14,17 +13,6 @@
 #include <utility>
 
 namespace vgpu::ops {
-
-using exec::FaultCode;
-using exec::Handler;
-using exec::Inst;
-using exec::RegClass;
-using exec::Step;
-using exec::Warp;
-using isa::DecodeContext;
-using isa::Match;
-using ptx::Operand;
-using ptx::Statement;
 
 // Register word of a lane that holds a T: 8-, 16- and 32-bit values lie in 32 bits, zero-extended.
 template <class T>
@@ -162,6 +150,14 @@ inline void same_type(DecodeContext& dc, const Statement& s, std::string_view ty
   std::vector<uint32_t> src;
   for (size_t k = 1; k < s.operands.size(); ++k) src.push_back(source(dc, s.operands[k], type));
   dc.set_operands(inst, {dc.dst(s.operands[0], class_of(type))}, src);
+}
+
+// The same, the type from the opcode, where it picks the handler.
+template <class Pick>
+void typed(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst, Pick&& pick) {
+  std::string_view t = m.get("type");
+  inst.run = pick(t);
+  same_type(dc, s, t, inst);
 }
 
 // Handler by type: pick_integer<F>("u32") = lanewise<&F<uint32_t>::apply>; null for other names.

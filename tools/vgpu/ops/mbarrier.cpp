@@ -7,18 +7,7 @@
 
 namespace vgpu::ops {
 
-using exec::Cluster;
-using exec::FaultCode;
-using exec::Inst;
 using exec::Mbarrier;
-using exec::RegClass;
-using exec::Step;
-using exec::WaitInfo;
-using exec::Warp;
-using isa::DecodeContext;
-using isa::Match;
-using ptx::Operand;
-using ptx::Statement;
 
 namespace {
 
@@ -44,43 +33,40 @@ MbarrierData* make_data(DecodeContext& ctx, const Match& m, const Operand& addre
   return d;
 }
 
-Step run_init(Warp& w, const Inst& inst, uint32_t mask) {
+// fn(CTA, offset, value, origin) for the barrier of every lane.
+template <class Fn>
+Step each_barrier(Warp& w, const Inst& inst, uint32_t mask, Fn&& fn) {
   const MbarrierData& d = data(inst);
   each_lane(mask, [&](uint32_t l) {
     SharedPlace p = shared_place(w, inst, d.barrier, l);
-    w.cluster().mbarrier_init(p.cta, p.offset, w.lanes<uint32_t>(d.value)[l],
-                              w.origin(inst, lane_bit(l)));
+    uint32_t value = d.value == exec::kNoSlot ? 0 : w.lanes<uint32_t>(d.value)[l];
+    fn(p.cta, p.offset, value, w.origin(inst, lane_bit(l)));
   });
   return Step::Next;
+}
+
+Step run_init(Warp& w, const Inst& inst, uint32_t mask) {
+  return each_barrier(w, inst, mask, [&](uint32_t cta, uint32_t at, uint32_t v, const auto& o) {
+    w.cluster().mbarrier_init(cta, at, v, o);
+  });
 }
 
 Step run_inval(Warp& w, const Inst& inst, uint32_t mask) {
-  const MbarrierData& d = data(inst);
-  each_lane(mask, [&](uint32_t l) {
-    SharedPlace p = shared_place(w, inst, d.barrier, l);
-    w.cluster().mbarrier_inval(p.cta, p.offset, w.origin(inst, lane_bit(l)));
+  return each_barrier(w, inst, mask, [&](uint32_t cta, uint32_t at, uint32_t, const auto& o) {
+    w.cluster().mbarrier_inval(cta, at, o);
   });
-  return Step::Next;
 }
 
 Step run_expect_tx(Warp& w, const Inst& inst, uint32_t mask) {
-  const MbarrierData& d = data(inst);
-  each_lane(mask, [&](uint32_t l) {
-    SharedPlace p = shared_place(w, inst, d.barrier, l);
-    w.cluster().mbarrier_expect_tx(p.cta, p.offset, w.lanes<uint32_t>(d.value)[l],
-                                   w.origin(inst, lane_bit(l)));
+  return each_barrier(w, inst, mask, [&](uint32_t cta, uint32_t at, uint32_t v, const auto& o) {
+    w.cluster().mbarrier_expect_tx(cta, at, v, o);
   });
-  return Step::Next;
 }
 
 Step run_complete_tx(Warp& w, const Inst& inst, uint32_t mask) {
-  const MbarrierData& d = data(inst);
-  each_lane(mask, [&](uint32_t l) {
-    SharedPlace p = shared_place(w, inst, d.barrier, l);
-    w.cluster().mbarrier_complete_tx(p.cta, p.offset, w.lanes<uint32_t>(d.value)[l],
-                                     w.origin(inst, lane_bit(l)));
+  return each_barrier(w, inst, mask, [&](uint32_t cta, uint32_t at, uint32_t v, const auto& o) {
+    w.cluster().mbarrier_complete_tx(cta, at, v, o);
   });
-  return Step::Next;
 }
 
 // expect_tx comes before the arrival in one operation, so the phase cannot complete in between.

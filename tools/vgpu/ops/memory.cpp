@@ -4,10 +4,7 @@
 
 namespace vgpu::ops {
 
-using exec::Access;
-using exec::Cluster;
 using exec::Origin;
-using exec::Space;
 
 namespace {
 

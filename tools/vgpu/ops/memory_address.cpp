@@ -4,11 +4,9 @@
 
 namespace vgpu::ops {
 
-using exec::Cluster;
 using exec::kLocalWindow;
 using exec::kParamWindow;
 using exec::kSharedWindow;
-using exec::Space;
 
 namespace {
 

@@ -8,13 +8,6 @@
 
 namespace vgpu::ops {
 
-using exec::Access;
-using exec::AsyncOp;
-using exec::Cluster;
-using exec::Proxy;
-using exec::Range;
-using exec::Space;
-
 namespace {
 
 enum class Op : uint8_t { store, add, inc, dec, min, max, band, bor, bxor };

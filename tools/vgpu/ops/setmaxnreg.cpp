@@ -3,16 +3,7 @@
 
 namespace vgpu::ops {
 
-using exec::FaultCode;
-using exec::Inst;
 using exec::Program;
-using exec::RegClass;
-using exec::Step;
-using exec::WaitInfo;
-using exec::Warp;
-using isa::DecodeContext;
-using isa::Match;
-using ptx::Statement;
 
 namespace {
 

@@ -4,14 +4,6 @@
 
 namespace vgpu::ops {
 
-using exec::FaultCode;
-using exec::Inst;
-using exec::Step;
-using exec::Warp;
-using isa::DecodeContext;
-using isa::Match;
-using ptx::Statement;
-
 TensorPlace tensor_place(Warp& w, const Inst& inst, uint32_t mask, uint32_t address) {
   TensorPlace p{address >> 16, address & 0xFFFF};
   if (p.lane >= exec::TensorMemory::kLanes || p.column >= exec::TensorMemory::kColumns)

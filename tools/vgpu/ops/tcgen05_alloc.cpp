@@ -10,21 +10,6 @@
 
 namespace vgpu::ops {
 
-using exec::Access;
-using exec::Cta;
-using exec::FaultCode;
-using exec::Inst;
-using exec::Proxy;
-using exec::RegClass;
-using exec::Space;
-using exec::Step;
-using exec::TensorMemory;
-using exec::WaitInfo;
-using exec::Warp;
-using isa::DecodeContext;
-using isa::Match;
-using ptx::Statement;
-
 namespace {
 
 struct AllocData {

@@ -1,25 +1,10 @@
 // tcgen05.cp (PTX ISA 9.7.16.9.2) and tcgen05.commit (9.7.16.12.1).
 #include "tools/vgpu/ops/tcgen05.hpp"
+#include "tools/vgpu/tensor/unpack.hpp"
 
 #include <array>
 
 namespace vgpu::ops {
-
-using exec::Access;
-using exec::AsyncOp;
-using exec::Cluster;
-using exec::FaultCode;
-using exec::Inst;
-using exec::Proxy;
-using exec::Range;
-using exec::RegClass;
-using exec::Space;
-using exec::Step;
-using exec::TensorMemory;
-using exec::Warp;
-using isa::DecodeContext;
-using isa::Match;
-using ptx::Statement;
 
 namespace {
 
@@ -62,19 +47,6 @@ uint32_t lanes_of(CopyShape::To to, uint32_t r, std::array<uint32_t, 4>& lanes) 
   return 0;
 }
 
-// 16 values of 4 or 6 bits at the head of 16 bytes to 16 bytes: a 4-bit value to bits 5..2, a 6-bit
-// value to bits 6..1 (9.7.16.9.1).
-void unpack_unit(Unpack unpack, const uint8_t* from, uint8_t* to) {
-  for (uint32_t i = 0; i < 16; ++i) {
-    if (unpack == Unpack::f4) {
-      to[i] = static_cast<uint8_t>((from[i / 2] >> (4 * (i % 2)) & 0xF) << 2);
-    } else {
-      uint32_t bit = 6 * i, two = from[bit / 8] | uint32_t(from[bit / 8 + 1]) << 8;
-      to[i] = static_cast<uint8_t>((two >> (bit % 8) & 0x3F) << 1);
-    }
-  }
-}
-
 class TensorCopy : public TensorCoreOp {
 public:
   TensorCopy() : TensorCoreOp(check::OpKind::TensorCopy) {}
@@ -114,7 +86,9 @@ private:
         const uint8_t* from = base + tensor::k_major_address(desc, r, u);
         uint8_t wide[16];
         if (unpack != Unpack::none) {
-          unpack_unit(unpack, from, wide);
+          // As the tensor core reads them: a 4-bit value in bits 5..2, a 6-bit one in bits 5..0.
+          const bool four = unpack == Unpack::f4;
+          tensor::unpack_unit(four ? 4 : 6, four ? 2 : 0, from, wide);
           from = wide;
         }
         for (uint32_t k = 0; k < copies; ++k)

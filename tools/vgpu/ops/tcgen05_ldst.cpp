@@ -2,35 +2,24 @@
 //
 // A load's destination registers are pending from its issue to wait::ld; a store takes its values
 // at issue and writes them when it completes.
+#include "tools/vgpu/ops/float.hpp"
 #include "tools/vgpu/ops/tcgen05.hpp"
 
 #include <algorithm>
 
 namespace vgpu::ops {
 
-using exec::AsyncOp;
-using exec::Cluster;
-using exec::FaultCode;
-using exec::Inst;
-using exec::Range;
-using exec::RegClass;
-using exec::Space;
-using exec::Step;
-using exec::TensorMemory;
-using exec::WaitInfo;
-using exec::Warp;
-using isa::DecodeContext;
-using isa::Match;
-using ptx::Operand;
-using ptx::Statement;
-
 namespace {
 
 enum class Shape : uint8_t { s32x32b, s16x64b, s16x128b, s16x256b, s16x32bx2 };
 
+// tcgen05.ld.red: what is left of two words of one thread.
+using Reduce = uint32_t (*)(uint32_t, uint32_t);
+
 struct LdStData {
   MemOperand address;
-  std::vector<uint32_t> registers;
+  std::vector<uint32_t> registers; // with .red the value of the reduction is the last
+  Reduce reduce = nullptr;
   Shape shape = Shape::s32x32b;
   uint32_t split = 0;  // 16x32bx2: columns between its halves
   bool packed = false; // pack::16b, unpack::16b: a register holds two columns' low halves
@@ -106,7 +95,7 @@ public:
   bool perform(Cluster& cluster) override {
     touch_all(cluster, false, this, [](uint32_t) {});
     TensorMemory& memory = warp->cta.tensor;
-    size_t n = d->registers.size();
+    const size_t n = d->registers.size() - (d->reduce ? 1 : 0);
     if (d->shape == Shape::s32x32b && !d->packed) {
       for (uint32_t t = 0; t < 32; ++t) {
         const uint32_t* row = memory.row(at.lane + t) + at.column;
@@ -121,10 +110,23 @@ public:
               d->packed ? (p[0] & 0xFFFF) | p[1] << 16 : p[0];
         }
     }
+    if (d->reduce) reduce();
     if (counted && --warp->tensor_loads == 0) cluster.wake(warp->tensor_load_waiters);
     return true;
   }
   std::string describe() const override { return text("tcgen05.ld"); }
+
+private:
+  // Every thread over its own registers, of which there are two or more.
+  void reduce() {
+    const size_t n = d->registers.size() - 1;
+    uint32_t* value = warp->lanes<uint32_t>(d->registers[n]);
+    for (uint32_t t = 0; t < 32; ++t) {
+      uint32_t v = warp->lanes<uint32_t>(d->registers[0])[t];
+      for (size_t i = 1; i < n; ++i) v = d->reduce(v, warp->lanes<uint32_t>(d->registers[i])[t]);
+      value[t] = v;
+    }
+  }
 };
 
 class TensorStoreOp : public TensorTransfer {
@@ -275,6 +277,23 @@ uint32_t read_shape(DecodeContext& ctx, const Statement& s, const Match& m, cons
   return registers;
 }
 
+template <bool Max, bool Abs, bool Nan>
+uint32_t reduce_f32(uint32_t a, uint32_t b) {
+  constexpr uint32_t keep = Abs ? 0x7FFFFFFFu : ~0u;
+  return bits_of(canonical(min_max<Max, Nan>(f32_of(a & keep), f32_of(b & keep))));
+}
+template <bool Max, bool Abs>
+Reduce pick_f32(bool nan) {
+  return nan ? reduce_f32<Max, Abs, true> : reduce_f32<Max, Abs, false>;
+}
+template <bool Max>
+Reduce pick_reduce(const Match& m) {
+  if (m.get("type") == "f32")
+    return m.has("abs") ? pick_f32<Max, true>(m.has("NaN")) : pick_f32<Max, false>(m.has("NaN"));
+  if (m.get("type") == "u32") return [](uint32_t a, uint32_t b) { return (a < b) != Max ? a : b; };
+  return [](uint32_t a, uint32_t b) { return (int32_t(a) < int32_t(b)) != Max ? a : b; };
+}
+
 void check_count(DecodeContext& ctx, const Statement& s, size_t have, uint32_t want) {
   if (have != want)
     ctx.refuse(s, std::to_string(have) + " registers where shape and .num ask for " +
@@ -285,10 +304,17 @@ void check_count(DecodeContext& ctx, const Statement& s, size_t have, uint32_t w
 
 void decode_tcgen05_ld(DecodeContext& ctx, const Statement& s, const Match& m, Inst& inst) {
   auto* d = ctx.make<LdStData>();
-  uint32_t n = read_shape(ctx, s, m, s.operands.size() > 2 ? &s.operands[2] : nullptr, *d);
+  const bool reduces = m.has("op");
+  const size_t at = reduces ? 2 : 1; // of the address
+  uint32_t n =
+      read_shape(ctx, s, m, s.operands.size() > at + 1 ? &s.operands[at + 1] : nullptr, *d);
   d->registers = ctx.vector_dst(s.operands[0], RegClass::B32);
   check_count(ctx, s, d->registers.size(), n);
-  d->address = mem_operand(ctx, s.operands[1], "tensor");
+  if (reduces) {
+    d->registers.push_back(ctx.dst(s.operands[1], RegClass::B32));
+    d->reduce = m.get("op") == "max" ? pick_reduce<true>(m) : pick_reduce<false>(m);
+  }
+  d->address = mem_operand(ctx, s.operands[at], "tensor");
   ctx.set_operands(inst, d->registers, {d->address.slot});
   inst.data = d;
   inst.aligned = true;

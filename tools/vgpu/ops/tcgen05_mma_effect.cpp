@@ -5,13 +5,6 @@
 
 namespace vgpu::ops {
 
-using exec::Access;
-using exec::Cluster;
-using exec::FaultCode;
-using exec::Proxy;
-using exec::Range;
-using exec::Space;
-using exec::TensorMemory;
 using tensor::MmaResult;
 using tensor::MmaType;
 using tensor::Packing;

@@ -9,18 +9,6 @@
 
 namespace vgpu::ops {
 
-using exec::Cluster;
-using exec::FaultCode;
-using exec::Inst;
-using exec::Range;
-using exec::Space;
-using exec::Step;
-using exec::TensorMemory;
-using exec::Warp;
-using isa::DecodeContext;
-using isa::Match;
-using ptx::Statement;
-
 namespace {
 
 constexpr uint32_t kRows = 32, kColumns = 8;

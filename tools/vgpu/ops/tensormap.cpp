@@ -6,18 +6,6 @@
 
 namespace vgpu::ops {
 
-using exec::Access;
-using exec::FaultCode;
-using exec::Inst;
-using exec::Proxy;
-using exec::RegClass;
-using exec::Space;
-using exec::Step;
-using exec::Warp;
-using isa::DecodeContext;
-using isa::Match;
-using ptx::Operand;
-using ptx::Statement;
 using tensor::MapField;
 
 namespace {

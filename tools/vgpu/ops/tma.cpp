@@ -5,17 +5,6 @@
 
 namespace vgpu::ops {
 
-using exec::Access;
-using exec::FaultCode;
-using exec::Inst;
-using exec::Proxy;
-using exec::Range;
-using exec::RegClass;
-using exec::Space;
-using exec::Warp;
-using isa::DecodeContext;
-using ptx::Operand;
-using ptx::Statement;
 using tensor::TmaMode;
 
 namespace {
@@ -31,10 +20,11 @@ TmaMode mode_of(std::string_view token) {
 
 } // namespace
 
-TmaOperands tma_operands(DecodeContext& ctx, const Statement& s, const Operand& operand,
-                         std::string_view dim, std::string_view mode, std::vector<uint32_t>& src) {
+TmaOperands tma_operands(DecodeContext& ctx, const Statement& s, const Match& m, OperandReader& r) {
+  const Operand& operand = r.next("[map, {coordinates}]");
+  const std::string_view mode = m.get("mode");
   TmaOperands t;
-  t.dims = dim[0] - '0';
+  t.dims = m.get("dim")[0] - '0';
   t.mode = mode_of(mode);
   bool rows = t.mode == TmaMode::gather4 || t.mode == TmaMode::scatter4;
   if (rows && t.dims != 2) ctx.refuse(s, "gather4 and scatter4 are .2d");
@@ -42,7 +32,7 @@ TmaOperands tma_operands(DecodeContext& ctx, const Statement& s, const Operand& 
   if (operand.kind != Operand::Kind::Tensor || operand.items.size() != 2)
     ctx.refuse(s, "the tensor operand must be [map, {coordinates}]");
   t.map = mem_operand(ctx, operand.items[0], "");
-  src.push_back(t.map.slot);
+  r.src.push_back(t.map.slot);
   const Operand& v = operand.items[1];
   std::vector<Operand> coordinates =
       v.kind == Operand::Kind::Vector ? v.items : std::vector<Operand>{v};
@@ -51,12 +41,13 @@ TmaOperands tma_operands(DecodeContext& ctx, const Statement& s, const Operand& 
     ctx.refuse(s, std::to_string(coordinates.size()) + " coordinates where " +
                       std::to_string(t.coordinates) + " belong");
   for (int i = 0; i < t.coordinates; ++i)
-    src.push_back(t.coordinate[i] = ctx.src(coordinates[static_cast<size_t>(i)], RegClass::B32));
+    r.src.push_back(t.coordinate[i] = ctx.src(coordinates[static_cast<size_t>(i)], RegClass::B32));
   return t;
 }
 
-void tma_offsets(DecodeContext& ctx, const Statement& s, const Operand& operand, TmaOperands& t,
-                 std::vector<uint32_t>& src) {
+void tma_offsets(DecodeContext& ctx, const Statement& s, TmaOperands& t, OperandReader& r) {
+  if (!tensor::is_im2col(t.mode)) return;
+  const Operand& operand = r.next("the vector of im2col offsets");
   std::vector<Operand> items =
       operand.kind == Operand::Kind::Vector ? operand.items : std::vector<Operand>{operand};
   t.offsets = t.mode == TmaMode::im2col ? t.dims - 2 : 2;
@@ -64,7 +55,7 @@ void tma_offsets(DecodeContext& ctx, const Statement& s, const Operand& operand,
     ctx.refuse(s, std::to_string(items.size()) + " im2col offsets where " +
                       std::to_string(t.offsets) + " belong");
   for (int i = 0; i < t.offsets; ++i)
-    src.push_back(t.offset[i] = ctx.src(items[static_cast<size_t>(i)], RegClass::B32));
+    r.src.push_back(t.offset[i] = ctx.src(items[static_cast<size_t>(i)], RegClass::B32));
 }
 
 std::shared_ptr<TmaBox> tma_box(Warp& w, const Inst& inst, const TmaOperands& t, uint32_t lane,

@@ -21,14 +21,10 @@ struct TmaOperands {
   int offsets = 0;
 };
 
-// Reads `[map, {c0, ...}]`; `mode` is the token of the load mode ("" = tile). The slots are
-// appended to `src`.
-TmaOperands tma_operands(isa::DecodeContext& ctx, const ptx::Statement& s,
-                         const ptx::Operand& operand, std::string_view dim, std::string_view mode,
-                         std::vector<uint32_t>& src);
-// The im2colInfo operand, as many 16-bit offsets as there are spatial dimensions.
-void tma_offsets(isa::DecodeContext& ctx, const ptx::Statement& s, const ptx::Operand& operand,
-                 TmaOperands& t, std::vector<uint32_t>& src);
+// Reads `[map, {c0, ...}]` for the mode and dimensions of the opcode.
+TmaOperands tma_operands(DecodeContext& ctx, const Statement& s, const Match& m, OperandReader& r);
+// With im2col the vector of its 16-bit offsets, as many as the mode has; otherwise nothing.
+void tma_offsets(DecodeContext& ctx, const Statement& s, TmaOperands& t, OperandReader& r);
 
 // A tensor access of one thread with the map it reads. Its shared address is an offset in the
 // window of the owner: swizzles look at bits below the CTA rank only.

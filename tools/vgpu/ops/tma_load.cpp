@@ -6,19 +6,6 @@
 
 namespace vgpu::ops {
 
-using exec::Access;
-using exec::AsyncOp;
-using exec::Cluster;
-using exec::FaultCode;
-using exec::Inst;
-using exec::Proxy;
-using exec::RegClass;
-using exec::Space;
-using exec::Step;
-using exec::Warp;
-using isa::DecodeContext;
-using isa::Match;
-using ptx::Statement;
 using tensor::Segment;
 using tensor::SegmentKind;
 
@@ -132,32 +119,15 @@ Step run_tensor_load(Warp& w, const Inst& inst, uint32_t mask) {
 
 void decode_tensor_load(DecodeContext& ctx, const Statement& s, const Match& m, Inst& inst) {
   auto* d = ctx.make<LoadData>();
-  std::vector<uint32_t> src;
-  d->dst = mem_operand(ctx, s.operands[0], m.get("dst"));
-  src.push_back(d->dst.slot);
-  d->tensor = tma_operands(ctx, s, s.operands[1], m.get("dim"), m.get("mode"), src);
-  d->barrier = mem_operand(ctx, s.operands[2], "shared::cluster");
-  src.push_back(d->barrier.slot);
+  OperandReader r(ctx, s, m);
+  d->dst = r.memory(m.get("dst"));
+  d->tensor = tma_operands(ctx, s, m, r);
+  d->barrier = r.memory("shared::cluster");
   d->pair = m.get("group") == "cta_group::2";
-  size_t next = 3, n = s.operands.size();
-  if (tensor::is_im2col(d->tensor.mode)) {
-    if (next >= n) ctx.refuse(s, "im2col needs the vector of offsets after the mbarrier");
-    tma_offsets(ctx, s, s.operands[next++], d->tensor, src);
-  }
-  if (m.has("multicast::cluster")) {
-    if (next >= n) ctx.refuse(s, ".multicast::cluster needs a 16-bit CTA mask");
-    src.push_back(d->mask = ctx.src(s.operands[next++], RegClass::B32));
-  }
-  if (m.has("L2::cache_hint")) {
-    if (next >= n) ctx.refuse(s, ".L2::cache_hint needs a 64-bit cache policy");
-    src.push_back(ctx.src(s.operands[next++], RegClass::B64));
-  }
-  if (next != n)
-    ctx.refuse(s,
-               std::to_string(n) + " operands, but the modifiers ask for " + std::to_string(next));
-  ctx.set_operands(inst, {}, src);
-  inst.data = d;
-  inst.run = run_tensor_load;
+  tma_offsets(ctx, s, d->tensor, r);
+  d->mask = r.cta_mask();
+  r.cache_policy();
+  r.finish(inst, d, run_tensor_load);
 }
 
 } // namespace vgpu::ops

@@ -9,20 +9,6 @@
 
 namespace vgpu::ops {
 
-using exec::Access;
-using exec::AsyncOp;
-using exec::Cluster;
-using exec::FaultCode;
-using exec::Inst;
-using exec::Proxy;
-using exec::Range;
-using exec::RegClass;
-using exec::Space;
-using exec::Step;
-using exec::Warp;
-using isa::DecodeContext;
-using isa::Match;
-using ptx::Statement;
 using tensor::Segment;
 using tensor::SegmentKind;
 
@@ -183,37 +169,22 @@ Step run_tensor_prefetch(Warp& w, const Inst& inst, uint32_t mask) {
 
 void decode_tensor_store(DecodeContext& ctx, const Statement& s, const Match& m, Inst& inst) {
   auto* d = ctx.make<StoreData>();
-  std::vector<uint32_t> src;
-  d->tensor = tma_operands(ctx, s, s.operands[0], m.get("dim"), m.get("mode"), src);
-  d->src = mem_operand(ctx, s.operands[1], "shared::cta");
-  src.push_back(d->src.slot);
+  OperandReader r(ctx, s, m);
+  d->tensor = tma_operands(ctx, s, m, r);
+  d->src = r.memory("shared::cta");
   d->reduce = m.has("op");
   if (d->reduce) d->op = reduce_op(m.get("op"));
-  if (m.has("L2::cache_hint") != (s.operands.size() == 3))
-    ctx.refuse(s, ".L2::cache_hint and a 64-bit cache policy come together");
-  if (s.operands.size() == 3) src.push_back(ctx.src(s.operands[2], RegClass::B64));
-  ctx.set_operands(inst, {}, src);
-  inst.data = d;
-  inst.run = run_tensor_store;
+  r.cache_policy();
+  r.finish(inst, d, run_tensor_store);
 }
 
 void decode_tensor_prefetch(DecodeContext& ctx, const Statement& s, const Match& m, Inst& inst) {
   auto* d = ctx.make<StoreData>();
-  std::vector<uint32_t> src;
-  d->tensor = tma_operands(ctx, s, s.operands[0], m.get("dim"), m.get("mode"), src);
-  size_t next = 1;
-  if (tensor::is_im2col(d->tensor.mode)) {
-    if (next >= s.operands.size()) ctx.refuse(s, "im2col needs the vector of offsets");
-    tma_offsets(ctx, s, s.operands[next++], d->tensor, src);
-  }
-  if (m.has("L2::cache_hint")) {
-    if (next >= s.operands.size()) ctx.refuse(s, ".L2::cache_hint needs a 64-bit cache policy");
-    src.push_back(ctx.src(s.operands[next++], RegClass::B64));
-  }
-  if (next != s.operands.size()) ctx.refuse(s, "too many operands");
-  ctx.set_operands(inst, {}, src);
-  inst.data = d;
-  inst.run = run_tensor_prefetch;
+  OperandReader r(ctx, s, m);
+  d->tensor = tma_operands(ctx, s, m, r);
+  tma_offsets(ctx, s, d->tensor, r);
+  r.cache_policy();
+  r.finish(inst, d, run_tensor_prefetch);
 }
 
 } // namespace vgpu::ops

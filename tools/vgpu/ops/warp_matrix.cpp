@@ -3,6 +3,7 @@
 // Fragment of an 8x8 matrix of 16-bit elements: lane l holds elements (l / 4, 2 * (l % 4)) and the
 // next in one register; with .trans (2 * (l % 4), l / 4) and the one below it.
 #include "tools/vgpu/ops/memory.hpp"
+#include "tools/vgpu/tensor/unpack.hpp"
 
 namespace vgpu::ops {
 
@@ -12,6 +13,7 @@ struct MatrixAccess {
   LaneAddress address;
   Where where = Where::SharedCta;
   uint32_t matrices = 1;
+  uint32_t bits = 8; // of an element in memory: 4 and 6 bits become bytes, lowest bits first
 };
 
 // Lanes that give row addresses.
@@ -36,8 +38,32 @@ Step load_matrix(Warp& w, const Inst& i, uint32_t mask) {
   return Step::Next;
 }
 
+// A row of 16 bytes. 4-bit values come to the low halves of their bytes (CUTLASS shifts them before
+// it multiplies), 6-bit ones to the low bits.
+const uint8_t* unpacked_row(const MatrixAccess& x, const uint8_t* at, uint8_t (&bytes)[16]) {
+  if (x.bits == 8) return at;
+  tensor::unpack_unit(x.bits, 0, at, bytes);
+  return bytes;
+}
+
+// 8x16 bytes: a register of lane l holds elements (l / 4, 4 * (l % 4) + 0..3). Figure 106.
+Step load_matrix_8x16(Warp& w, const Inst& i, uint32_t mask) {
+  const MatrixAccess& x = *static_cast<const MatrixAccess*>(i.data);
+  LanePointers p;
+  lane_pointers(w, i, mask & row_lanes(8 * x.matrices), x.where, x.address, 16, 16, false, false,
+                p);
+  for (uint32_t j = 0; j < x.matrices; ++j) {
+    uint32_t* d = w.lanes<uint32_t>(i.op[j]);
+    for (uint32_t r = 0; r < 8; ++r) {
+      uint8_t bytes[16];
+      std::memcpy(&d[4 * r], unpacked_row(x, p.at[8 * j + r], bytes), 16);
+    }
+  }
+  return Step::Next;
+}
+
 // 16x16 bytes, transposed: register 0 of lane l holds elements (4 * (l % 4) + 0..3, l / 4),
-// register 1 those of column l / 4 + 8. Chosen from Figure 105.
+// register 1 those of column l / 4 + 8. Figure 105.
 Step load_matrix_b8(Warp& w, const Inst& i, uint32_t mask) {
   const MatrixAccess& x = *static_cast<const MatrixAccess*>(i.data);
   LanePointers p;
@@ -47,10 +73,27 @@ Step load_matrix_b8(Warp& w, const Inst& i, uint32_t mask) {
     uint32_t* d = w.lanes<uint32_t>(i.op[j]);
     for (uint32_t l = 0; l < 32; ++l) {
       uint32_t row = 4 * (l % 4), column = l / 4 + 8 * (j & 1), v = 0;
-      for (uint32_t k = 0; k < 4; ++k)
-        v |= uint32_t(p.at[16 * (j / 2) + row + k][column]) << (8 * k);
+      for (uint32_t k = 0; k < 4; ++k) {
+        uint8_t bytes[16];
+        v |= uint32_t(unpacked_row(x, p.at[16 * (j / 2) + row + k], bytes)[column]) << (8 * k);
+      }
       d[l] = v;
     }
+  }
+  return Step::Next;
+}
+
+// 16x8 bytes, transposed: the fragment of an m16n8 result, rows of 16 bytes in memory. Byte 0 of
+// lane l is element (l / 4, 2 * (l % 4)), byte 1 the one right of it, bytes 2 and 3 lie 8 below.
+Step store_matrix_b8(Warp& w, const Inst& i, uint32_t mask) {
+  const MatrixAccess& x = *static_cast<const MatrixAccess*>(i.data);
+  LanePointers p;
+  lane_pointers(w, i, mask & row_lanes(8 * x.matrices), x.where, x.address, 16, 16, true, false, p);
+  for (uint32_t j = 0; j < x.matrices; ++j) {
+    const uint32_t* a = w.lanes<uint32_t>(i.op[j]);
+    for (uint32_t l = 0; l < 32; ++l)
+      for (uint32_t k = 0; k < 4; ++k)
+        p.at[8 * j + 2 * (l % 4) + k % 2][l / 4 + 8 * (k / 2)] = uint8_t(a[l] >> 8 * k);
   }
   return Step::Next;
 }
@@ -124,10 +167,21 @@ void ldmatrix_b16(DecodeContext& dc, const Statement& s, const Match& m, Inst& i
 
 void ldmatrix_b8(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
   MatrixAccess* x = access(dc, s, m, s.operands[1], inst);
+  if (m.has("src")) x->bits = m.get("src") == "b4x16_p64" ? 4 : 6;
+  const bool square = m.get("shape") != "m8n16";
   std::vector<uint32_t> dst = dc.vector_dst(s.operands[0], RegClass::B32);
-  check_registers(dc, s, dst.size(), 2 * x->matrices);
-  inst.run = whole_warp<load_matrix_b8>;
+  check_registers(dc, s, dst.size(), (square ? 2 : 1) * x->matrices);
+  inst.run = square ? whole_warp<load_matrix_b8> : whole_warp<load_matrix_8x16>;
   dc.set_operands(inst, dst, {x->address.slot});
+}
+
+void stmatrix_b8(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
+  MatrixAccess* x = access(dc, s, m, s.operands[0], inst);
+  std::vector<uint32_t> src = dc.vector_src(s.operands[1], RegClass::B32);
+  check_registers(dc, s, src.size(), x->matrices);
+  src.push_back(x->address.slot);
+  inst.run = whole_warp<store_matrix_b8>;
+  dc.set_operands(inst, {}, src);
 }
 
 void stmatrix_b16(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {

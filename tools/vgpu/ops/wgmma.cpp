@@ -5,16 +5,6 @@
 
 namespace vgpu::ops {
 
-using exec::FaultCode;
-using exec::Inst;
-using exec::RegClass;
-using exec::Step;
-using exec::WaitInfo;
-using exec::Warp;
-using isa::DecodeContext;
-using isa::Match;
-using ptx::Operand;
-using ptx::Statement;
 using tensor::MmaResult;
 using tensor::MmaType;
 

@@ -4,12 +4,6 @@
 
 namespace vgpu::ops {
 
-using exec::Access;
-using exec::Cluster;
-using exec::Proxy;
-using exec::Range;
-using exec::Space;
-using exec::Warp;
 using tensor::MmaResult;
 
 namespace {

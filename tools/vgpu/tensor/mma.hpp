@@ -60,7 +60,7 @@ enum class Accumulation : uint8_t {
 enum class Packing : uint8_t {
   natural,  // bytes and wider: element after element
   padded16, // shared memory: 16 elements packed at the head of every 16 bytes
-  holders,  // tensor memory: a byte each, e2m1 in bits 5-2, 6-bit types in bits 6-1
+  holders,  // tensor memory: a byte each, e2m1 in bits 5-2, 6-bit types in bits 5-0
 };
 
 struct PlainMma {

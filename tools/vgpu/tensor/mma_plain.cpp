@@ -253,7 +253,7 @@ void decode_row(MmaType type, Packing packing, const unsigned char* row, int k, 
     for (int i = 0; i < k; ++i) {
       uint32_t code;
       if (packing == Packing::holders) {
-        code = row[i] >> (bits == 4 ? 2 : 1);
+        code = row[i] >> (bits == 4 ? 2 : 0);
       } else {
         // Bit position in a packed group; padded groups start on 16-byte boundaries.
         int group = packing == Packing::padded16 ? i / 16 * 16 : 0;
