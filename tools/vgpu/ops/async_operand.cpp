@@ -88,6 +88,25 @@ SharedPlace shared_place(Warp& w, const Inst& inst, const MemOperand& m, uint32_
   return p;
 }
 
+uint32_t copy_targets(Warp& w, const Inst& inst, uint32_t lane, uint32_t mask_slot, SharedPlace to,
+                      SharedPlace barrier, bool pair) {
+  if (mask_slot != exec::kNoSlot) {
+    const size_t ctas = w.cluster().ctas.size();
+    const uint32_t targets = w.lanes<uint32_t>(mask_slot)[lane] & 0xFFFF;
+    if (targets == 0 || targets >> ctas != 0)
+      w.fault(inst, lane_bit(lane), FaultCode::illegal_instruction, "multicast",
+              "CTA mask " + hex(targets) + " must name CTAs of the cluster of " +
+                  std::to_string(ctas));
+    return targets;
+  }
+  if (!pair && barrier.cta != to.cta)
+    w.fault(inst, lane_bit(lane), FaultCode::invalid_address_space, "barriers",
+            "the mbarrier is in CTA rank " + std::to_string(barrier.cta) +
+                ", the destination in rank " + std::to_string(to.cta) +
+                ": they must be in the same CTA");
+  return 1u << to.cta;
+}
+
 uint64_t global_place(Warp& w, const Inst& inst, const MemOperand& m, uint32_t lane) {
   uint64_t v = m.value(w, lane);
   if (m.mode == MemOperand::Mode::Generic) {

@@ -64,6 +64,11 @@ private:
 // although the opcode says shared::cta.
 SharedPlace shared_place(Warp& w, const Inst& inst, const MemOperand& m, uint32_t lane);
 
+// The CTAs that a copy of this lane goes to: those of the 16-bit mask when its slot is given, else
+// the one of `to`, which must be the barrier's unless `pair`. Faults on what may not be.
+uint32_t copy_targets(Warp& w, const Inst& inst, uint32_t lane, uint32_t mask_slot, SharedPlace to,
+                      SharedPlace barrier, bool pair);
+
 // Device address of a lane's global operand; faults when a generic address lies elsewhere.
 uint64_t global_place(Warp& w, const Inst& inst, const MemOperand& m, uint32_t lane);
 

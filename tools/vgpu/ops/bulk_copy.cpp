@@ -123,18 +123,7 @@ Step run_bulk(Warp& w, const Inst& inst, uint32_t mask) {
     uint32_t targets = 1u << to.cta;
     if (!d.to_global) {
       bar = shared_place(w, inst, d.barrier, l);
-      if (d.mask != exec::kNoSlot) {
-        targets = w.lanes<uint32_t>(d.mask)[l] & 0xFFFF;
-        if (targets == 0 || targets >> cluster.ctas.size() != 0)
-          w.fault(inst, bit, FaultCode::illegal_instruction, "multicast",
-                  "CTA mask " + hex(targets) + " must name CTAs of the cluster of " +
-                      std::to_string(cluster.ctas.size()));
-      } else if (bar.cta != to.cta) {
-        w.fault(inst, bit, FaultCode::invalid_address_space, "barriers",
-                "the mbarrier is in CTA rank " + std::to_string(bar.cta) +
-                    ", the destination in rank " + std::to_string(to.cta) +
-                    ": they must be in the same CTA");
-      }
+      targets = copy_targets(w, inst, l, d.mask, {to.cta, 0}, bar, false);
     }
     for (uint32_t left = targets; left; left &= left - 1) {
       auto op = std::make_unique<BulkCopy>();

@@ -76,19 +76,7 @@ Step run_tensor_load(Warp& w, const Inst& inst, uint32_t mask) {
     SharedPlace dst = shared_place(w, inst, d.dst, l);
     SharedPlace bar = shared_place(w, inst, d.barrier, l);
     std::shared_ptr<TmaBox> box = tma_box(w, inst, d.tensor, l, dst.offset, false, false);
-    uint32_t targets = 1u << dst.cta;
-    if (d.mask != exec::kNoSlot) {
-      targets = w.lanes<uint32_t>(d.mask)[l] & 0xFFFF;
-      if (targets == 0 || targets >> cluster.ctas.size() != 0)
-        w.fault(inst, bit, FaultCode::illegal_instruction, "multicast",
-                "CTA mask " + hex(targets) + " must name CTAs of the cluster of " +
-                    std::to_string(cluster.ctas.size()));
-    } else if (!d.pair && bar.cta != dst.cta) {
-      w.fault(inst, bit, FaultCode::invalid_address_space, "barriers",
-              "the mbarrier is in CTA rank " + std::to_string(bar.cta) +
-                  ", the destination in rank " + std::to_string(dst.cta) +
-                  ": without cta_group::2 they must be in the same CTA");
-    }
+    uint32_t targets = copy_targets(w, inst, l, d.mask, dst, bar, d.pair);
     count_tensor_load(box->map.address, tensor::transaction_bytes(box->access),
                       static_cast<unsigned>(std::popcount(targets)));
     for (uint32_t left = targets; left; left &= left - 1) {

@@ -12,7 +12,10 @@ trap 'rm -f "$input"' EXIT
 # A safetensors file: operands of ones (e2m1 code 2), scales of one (e4m3 code 0x38).
 header="" at=0
 tensor() { # NAME TYPE ROWS COLUMNS
-  header+="${header:+,}\"$1\":{\"dtype\":\"$2\",\"shape\":[$3,$4],\"data_offsets\":[$at,$((at += $3 * $4))]}"
+  local from=$at
+  at=$((at + $3 * $4))
+  header+="${header:+,}\"$1\":{\"dtype\":\"$2\",\"shape\":[$3,$4],"
+  header+="\"data_offsets\":[$from,$at]}"
 }
 fill() { head -c "$2" /dev/zero | tr '\0' "$1"; } # BYTE COUNT
 tensor a U8 $m $((k / 2))
@@ -43,6 +46,7 @@ for device in b200 h200; do
     done | awk -v label="| $device | $check |" -v flops=$((4 * m * n * k)) -v threads="$threads" '
       /failed/ { failed = 1 }
       { s = ($1 + $2) / threads; if (!best || s < best) best = s }
-      END { if (failed || !best) exit 1; printf "%s %.1f |\n", label, flops / best / 1e9 }' || exit 1
+      END { if (failed || !best) exit 1; printf "%s %.1f |\n", label, flops / best / 1e9 }' ||
+      exit 1
   done
 done
