@@ -4,13 +4,16 @@
 // must have the bits of the replayed epilogue on exact sums. A smaller pass runs on the virtual
 // B300.
 //
-//   build/tests/sweep [--rows A,B] [--jobs N] [--out FILE]    FILE gets the table
+//   build/tests/sweep [--rows A,B] [--jobs N] [--out FILE] [--fresh]
+// FILE gets the table. Rows that it says are right, of the text that they have now, are not run
+// again, unless --fresh is given or they are named.
 #include "kernels/dual_gemm/dual_gemm.hpp"
 #include "runtime/src/images.hpp"
 #include "tests/support/dual_gemm_nvfp4_run.hpp"
 #include "tests/support/dual_gemm_run.hpp"
 #include "tests/virtual/mutation/table.hpp"
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -196,6 +199,33 @@ void run_in_children(const std::vector<const Row*>& rows, size_t jobs, Pass& pas
   }
 }
 
+// The right rows of an earlier table, by name, where the text is the row's present one.
+struct Known {
+  Tally b200, b300;
+};
+std::string text_hash(const Row& row) { return hash_text(row.image().text()).substr(5); }
+std::map<std::string, Known> read_table(const std::string& path,
+                                        const std::vector<const Row*>& rows) {
+  std::map<std::string, std::string> texts;
+  for (const Row* row : rows) texts[row->name] = text_hash(*row);
+  std::map<std::string, Known> known;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    for (char& ch : line)
+      if (ch == '|') ch = ' ';
+    std::istringstream cells(line);
+    std::string name, text;
+    Known k;
+    int64_t unequal = -1, wrong = -1, guards = -1, failed = -1;
+    if (cells >> name >> text >> k.b200.cases >> k.b200.outputs >> k.b300.cases >> k.b300.outputs >>
+            unequal >> wrong >> guards >> failed &&
+        texts.count(name) != 0 && texts[name] == text && unequal == 0 && wrong == 0 &&
+        guards == 0 && failed == 0)
+      known[name] = k;
+  }
+  return known;
+}
+
 std::string list(const std::vector<int64_t>& values) {
   std::string text;
   for (int64_t value : values) text += (text.empty() ? "" : ", ") + std::to_string(value);
@@ -204,14 +234,16 @@ std::string list(const std::vector<int64_t>& values) {
 
 // The table; whether everything is right.
 bool report(const std::vector<const Row*>& rows, const Pass& b200, const Pass& b300,
-            const std::string& command, double minutes, std::ostream& out) {
+            const std::string& run, std::ostream& out) {
   char date[32];
   const std::time_t now = std::time(nullptr);
   std::strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", std::gmtime(&now));
-  out << "# Every Blackwell row at its edges\n\nWritten by `make sweep` (`" << command << "`), "
-      << date << ", " << static_cast<int>(minutes + 0.5)
-      << " minutes, on the virtual GPU only.\n\nM " << list(kM) << "; N " << list(kN)
-      << " (NVFP4: " << list(kNvfp4N) << "); K " << list(kK) << " (" << kLongSplitK
+  out << "# Every Blackwell row at its edges\n\nWritten by `make sweep`, on the virtual GPU only. "
+         "The "
+         "last run: "
+      << run << ", " << date << ".\nA row keeps its result while its PTX is the same.\n\nM "
+      << list(kM) << "; N " << list(kN) << " (NVFP4: " << list(kNvfp4N) << "); K " << list(kK)
+      << " (" << kLongSplitK
       << " where K is split); L 1 and 3; rows of D without and\nwith gaps of 8 and 16 elements, "
          "entries with gaps of 40. On B200 every M with every N with every K under `lazy` and two "
          "of the\nseeds 1 to 8, so that every M with every N meets all eight; on B300 every M with "
@@ -230,10 +262,10 @@ bool report(const std::vector<const Row*>& rows, const Pass& b200, const Pass& b
     clean = clean && x.clean() && y.clean();
     sum.cases += x.cases + y.cases;
     sum.outputs += x.outputs + y.outputs;
-    out << "| " << row->name << " | " << hash_text(row->image().text()).substr(5) << " | "
-        << x.cases << " | " << x.outputs << " | " << y.cases << " | " << y.outputs << " | "
-        << x.unequal + y.unequal << " | " << x.wrong + y.wrong << " | " << x.guards + y.guards
-        << " | " << x.failed + y.failed << " |\n";
+    out << "| " << row->name << " | " << text_hash(*row) << " | " << x.cases << " | " << x.outputs
+        << " | " << y.cases << " | " << y.outputs << " | " << x.unequal + y.unequal << " | "
+        << x.wrong + y.wrong << " | " << x.guards + y.guards << " | " << x.failed + y.failed
+        << " |\n";
   }
   out << "\n"
       << rows.size() << " rows, " << sum.cases << " cases, " << sum.outputs
@@ -248,40 +280,57 @@ bool report(const std::vector<const Row*>& rows, const Pass& b200, const Pass& b
 } // namespace
 
 int main(int argc, char** argv) {
-  std::string wanted, out_path, command = "build/tests/sweep";
+  std::string wanted, out_path;
   size_t jobs = 1;
+  bool fresh = false;
   for (int i = 1; i < argc; ++i) {
     const std::string a = argv[i];
     const auto value = [&] { return i + 1 < argc ? std::string(argv[++i]) : std::string(); };
     if (a == "--rows")
-      command += " --rows " + (wanted = value());
+      wanted = value();
     else if (a == "--jobs")
       jobs = static_cast<size_t>(std::max(1, std::atoi(value().c_str())));
     else if (a == "--out")
       out_path = value();
+    else if (a == "--fresh")
+      fresh = true;
     else {
-      std::fprintf(stderr, "sweep: unknown option %s (options: --rows, --jobs, --out)\n",
+      std::fprintf(stderr, "sweep: unknown option %s (options: --rows, --jobs, --out, --fresh)\n",
                    a.c_str());
       return 2;
     }
   }
-  std::vector<const Row*> rows;
+  std::vector<const Row*> all, rows; // those to run
   for (const Row& row : warpline::dual_gemm::rows())
-    if (std::string(row.target) == "sm_100f" &&
-        (wanted.empty() ||
-         ("," + wanted + ",").find("," + std::string(row.name) + ",") != std::string::npos))
-      rows.push_back(&row);
-  if (rows.empty()) {
+    if (std::string(row.target) == "sm_100f") all.push_back(&row);
+  std::map<std::string, Known> known;
+  if (!out_path.empty() && !fresh) known = read_table(out_path, all);
+  Pass b200{"b200", true, {}, {}}, b300{"b300", false, {}, {}};
+  for (const Row* row : all) {
+    const bool named =
+        ("," + wanted + ",").find("," + std::string(row->name) + ",") != std::string::npos;
+    if (named || (wanted.empty() && known.count(row->name) == 0)) {
+      rows.push_back(row);
+    } else if (known.count(row->name) != 0) {
+      b200.tallies[row->name] = known[row->name].b200;
+      b300.tallies[row->name] = known[row->name].b300;
+    }
+  }
+  if (rows.empty() && !wanted.empty()) {
     std::fprintf(stderr, "sweep: no such row\n");
     return 2;
   }
-  const std::time_t start = std::time(nullptr);
-  Pass b200{"b200", true, {}, {}}, b300{"b300", false, {}, {}};
-  run_in_children(rows, jobs, b200);
-  run_in_children(rows, jobs, b300);
-  const double minutes = std::difftime(std::time(nullptr), start) / 60;
+  if (!rows.empty()) {
+    run_in_children(rows, jobs, b200);
+    run_in_children(rows, jobs, b300);
+  }
+  rusage used{};
+  getrusage(RUSAGE_CHILDREN, &used);
+  const std::string run = std::to_string(rows.size()) + " rows in " +
+                          std::to_string((used.ru_utime.tv_sec + used.ru_stime.tv_sec + 30) / 60) +
+                          " minutes of processor time";
   std::ostringstream text;
-  const bool clean = report(rows, b200, b300, command, minutes, text);
+  const bool clean = report(out_path.empty() ? rows : all, b200, b300, run, text);
   if (out_path.empty())
     std::cout << text.str();
   else
