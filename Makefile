@@ -260,7 +260,8 @@ $(BUILD)/tests/mutation: $(call object,$(wildcard tests/virtual/mutation/*.cpp) 
 	@echo "  LD   $@"
 	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
-$(BUILD)/tests/sweep: $(call object,tests/virtual/sweep/main.cpp tests/virtual/mutation/table.cpp \
+$(BUILD)/tests/sweep: $(call object,tests/virtual/sweep/main.cpp \
+                       $(addprefix tests/virtual/mutation/,table.cpp mutants.cpp) \
                        tests/support/dual_gemm_run.cpp tests/support/dual_gemm_nvfp4_run.cpp \
                        $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
 	@mkdir -p $(@D)

@@ -203,7 +203,7 @@ void run_in_children(const std::vector<const Row*>& rows, size_t jobs, Pass& pas
 struct Known {
   Tally b200, b300;
 };
-std::string text_hash(const Row& row) { return hash_text(row.image().text()).substr(5); }
+std::string text_hash(const Row& row) { return hash_code(row.image().text()).substr(5); }
 std::map<std::string, Known> read_table(const std::string& path,
                                         const std::vector<const Row*>& rows) {
   std::map<std::string, std::string> texts;
