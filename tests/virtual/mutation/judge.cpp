@@ -163,8 +163,9 @@ Row make_row(const warpline::Image& image) {
     r.profile = "b200";
     r.sms = row->grid == Grid::stream_k ? 3 * ctas : ctas; // of STREAM_K, clusters share tiles
     // Two or three row tiles; three where a CTA pair takes accumulator sets in turn, so that rows
-    // beyond M meet both sets.
-    c.m = row->cluster_m == 4 || (row->cluster_m == 2 && row->acc_stages == 2) ? 520 : 300;
+    // beyond M meet both sets. Clusters of STREAM_K shall meet inside tiles: three share eight.
+    const bool in_turn = row->cluster_m == 2 && row->acc_stages == 2;
+    c.m = row->cluster_m == 4 || (in_turn && row->grid != Grid::stream_k) ? 520 : 300;
     // Two column tiles of the cluster, or tiles that share a scale atom.
     const int columns = row->tile_n * row->cluster_n;
     c.n = columns > 128 ? 600 : row->cluster_n == 2 && row->cluster_m == 1 ? 168 : 200;
