@@ -172,7 +172,7 @@ void run_in_stream(exec::LaunchSpec& spec, CUstream stream, bool programmatic) {
   const bool behind = programmatic && s.grids.stream == stream && s.grids.last + 1 == s.executed;
   check::GridUses earlier;
   if (behind) {
-    earlier = s.grids.uses;
+    earlier = s.grids.uses.joined();
     spec.earlier = &earlier;
   } else {
     s.grids.uses = {};
