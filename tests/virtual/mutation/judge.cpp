@@ -166,9 +166,10 @@ Row make_row(const warpline::Image& image) {
     // beyond M meet both sets. Clusters of STREAM_K shall meet inside tiles: three share eight.
     const bool in_turn = row->cluster_m == 2 && row->acc_stages == 2;
     c.m = row->cluster_m == 4 || (in_turn && row->grid != Grid::stream_k) ? 520 : 300;
-    // Two column tiles of the cluster, or tiles that share a scale atom.
+    // Two column tiles of the cluster, the last of them with an empty tile; or tiles that share a
+    // scale atom.
     const int columns = row->tile_n * row->cluster_n;
-    c.n = columns > 128 ? 600 : row->cluster_n == 2 && row->cluster_m == 1 ? 168 : 200;
+    c.n = columns > 128 ? 600 : row->cluster_n == 2 ? 168 : 200;
     if (row->d_type == WL_NVFP4) c.n = (c.n + 63) / 64 * 64;
     c.k = row->split_k == 2             ? 3648
           : row->grid == Grid::one_tile ? 2112

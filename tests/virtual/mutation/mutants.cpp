@@ -285,13 +285,16 @@ std::string equivalent_reason(const std::string& row, const Mutant& m) {
     return "a cluster of one CTA: the thread that asks is the one that has read the answer before";
   if (has(row, "double_buffered") && has(op, "fence.mbarrier_init"))
     return "the fence.proxy.async of the same thread that follows covers the initialisation too";
-  if (has(row, "2x2_n64") && m.change == "multicast mask ^ 1" && m.label == "scales_stage")
+  if (has(row, "2x2_n64") && m.change == "multicast mask ^ 1" &&
+      starts(op, "cp.async.bulk.tensor.4d"))
     return "two column tiles of 64 share a scale atom: the peer column's slices hold the same "
            "bytes";
-  if (has(row, "_once") &&
+  if (has(row, "split2") && m.label == "consumer_tile" && has(op, "fence::after"))
+    return "the first load comes after the fence behind the second product's wait";
+  if ((has(row, "_once") || has(row, "split2")) &&
       (m.label == "init_acc" || m.label == "init_tile" || m.label == "scheduler_tile" ||
        m.label == "consumer_tile" || m.label == "release_only" || has(m.label, "_tile")))
-    return "one tile a CTA: nobody waits a second time on the tile ring or the accumulator";
+    return "one tile a cluster: nobody waits a second time on the tile ring or the accumulator";
   // A cluster of these rows makes one tile: the splits meet, and it ends.
   const bool one_tile = has(row, "sm90") && !has(row, "double_buffered") &&
                         (has(row, "split") || has(row, "_t8_") || has(row, "_t16_") ||
