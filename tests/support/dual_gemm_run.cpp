@@ -90,7 +90,10 @@ DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c, const P
   const std::vector<uint8_t> junk(r.info.workspace_bytes ? r.info.workspace_bytes : 256, 0xFF);
   DeviceBuffer workspace(context, junk);
   const auto enqueue = [&](wl_stream stream) {
-    return wl_plan_run(plan, workspace.pointer, r.info.workspace_bytes, stream);
+    wl_status status = WL_SUCCESS;
+    for (int i = 0; i < c.in_a_row && status == WL_SUCCESS; ++i)
+      status = wl_plan_run(plan, workspace.pointer, r.info.workspace_bytes, stream);
+    return status;
   };
   CapturedGraph graph(context);
   if (c.graph) failed(graph.capture(enqueue));

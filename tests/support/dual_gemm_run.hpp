@@ -23,6 +23,7 @@ struct DualGemmCase {
   bool alphas = false;          // pass alpha pointers although they are 1
   float alpha1 = 0, alpha2 = 0; // 0 = the problem's own
   int runs = 1;                 // the plan is run this often into fresh outputs: bits must agree
+  int in_a_row = 1;             // a run is the plan so often, one behind the other
   bool graph = false;           // the runs are launches of one captured graph
 };
 

@@ -179,6 +179,8 @@ Row make_row(const warpline::Image& image) {
   }
   r.profile = "h200";
   r.sms = 2;
+  // These start while the grid ahead ends, which then has used the same workspace and D.
+  c.in_a_row = 2;
   c.m = row->tile_m == 256 ? 264 : row->tile_m + row->tile_m / 8 + 4;
   c.n = 72;
   // Rows for few tokens go round four stages of activations in code of their own each.

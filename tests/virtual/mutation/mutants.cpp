@@ -307,6 +307,9 @@ std::string equivalent_reason(const std::string& row, const Mutant& m) {
       starts(op, "barrier.cluster.wait"))
     return "producers touch nothing afterwards; the consumers keep the CTA until the cluster has "
            "met";
+  if (has(row, "sm90_small") && starts(op, "griddepcontrol.wait") && m.label == "send")
+    return "the activations' warps of the CTA, or of the one whose sums it awaits, have waited for "
+           "the grids ahead before these warps got their first tokens";
   if (has(row, "sm90_small") && warp_sync && starts(m.label, "arrived"))
     return "every lane waits for the next stage's mbarrier itself, and convergence costs no order";
   if (has(row, "double_buffered")) {
@@ -330,6 +333,8 @@ std::string equivalent_reason(const std::string& row, const Mutant& m) {
 std::string survivor_note(const Mutant& m) {
   if (m.label == "release_only" && starts(m.instruction, "mbarrier.try_wait"))
     return "a schedule has to hold one of the two commits back for a whole tile";
+  if (m.label == "poll" && starts(m.instruction, "bar.warp.sync"))
+    return "the lanes of a virtual warp poll as one; a GPU may split them";
   if (starts(m.instruction, "griddepcontrol.wait"))
     return "no grid ahead of this launch writes what it reads; check_grids_test.cpp has such grids";
   return "";
