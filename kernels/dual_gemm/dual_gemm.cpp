@@ -59,8 +59,6 @@ struct Plan : wl_plan {
   }
 };
 
-uint64_t address_of(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
-
 // A, B1 or B2: [L, rows, K/2] bytes; a box is a K tile of tile_rows rows, one batch entry.
 wl_status operand_map(const wl_context& context, const char* name, const void* address,
                       int64_t rows, const wl_dual_gemm_args& args, const Row& row, int tile_rows,
@@ -105,8 +103,6 @@ wl_status output_map(const wl_context& context, const wl_dual_gemm_args& args, c
   return make_tensor_map(context, desc, map);
 }
 
-uint32_t divide_up(int64_t value, int by) { return static_cast<uint32_t>((value + by - 1) / by); }
-
 wl_status fill_params(const wl_context& context, const wl_dual_gemm_args& args, const Row& row,
                       Params* params) {
   // Boxes are the slices that CTAs of a cluster load for each other: the CLUSTER table of
@@ -133,8 +129,8 @@ wl_status fill_params(const wl_context& context, const wl_dual_gemm_args& args, 
   params->m = static_cast<uint32_t>(args.m);
   params->n = static_cast<uint32_t>(args.n);
   params->k = static_cast<uint32_t>(args.k);
-  params->tiles_m = divide_up(args.m, 128 * row.cluster_m);
-  params->tiles_n = divide_up(args.n, row.tile_n * row.cluster_n);
+  params->tiles_m = static_cast<uint32_t>(divide_up(args.m, 128 * row.cluster_m));
+  params->tiles_n = static_cast<uint32_t>(divide_up(args.n, row.tile_n * row.cluster_n));
   params->tiles = params->tiles_m * params->tiles_n * static_cast<uint32_t>(args.l);
   // With one group of row tiles, weights are read once and need not stay in L2.
   params->policy_a = ptx::cache_evict_normal;

@@ -9,8 +9,6 @@ namespace warpline::dual_gemm {
 
 namespace {
 
-int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
-
 // Bytes of one K tile of one cluster, or of a half that shares K, read from L2 and arriving in one
 // of its CTAs. Of a cluster inside the matrix, and where tiles may touch two blocks of scales one
 // that does.

@@ -29,8 +29,6 @@ struct DecodeParams {
   uint32_t m, k, l, columns, tiles_n, splits;
 };
 
-int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
-
 constexpr int max_decode_warps = 31; // and the warp that warms L2
 
 // The decoder's launch: a CTA an SM, all with about as many warps. It asks for most of an SM's
@@ -95,8 +93,6 @@ struct Sm90Plan : wl_plan {
     return launch(*context, *kernel, config, addresses, stream);
   }
 };
-
-uint64_t address_of(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
 
 int cluster_rows(const Row& row) { return row.cluster[0] / row.split_k; }
 

@@ -49,10 +49,6 @@ struct SmallPlan : wl_plan {
   }
 };
 
-uint64_t address_of(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
-
-int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
-
 } // namespace
 
 // The model, in SM clocks, from measurements on an H200 at 1.75 GHz:

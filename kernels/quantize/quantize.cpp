@@ -49,10 +49,6 @@ struct Plan : wl_plan {
   }
 };
 
-uint64_t address_of(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
-
-int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
-
 void log_args(const wl_quantize_args& args) {
   WL_LOG(log_arguments,
          "M %" PRId64 ", K %" PRId64 ", L %" PRId64 ", X %p, x_type %d, ldx %" PRId64

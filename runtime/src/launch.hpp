@@ -8,6 +8,10 @@
 
 namespace warpline {
 
+// For parameter blocks and grids.
+inline uint64_t address_of(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
+inline int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
+
 struct LaunchConfig {
   unsigned grid[3] = {1, 1, 1}; // CTAs, also with clusters
   unsigned block[3] = {1, 1, 1};
