@@ -24,6 +24,7 @@ std::set<FormName> executed() {
   oracle::add_copy_cases(cases);
   oracle::add_wgmma_cases(cases);
   oracle::add_warp_cases(cases);
+  oracle::add_mma_cases(cases);
   oracle::add_memory_cases(cases);
   oracle::add_convert_cases(cases);
   oracle::add_integer_cases(cases);

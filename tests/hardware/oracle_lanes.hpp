@@ -8,6 +8,13 @@ namespace wltest::oracle {
 
 using lane_ops::Column;
 
+// "{a0, a1}"
+inline std::string list(const char* name, uint32_t n) {
+  std::string s = "{";
+  for (uint32_t i = 0; i < n; ++i) s += (i ? ", " : "") + (name + std::to_string(i));
+  return s + "}";
+}
+
 struct Lanes {
   std::vector<Case>& cases;
   std::string family;

@@ -24,6 +24,7 @@ const std::vector<Case>& all_cases() {
     oracle::add_copy_cases(v);
     oracle::add_wgmma_cases(v);
     oracle::add_warp_cases(v);
+    oracle::add_mma_cases(v);
     oracle::add_memory_cases(v);
     oracle::add_convert_cases(v);
     oracle::add_integer_cases(v);
@@ -94,7 +95,7 @@ ORACLE("tensor copies, im2col", "tensor copies, im2col")
 ORACLE("bulk copies", "bulk copies", "cp.async")
 ORACLE("wgmma", "wgmma", "wgmma accumulation")
 ORACLE("warp", "shuffles, votes, matches")
-ORACLE("matrix loads, mma.sync", "matrix loads and stores", "mma.sync")
+ORACLE("matrix loads, mma.sync", "matrix loads and stores", "mma.sync", "mma.sp")
 ORACLE("memory", "loads, stores, spaces", "atomics, reductions", "fences")
 ORACLE("conversions", "conversions")
 ORACLE("integers", "integer arithmetic", "bits, shifts, permutation", "carry chains",

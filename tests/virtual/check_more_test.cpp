@@ -80,6 +80,23 @@ TEST_CASE("definedness: defined values", "[virtual]") {
           "  @!%p1 mov.u32 %r1, 6;\n  st.global.u32 [%rd1], %r1;");
 }
 
+TEST_CASE("definedness: metadata of mma.sp counts in the lanes that are asked", "[virtual]") {
+  // %r3 is defined in the first of every four lanes; it holds codes in all of them.
+  const std::string metadata = R"(
+  mov.u32 %r1, %tid.x;
+  and.b32 %r1, %r1, 3;
+  setp.eq.u32 %p1, %r1, 0;
+  mov.u32 %r10, 0;
+  @%p1 mov.u32 %r2, 0;
+  and.b32 %r3, %r2, 0;
+  or.b32 %r3, %r3, 0x44444444;
+  mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r4,%r5,%r6,%r7}, {%r10,%r10}, {%r10,%r10},
+    {%r10,%r10,%r10,%r10}, %r3, )";
+  const std::string store = ";\n  st.global.u32 [%rd1], %r4;";
+  defined(metadata + "0" + store);
+  undefined(metadata + "1" + store, "output");
+}
+
 TEST_CASE("barriers: the ledger of an mbarrier", "[virtual]") {
   Notes notes;
   check::Barriers b(check::BarrierShape{1, 2}, notes);

@@ -39,6 +39,18 @@ inline Format format_s8() {
   return {8, [](uint32_t v) { return double(int8_t(v)); },
           [](std::mt19937& rng) { return uint32_t(rng()) & 0xFF; }};
 }
+inline Format format_bf16() {
+  return {16, [](uint32_t v) { return double(as_float(v << 16)); },
+          [](std::mt19937& rng) { return (uint32_t(rng()) & 0x81FF) | 0x3E00; }};
+}
+inline Format format_s4() {
+  return {4, [](uint32_t v) { return double(int8_t(v << 4) >> 4); },
+          [](std::mt19937& rng) { return uint32_t(rng()) & 15; }};
+}
+inline Format format_u4() {
+  return {4, [](uint32_t v) { return double(v); },
+          [](std::mt19937& rng) { return uint32_t(rng()) & 15; }};
+}
 inline Format format_e2m1() {
   return {4, [](uint32_t v) { return double(e2m1(v)); },
           [](std::mt19937& rng) { return uint32_t(rng()) & 15; }};
@@ -79,8 +91,9 @@ inline const std::array<Choice, 7> kOfFour{{{0x4, {0, 1}},
                                             {0xC, {0, 3}},
                                             {0x9, {1, 2}},
                                             {0xD, {1, 3}},
-                                            {0x6, {2, 1}},
-                                            {0xE, {2, 3}}}};
+                                            {0xE, {2, 3}},
+                                            {0x6, {2, 1}}}};
+constexpr uint32_t kAscending = 6; // of kOfFour
 
 // A dense matrix of doubles with its compressed codes and its metadata.
 struct SparseA {
@@ -90,7 +103,9 @@ struct SparseA {
   std::vector<uint32_t> choice; // [m][chunks]: the metadata's 4-bit codes
   uint32_t chunks;
 
-  SparseA(uint32_t m_, uint32_t k_, const Format& f, uint32_t seed)
+  // `choices`: how many of kOfFour occur.
+  SparseA(uint32_t m_, uint32_t k_, const Format& f, uint32_t seed,
+          uint32_t choices = kOfFour.size())
       : m(m_), k(k_), dense(size_t(m) * k), stored(m, k / 2, f, seed) {
     std::mt19937 rng(seed + 1);
     const uint32_t group = f.bits == 4 ? 2 : 1; // values that stay together
@@ -98,7 +113,7 @@ struct SparseA {
     chunks = k / width;
     for (uint32_t r = 0; r < m; ++r)
       for (uint32_t j = 0; j < chunks; ++j) {
-        const Choice c = f.bits == 32 ? kOfTwo[rng() % 2] : kOfFour[rng() % 7];
+        const Choice c = f.bits == 32 ? kOfTwo[rng() % 2] : kOfFour[rng() % choices];
         choice.push_back(c.code);
         for (uint32_t s = 0; s < width / 2; ++s)
           dense[r * k + j * width + c.kept[s / group] * group + s % group] =

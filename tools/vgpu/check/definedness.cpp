@@ -25,6 +25,8 @@ Definedness::Rule Definedness::rule_of(const Inst& inst) {
     uint32_t others = 1 + (has("L2::cache_hint") ? 1 : 0); // address, policy
     r.data = inst.n_src > others ? inst.n_src - others : 0;
     r.global = has("global");
+  } else if (first == "mma" && op.size() > 1 && op[1].starts_with("sp")) {
+    r.metadata = uint32_t(inst.imm);
   } else if (first == "selp" || first == "slct") {
     r.kind = Kind::Select;
   } else if (first == "wgmma") {
@@ -132,7 +134,8 @@ void Definedness::after(Warp& w, const Inst& inst, uint32_t mask, exec::Step ste
   const uint32_t* src = inst.op + inst.n_dst;
   uint32_t good = mask;
   if (rule.kind == Kind::Compute) {
-    for (uint32_t i = 0; i < inst.n_src; ++i) good &= r[src[i] / 8];
+    for (uint32_t i = 0; i < inst.n_src; ++i)
+      good &= r[src[i] / 8] | (i + 1 == inst.n_src ? ~rule.metadata : 0);
   } else if (rule.kind == Kind::Select && inst.n_src == 3) {
     good &= (r[src[0] / 8] | r[src[1] / 8]) & r[src[2] / 8];
   } else if (rule.kind == Kind::Load) {

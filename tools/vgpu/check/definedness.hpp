@@ -38,6 +38,8 @@ private:
     Kind kind = Kind::Compute;
     uint32_t data = 0;   // Store: sources that are data, the first ones
     bool global = false; // Store: data becomes output
+    // Compute: lanes in which the last source counts (mma.sp reads metadata of some).
+    uint32_t metadata = ~0u;
   };
   static Rule rule_of(const exec::Inst& inst);
   std::vector<uint32_t>& registers(const exec::Warp& w) {

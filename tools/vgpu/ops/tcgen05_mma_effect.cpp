@@ -71,7 +71,7 @@ void TensorMma::read_codes(Cluster& cluster, uint32_t rank, uint32_t bank) {
       tensor::CodePlace p =
           tensor::code_place(id.kind, lane(r, bank), j, static_cast<uint32_t>(id.selector));
       uint32_t code = memory.row(p.lane)[codes + p.column] >> 4 * p.nibble & 15;
-      if (!(tensor::meaningful_codes(form, true) >> code & 1))
+      if (!(tensor::meaningful_codes(form, tensor::CodeSet::tcgen05) >> code & 1))
         cluster.fault(origin, FaultCode::launch_failed, "sparsity",
                       "metadata of row " + std::to_string(r) + ", chunk " + std::to_string(j) +
                           " is " + hex(code) + " (lane " + std::to_string(p.lane) + ", column " +

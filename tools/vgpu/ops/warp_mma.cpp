@@ -1,15 +1,19 @@
-// mma.sync (PTX ISA 9.7.14.5).
+// mma.sync (PTX ISA 9.7.14.5) and mma.sp (9.7.14.6).
 //
 // Fragments of all shapes follow one rule. A 32-bit register holds p elements (one of 64 bits);
 // g = lane / 4, t = lane % 4:
 //   A: register r holds row g + 8 * (r % 2) (8-row shapes: g), columns 4p * (r / 2) + p * t +
 //   0..p-1 B: register r holds column g, rows 4p * r + p * t + 0..p-1 C, D: value i holds row g + 8
 //   * (i / 2), column 2 * t + i % 2
+// A sparse A lies as a dense one of half of K does, and a lane's metadata says which values of K
+// those are (tensor/sparse.hpp); the others are not multiplied.
 // Accumulation of floats: products and their sum with C in double, ascending k, one rounding at the
 // end (chosen: the ISA leaves order and rounding open). Integers wrap, or saturate with .satfinite.
 #include "tools/vgpu/exec/cluster.hpp"
 #include "tools/vgpu/num/formats.hpp"
+#include "tools/vgpu/ops/async_operand.hpp"
 #include "tools/vgpu/ops/lanes.hpp"
+#include "tools/vgpu/tensor/sparse.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -27,7 +31,11 @@ struct Mma {
   Element a = Element::f16, b = Element::f16;
   Result c = Result::f32;
   bool satfinite = false, by_xor = false;
+  bool sparse = false;
+  tensor::CodeSet codes = tensor::CodeSet::any_pair; // of a sparse A, with the next
+  uint32_t selector = 0;
   uint32_t a_registers = 4, b_registers = 2, c_registers = 4;
+  uint32_t terms() const { return sparse ? k / 2 : k; } // of a sum
 };
 
 uint32_t element_bits(Element e) {
@@ -80,6 +88,8 @@ double value_of(Element e, uint64_t v) {
 constexpr uint32_t kMaxK = 256;
 struct Panels {
   double a[16][kMaxK], b[8][kMaxK];
+  uint8_t kept[16][kMaxK / 2]; // of a sparse A: K of its values
+  double picked[kMaxK / 2];
 };
 
 void gather(Warp& w, const Inst& i, const Mma& x, Panels& p) {
@@ -101,6 +111,24 @@ void gather(Warp& w, const Inst& i, const Mma& x, Panels& p) {
   }
 }
 
+void read_codes(Warp& w, const Inst& i, const Mma& x, Panels& p) {
+  const int bits = int(element_bits(x.a));
+  const tensor::Sparsity form = tensor::sparsity_of_bits(bits);
+  const uint32_t chunks = x.k / uint32_t(tensor::chunk_k(form)), each = x.terms() / chunks;
+  const uint32_t* words = w.lanes<uint32_t>(i.op[uint32_t(i.n_dst) + i.n_src - 1]);
+  for (uint32_t row = 0; row < 16; ++row)
+    for (uint32_t j = 0; j < chunks; ++j) {
+      const tensor::CodeLane at = tensor::code_lane(bits, row, j, chunks, x.selector);
+      const uint32_t code = words[at.lane] >> 4 * at.nibble & 15;
+      if (!(tensor::meaningful_codes(form, x.codes) >> code & 1))
+        w.fault(i, 1u << at.lane, FaultCode::launch_failed, "sparsity",
+                "metadata of row " + std::to_string(row) + ", chunk " + std::to_string(j) + " is " +
+                    hex(code) + " (lane " + std::to_string(at.lane) + ", bits " +
+                    std::to_string(4 * at.nibble) + " on), which has no meaning");
+      tensor::kept_positions(form, code, int(j), p.kept[row] + j * each);
+    }
+}
+
 // Value i of C and where it lies: register and half.
 template <class F>
 void for_results(const Mma& x, F&& f) {
@@ -115,15 +143,21 @@ Step mma(Warp& w, const Inst& inst, uint32_t mask) {
             "mma.sync needs all 32 lanes; some have exited or do not exist");
   static thread_local Panels p;
   gather(w, inst, x, p);
+  if (x.sparse) read_codes(w, inst, x, p);
+  const uint32_t terms = x.terms();
   const uint32_t* dst = inst.op;
   const uint32_t* acc = inst.op + inst.n_dst + x.a_registers + x.b_registers;
   // D may name C's registers: results are kept until all of C has been read.
   uint64_t out[32][4];
   for_results(x, [&](uint32_t l, uint32_t i, uint32_t row, uint32_t column) {
     const double *a = p.a[row], *b = p.b[column];
+    if (x.sparse) {
+      for (uint32_t k = 0; k < terms; ++k) p.picked[k] = b[p.kept[row][k]];
+      b = p.picked;
+    }
     if (x.c == Result::s32) {
       int64_t sum = int32_t(w.lanes<uint32_t>(acc[i])[l]);
-      for (uint32_t k = 0; k < x.k; ++k) {
+      for (uint32_t k = 0; k < terms; ++k) {
         if (x.a != Element::b1)
           sum += int64_t(a[k]) * int64_t(b[k]);
         else
@@ -137,12 +171,12 @@ Step mma(Warp& w, const Inst& inst, uint32_t mask) {
     }
     if (x.c == Result::f64) {
       double sum = std::bit_cast<double>(w.lanes<uint64_t>(acc[i])[l]);
-      for (uint32_t k = 0; k < x.k; ++k) sum = std::fma(a[k], b[k], sum);
+      for (uint32_t k = 0; k < terms; ++k) sum = std::fma(a[k], b[k], sum);
       out[l][i] = std::bit_cast<uint64_t>(sum);
       return;
     }
     double sum = 0;
-    for (uint32_t k = 0; k < x.k; ++k) sum += a[k] * b[k];
+    for (uint32_t k = 0; k < terms; ++k) sum += a[k] * b[k];
     if (x.c == Result::f32) {
       float r = float(sum + double(std::bit_cast<float>(w.lanes<uint32_t>(acc[i])[l])));
       out[l][i] = r != r ? num::kF32Nan : std::bit_cast<uint32_t>(r);
@@ -190,7 +224,8 @@ void mma_sync(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst)
   if (m.get("d") != c) dc.refuse(s, "mma with accumulators of two types");
   uint32_t bits = element_bits(x->a), size = bits == 64 ? 64 : 32;
   if (element_bits(x->b) != bits) dc.refuse(s, "A and B must have elements of one size");
-  x->a_registers = x->m * x->k * bits / size / 32;
+  x->sparse = m.has("sp");
+  x->a_registers = x->m * x->terms() * bits / size / 32;
   x->b_registers = 8 * x->k * bits / size / 32;
   x->c_registers = x->m * 8 / 32 / (x->c == Result::f16 ? 2 : 1);
   RegClass in = size == 64 ? RegClass::B64 : RegClass::B32;
@@ -209,6 +244,19 @@ void mma_sync(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst)
   std::vector<uint32_t> src = take(s.operands[1], in, x->a_registers, "A");
   for (uint32_t slot : take(s.operands[2], in, x->b_registers, "B")) src.push_back(slot);
   for (uint32_t slot : take(s.operands[3], acc, x->c_registers, "C")) src.push_back(slot);
+  if (x->sparse) {
+    src.push_back(dc.src(s.operands[4], RegClass::B32));
+    x->codes = m.get("sp") == "sp" ? tensor::CodeSet::any_pair : tensor::CodeSet::ordered;
+    const uint32_t lanes =
+        tensor::code_lanes(x->k / uint32_t(tensor::chunk_k(tensor::sparsity_of_bits(int(bits)))));
+    const Operand& selector = s.operands[5];
+    if (selector.kind != Operand::Kind::Int || selector.value >= 4 / lanes)
+      dc.refuse(s, "the sparsity selector must be a constant below " + std::to_string(4 / lanes) +
+                       ": " + std::to_string(lanes) + " of every 4 lanes hold metadata");
+    x->selector = uint32_t(selector.value);
+    // Lanes whose metadata counts, for the definedness checker.
+    inst.imm = 0x11111111u * (((1u << lanes) - 1) << (lanes * x->selector));
+  }
   inst.aligned = true;
   inst.run = mma;
   inst.data = x;

@@ -42,16 +42,15 @@ void WarpgroupMma::gather(Cluster& cluster, bool is_a, std::vector<uint8_t>& out
 
 void WarpgroupMma::read_codes(Cluster& cluster, std::vector<uint8_t>& kept) const {
   const int bits = tensor::type_bits(data->shape.a);
-  const tensor::Sparsity form =
-      bits == 32 ? tensor::Sparsity::one_of_two : tensor::Sparsity::two_of_four;
+  const tensor::Sparsity form = tensor::sparsity_of_bits(bits);
   const uint32_t chunks = static_cast<uint32_t>(data->shape.k / tensor::chunk_k(form));
   kept.resize(size_t(kRows) * data->a_k());
   uint8_t* out = kept.data();
   for (uint32_t r = 0; r < kRows; ++r)
     for (uint32_t j = 0; j < chunks; ++j, out += data->a_k() / chunks) {
-      const tensor::CodeLane p = tensor::code_lane(bits, r % 16, j, data->selector);
+      const tensor::CodeLane p = tensor::code_lane(bits, r % 16, j, chunks, data->selector);
       const uint32_t code = codes[r / 16][p.lane] >> 4 * p.nibble & 15;
-      if (!(tensor::meaningful_codes(form, false) >> code & 1))
+      if (!(tensor::meaningful_codes(form, tensor::CodeSet::any_pair) >> code & 1))
         cluster.fault(origin, exec::FaultCode::launch_failed, "sparsity",
                       "metadata of row " + std::to_string(r) + ", chunk " + std::to_string(j) +
                           " is " + hex(code) + " (warp " + std::to_string(r / 16) +

@@ -20,15 +20,29 @@ constexpr Sparsity sparsity_of(MmaKind kind) {
                                                               : Sparsity::two_of_four;
 }
 
+// The same by the size of an element, where the types of a size agree: warps and warpgroups.
+constexpr Sparsity sparsity_of_bits(int bits) {
+  return bits == 32  ? Sparsity::one_of_two
+         : bits == 4 ? Sparsity::two_pairs_of_8
+                     : Sparsity::two_of_four;
+}
+
 // K values that a chunk covers, and how many of them are stored.
 constexpr int chunk_k(Sparsity s) {
   return s == Sparsity::one_of_two ? 2 : s == Sparsity::two_of_four ? 4 : 8;
 }
 
-// The codes with a meaning, a bit for each. Warps and warpgroups take every pair of different
-// positions, tcgen05 only 0100 1000 1100 1001 1101 0110 1110; for tf32 all take 0100 and 1110.
-constexpr uint32_t meaningful_codes(Sparsity s, bool tcgen05) {
-  return s == Sparsity::one_of_two ? 0x4010 : tcgen05 ? 0x7350 : 0x7BDE;
+// Who reads the codes: warps and warpgroups take every pair of different positions, with
+// ordered_metadata only 0100 1000 1001 1100 1101 1110, and tcgen05 these and 0110. For tf32 all
+// take 0100 and 1110.
+enum class CodeSet : uint8_t { any_pair, ordered, tcgen05 };
+
+// The codes with a meaning, a bit for each.
+constexpr uint32_t meaningful_codes(Sparsity s, CodeSet set) {
+  return s == Sparsity::one_of_two  ? 0x4010
+         : set == CodeSet::any_pair ? 0x7BDE
+         : set == CodeSet::ordered  ? 0x7310
+                                    : 0x7350;
 }
 
 // Writes the positions of the stored values of chunk `chunk` in their order, as K of the whole row.
@@ -65,14 +79,19 @@ constexpr CodePlace code_place(MmaKind kind, uint32_t lane, uint32_t chunk, uint
   return {lane, chunk / 8, chunk % 8};
 }
 
-// The same in the metadata registers of a warp, for row `row` of its 16 (9.7.14.6.2, 9.7.15.6.2):
-// lane and 4-bit place. Types of 16 and 32 bits: the selector names one pair of every four lanes.
+// The same in the metadata registers of a warp, for row `row` of its 16, which have `chunks` chunks
+// each (9.7.14.6.2, 9.7.15.6.2): lane and 4-bit place. The codes fill one, two or four of every
+// four lanes; the selector says which. With types of 16 and 32 bits a lane holds four chunks of
+// rows r and r + 8, else eight of one row.
 struct CodeLane {
   uint32_t lane, nibble;
 };
-constexpr CodeLane code_lane(int bits, uint32_t row, uint32_t chunk, uint32_t selector) {
-  if (bits >= 16) return {4 * (row % 8) + 2 * selector + chunk / 4, 4 * (row / 8) + chunk % 4};
-  return {4 * (row % 8) + row / 8 + 2 * (chunk / 8), chunk % 8};
+constexpr uint32_t code_lanes(uint32_t chunks) { return chunks / 4; } // of every four
+constexpr CodeLane code_lane(int bits, uint32_t row, uint32_t chunk, uint32_t chunks,
+                             uint32_t selector) {
+  const uint32_t first = 4 * (row % 8) + code_lanes(chunks) * selector;
+  if (bits >= 16) return {first + chunk / 4, 4 * (row / 8) + chunk % 4};
+  return {first + row / 8 + 2 * (chunk / 8), chunk % 8};
 }
 
 } // namespace vgpu::tensor
