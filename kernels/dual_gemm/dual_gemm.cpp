@@ -156,9 +156,8 @@ wl_status check(wl_context* context, const wl_dual_gemm_args* args) {
 }
 
 wl_status make_plan(wl_context* context, const wl_dual_gemm_args& args, wl_plan** plan) {
-  const Row* row = args.config != nullptr
-                       ? find_row(args.config)
-                       : choose_row({args.m, args.n, args.k, args.l, args.d_type}, context->limits);
+  const Row* row = args.config != nullptr ? find_row(args.config)
+                                          : choose_row(problem_of(args), context->limits);
   if (row == nullptr) {
     std::vector<std::pair<std::string, int>> counts; // of rows, by reason
     std::string reason, reasons;
@@ -189,7 +188,7 @@ wl_status make_plan(wl_context* context, const wl_dual_gemm_args& args, wl_plan*
 
   LaunchConfig& config = made->config;
   const auto cluster_size = static_cast<unsigned>(row->cluster[0]);
-  const Problem problem{args.m, args.n, args.k, args.l, args.d_type};
+  const Problem problem = problem_of(args);
   const int64_t clusters = sm100_clusters(*row, problem, context->limits);
   config.grid[0] = static_cast<unsigned>(clusters) * cluster_size;
   if (row->grid == Grid::stream_k) {

@@ -115,7 +115,9 @@ constexpr int sm90_small_threads(int tokens, int columns) {
 struct Problem {
   int64_t m, n, k, l;
   wl_dtype d_type;
+  bool whole_sectors = true; // every row of D starts on 32 bytes
 };
+Problem problem_of(const wl_dual_gemm_args& args);
 
 // What a row would do with a problem, in SM clocks; see the models at sm100_cost and sm90_cost.
 struct Cost {

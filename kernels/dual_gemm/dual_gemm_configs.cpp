@@ -36,6 +36,9 @@ std::string against(const Candidate& c, const Candidate& best) {
   if (c.cost.tile_clocks > best.cost.tile_clocks)
     return slower + format("a tile's main loop takes %.0f clocks against %.0f", c.cost.tile_clocks,
                            best.cost.tile_clocks);
+  if (c.cost.epilogue_clocks > best.cost.epilogue_clocks)
+    return slower + format("an epilogue takes %.0f clocks against %.0f", c.cost.epilogue_clocks,
+                           best.cost.epilogue_clocks);
   if (c.cost.total > best.cost.total) return slower + "start and epilogue show more";
   return "equal by the model; the first in the table is taken";
 }
@@ -111,8 +114,7 @@ wl_status list_configs(wl_context* context, const wl_dual_gemm_args* args,
     return fail(WL_ERROR_INVALID_ARGUMENT, "configs is null, but count = %d", *count);
   WL_TRY(check_problem(*args, context->limits));
 
-  const std::vector<wl_dual_gemm_config> list =
-      candidates({args->m, args->n, args->k, args->l, args->d_type}, context->limits);
+  const std::vector<wl_dual_gemm_config> list = candidates(problem_of(*args), context->limits);
   const int room = *count;
   *count = static_cast<int>(list.size());
   std::copy_n(list.begin(), std::min<size_t>(list.size(), static_cast<size_t>(room)), configs);

@@ -101,6 +101,13 @@ Traffic traffic(const Row& row, const Problem& problem) {
 
 int64_t least_traffic(const Problem& p) { return (p.m + 2 * p.n) * p.k / 16 * 9 * p.l; }
 
+// What an epilogue's stores cost beside its arithmetic; see below.
+double store_clocks(const Row& row, const Problem& problem) {
+  if (row.d_type == WL_NVFP4) return 0;
+  if (row.store == Store::bulk) return 4.0 * row.tile_n + (problem.whole_sectors ? 0 : 128);
+  return problem.whole_sectors ? 0 : 8.0 * row.tile_n;
+}
+
 // The model, in SM clocks (1.85 GHz):
 //   fill of one CTA's K tile: bytes for this CTA alone / 64 + multicast bytes / 45
 //     (64 bytes a clock is an SM's port; multicast to 2 CTAs was measured at 45 a clock and SM)
@@ -113,6 +120,12 @@ int64_t least_traffic(const Problem& p) { return (p.m + 2 * p.n) * p.k / 16 * 9 
 //     faster than epilogues; halves that share K do half of it each, after 1500 for sums to each
 //     other; with PING_PONG a warpgroup alone needs 20 a column, as nothing runs beside its
 //     multiplications by product 2 and its stores, while both together keep the pace of 16
+//   stores of FP16 and BF16 add to both paces what does not hide: with BULK_STORE 4 a column (128
+//   rows
+//     x 2 bytes into and out of shared memory at 128 bytes a clock); where rows of D do not start
+//     on 32 bytes half a clock for each sector written in part, which L2 must merge: all sectors
+//     of 16-byte stores (8 a column), of TMA 2 a row of a tile, the ends of its two boxes in every
+//     other row (128 a tile)
 //   start of a CTA: 1500 (first bytes from DRAM, barriers, tensor memory), 400 more in a cluster of
 //     several CTAs; for every wave with a cluster for each tile, else once
 //   a query of launch control: 50 a wave (the scheduler warp asks while the tile before runs)
@@ -151,8 +164,9 @@ Cost sm100_cost(const Row& row, const Problem& problem, const DeviceLimits& devi
   const double lag = row.scale_sets < row.stages ? 20 : 0;
   const double k_tile_clocks = std::max({fill, l2, mma}) + lag;
   result.tile_clocks = static_cast<double>(k_tiles(row, problem)) * k_tile_clocks;
-  const double pace = 16.0 * row.tile_n / row.split_k + (row.split_k > 1 ? 1500 : 0);
-  result.epilogue_clocks = row.epilogue == Epilogue::ping_pong ? 20.0 * row.tile_n : pace;
+  const double stores = store_clocks(row, problem);
+  const double pace = (16.0 * row.tile_n + stores) / row.split_k + (row.split_k > 1 ? 1500 : 0);
+  result.epilogue_clocks = row.epilogue == Epilogue::ping_pong ? 20.0 * row.tile_n + stores : pace;
 
   const double entry_bytes =
       static_cast<double>(problem.m + 2 * problem.n) * static_cast<double>(problem.k) * 9 / 16 +

@@ -140,6 +140,13 @@ int64_t effective_batch_stride(const wl_dual_gemm_args& args) {
   return strided_d(args).entry_stride();
 }
 
+Problem problem_of(const wl_dual_gemm_args& args) {
+  const auto starts = static_cast<uint64_t>(effective_ldd(args)) |
+                      static_cast<uint64_t>(effective_batch_stride(args));
+  return {args.m, args.n,      args.k,
+          args.l, args.d_type, ((2 * starts | address_of(args.d)) & 31) == 0};
+}
+
 const RuleTable<Subject>& rules() {
   static const RuleTable<Subject> table{
       "wl_dual_gemm",

@@ -475,6 +475,19 @@ TEST_CASE("the cost function chooses rows as its model says", "[host][dual_gemm]
     CHECK(cost(*in_turn, problem, device).total - cost(*both, problem, device).total ==
           wltest::Approximate(4 * 64));
 
+  // Rows of D that do not start on 32 bytes go through TMA, which writes fewer sectors in part; by
+  // N, by ldd or by D's address.
+  for (const int64_t n : {4096, 4104}) {
+    wl_dual_gemm_args args{};
+    args.m = 1000, args.n = n, args.k = 7168, args.l = 1, args.d_type = WL_F16;
+    const auto stores = [&] { return choose_row(problem_of(args), device)->store; };
+    CHECK(stores() == (n == 4096 ? Store::direct : Store::bulk));
+    args.ldd = 4112;
+    CHECK(stores() == Store::direct);
+    args.d = reinterpret_cast<void*>(16);
+    CHECK(stores() == Store::bulk);
+  }
+
   DeviceLimits small = device;
   small.shared_bytes_per_block = 200000;
   std::string reason;
