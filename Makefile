@@ -276,7 +276,8 @@ $(BUILD)/tests/libfakecuda.so: $(call object,tests/support/fake_driver.cpp)
 # Catch2 may have to be installed before anything that includes it is compiled.
 $(call object,$(foreach s,$(SUITES),$(wildcard tests/$(s)/*.cpp)) $(SUPPORT_SOURCES)): | deps
 
-suites: $(SUITES:%=$(BUILD)/tests/%) $(BUILD)/tests/libfakecuda.so $(BUILD)/host-cost all
+suites: $(SUITES:%=$(BUILD)/tests/%) $(BUILD)/tests/libfakecuda.so $(BUILD)/host-cost \
+        $(BUILD)/libwarpline.so all
 
 test: suites
 	@tests/run_suites.sh $(SUITES:%=$(BUILD)/tests/%)

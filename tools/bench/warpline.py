@@ -1,51 +1,20 @@
-"""The C ABI of libwarpline.so by ctypes, and NVFP4 data in torch tensors.
-
-make shared builds the library; WARPLINE_LIBRARY names another one.
-"""
-import ctypes as c
-import os
+"""The dual GEMM on torch tensors, and NVFP4 data in them."""
 import pathlib
+import sys
 
 import torch
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "examples"))
+import warpline_abi as abi  # noqa: E402
+
+STATIC_WEIGHTS = abi.STATIC_WEIGHTS
 
 
-class Args(c.Structure):
-    _fields_ = [("struct_size", c.c_size_t)] + \
-        [(name, c.c_int64) for name in ("m", "n", "k", "l")] + \
-        [(name, c.c_void_p) for name in ("a", "b1", "b2", "sfa", "sfb1", "sfb2")] + \
-        [("sf_layout", c.c_int), ("alpha1", c.c_void_p), ("alpha2", c.c_void_p),
-         ("d", c.c_void_p), ("d_type", c.c_int), ("ldd", c.c_int64),
-         ("batch_stride_d", c.c_int64), ("config", c.c_char_p), ("sfd", c.c_void_p),
-         ("d_scale", c.c_void_p), ("flags", c.c_uint32)]
-
-STATIC_WEIGHTS = 1
-
-
-class Info(c.Structure):
-    _fields_ = [("struct_size", c.c_size_t), ("config", c.c_char * 64), ("kernel", c.c_char * 96),
-                ("target", c.c_char * 16), ("grid", c.c_uint * 3), ("block", c.c_uint * 3),
-                ("cluster", c.c_uint * 3), ("tile_m", c.c_int), ("tile_n", c.c_int),
-                ("tile_k", c.c_int), ("stages", c.c_int), ("shared_bytes", c.c_int),
-                ("registers", c.c_int), ("launches", c.c_int), ("workspace_bytes", c.c_size_t),
-                ("load_ms", c.c_double), ("precompiled", c.c_int)]
-
-
-class Library:
+class Library(abi.Library):
     def __init__(self, device=0):
-        path = os.environ.get("WARPLINE_LIBRARY", str(ROOT / "build" / "libwarpline.so"))
-        self.lib = c.CDLL(path)
-        self.lib.wl_last_error.restype = c.c_char_p
-        self.lib.wl_plan_run.argtypes = [c.c_void_p, c.c_void_p, c.c_size_t, c.c_void_p]
         torch.cuda.init()
         torch.zeros(1, device="cuda")
-        self.context = c.c_void_p()
-        self.ok(self.lib.wl_context_create(device, c.byref(self.context)))
-
-    def ok(self, status):
-        if status != 0:
-            raise RuntimeError(self.lib.wl_last_error().decode())
+        super().__init__(device)
 
     def plan(self, problem, d, config=None, flags=0):
         return Plan(self, problem, d, config, flags)
@@ -55,33 +24,30 @@ class Plan:
     """A plan for a Problem and an output tensor [L, M, N] (FP16 or BF16; rows may be strided)."""
 
     def __init__(self, library, problem, d, config=None, flags=0):
-        self.library, self.problem, self.d = library, problem, d
-        args = Args(struct_size=c.sizeof(Args), m=problem.m, n=problem.n, k=problem.k, l=problem.l,
-                    a=problem.a.data_ptr(), b1=problem.b1.data_ptr(), b2=problem.b2.data_ptr(),
-                    sfa=problem.sfa.data_ptr(), sfb1=problem.sfb1.data_ptr(),
-                    sfb2=problem.sfb2.data_ptr(), sf_layout=0,
-                    alpha1=problem.alpha1.data_ptr() if problem.alpha1 is not None else None,
-                    alpha2=problem.alpha2.data_ptr() if problem.alpha2 is not None else None,
-                    d=d.data_ptr(), d_type=0 if d.dtype == torch.float16 else 1,
-                    ldd=d.stride(1) if d.shape[1] > 1 else 0,
-                    batch_stride_d=d.stride(0) if d.shape[0] > 1 else 0,
-                    config=config.encode() if config else None, flags=flags)
-        self.handle = c.c_void_p()
-        library.ok(library.lib.wl_dual_gemm_plan(library.context, c.byref(args),
-                                                 c.byref(self.handle)))
-        self.info = Info(struct_size=c.sizeof(Info))
-        library.ok(library.lib.wl_plan_get_info(self.handle, c.byref(self.info)))
+        self.problem, self.d = problem, d
+
+        def address(tensor):
+            return tensor.data_ptr() if tensor is not None else None
+
+        self.plan = library.dual_gemm(
+            m=problem.m, n=problem.n, k=problem.k, l=problem.l, a=address(problem.a),
+            b1=address(problem.b1), b2=address(problem.b2), sfa=address(problem.sfa),
+            sfb1=address(problem.sfb1), sfb2=address(problem.sfb2), sf_layout=abi.SF_128X4,
+            alpha1=address(problem.alpha1), alpha2=address(problem.alpha2), d=address(d),
+            d_type=abi.F16 if d.dtype == torch.float16 else abi.BF16,
+            ldd=d.stride(1) if d.shape[1] > 1 else 0,
+            batch_stride_d=d.stride(0) if d.shape[0] > 1 else 0,
+            config=config.encode() if config else None, flags=flags)
+        self.info = self.plan.info
         self.workspace = torch.empty(max(self.info.workspace_bytes, 256), dtype=torch.uint8,
                                      device="cuda")
 
     def run(self):
-        stream = torch.cuda.current_stream().cuda_stream
-        self.library.ok(self.library.lib.wl_plan_run(
-            self.handle, self.workspace.data_ptr(), self.workspace.numel(), stream))
+        self.plan.run(torch.cuda.current_stream().cuda_stream, self.workspace.data_ptr())
 
     def __del__(self):
-        if getattr(self, "handle", None):
-            self.library.lib.wl_plan_destroy(self.handle)
+        if hasattr(self, "plan"):
+            self.plan.close()
 
 
 E2M1 = (0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6)

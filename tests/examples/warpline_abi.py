@@ -1,0 +1,105 @@
+"""The C ABI of libwarpline.so by ctypes, with nothing but Python's own library. Addresses are
+integers, of any framework's device memory; units and rules are those of warpline/warpline.h.
+
+    make shared                                  builds the library; WARPLINE_LIBRARY names another
+    python3 tests/examples/warpline_abi.py       prints the layout of the structs
+"""
+import ctypes as c
+import os
+import pathlib
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+F16, BF16, NVFP4 = 0, 1, 2  # wl_dtype
+SF_128X4 = 0                # wl_sf_layout
+STATIC_WEIGHTS = 1          # wl_dual_gemm_flags
+
+
+class DualGemmArgs(c.Structure):  # wl_dual_gemm_args
+    _fields_ = ([("struct_size", c.c_size_t)]
+                + [(name, c.c_int64) for name in "mnkl"]
+                + [(name, c.c_void_p) for name in ("a", "b1", "b2", "sfa", "sfb1", "sfb2")]
+                + [("sf_layout", c.c_int), ("alpha1", c.c_void_p), ("alpha2", c.c_void_p),
+                   ("d", c.c_void_p), ("d_type", c.c_int), ("ldd", c.c_int64),
+                   ("batch_stride_d", c.c_int64), ("config", c.c_char_p), ("sfd", c.c_void_p),
+                   ("d_scale", c.c_void_p), ("flags", c.c_uint32)])
+
+
+class QuantizeArgs(c.Structure):  # wl_quantize_args
+    _fields_ = ([("struct_size", c.c_size_t)]
+                + [(name, c.c_int64) for name in "mkl"]
+                + [("x", c.c_void_p), ("x_type", c.c_int), ("ldx", c.c_int64),
+                   ("batch_stride_x", c.c_int64), ("d", c.c_void_p), ("sfd", c.c_void_p),
+                   ("sf_layout", c.c_int), ("d_scale", c.c_void_p), ("config", c.c_char_p)])
+
+
+class PlanInfo(c.Structure):  # wl_plan_info
+    _fields_ = [("struct_size", c.c_size_t), ("config", c.c_char * 64), ("kernel", c.c_char * 96),
+                ("target", c.c_char * 16), ("grid", c.c_uint * 3), ("block", c.c_uint * 3),
+                ("cluster", c.c_uint * 3), ("tile_m", c.c_int), ("tile_n", c.c_int),
+                ("tile_k", c.c_int), ("stages", c.c_int), ("shared_bytes", c.c_int),
+                ("registers", c.c_int), ("launches", c.c_int), ("workspace_bytes", c.c_size_t),
+                ("load_ms", c.c_double), ("precompiled", c.c_int)]
+
+
+STRUCTS = {"wl_dual_gemm_args": DualGemmArgs, "wl_quantize_args": QuantizeArgs,
+           "wl_plan_info": PlanInfo}
+
+
+class Library:
+    """One context; statuses become exceptions that carry the library's sentence."""
+
+    def __init__(self, device=0):
+        self.lib = c.CDLL(os.environ.get("WARPLINE_LIBRARY",
+                                         str(ROOT / "build" / "libwarpline.so")))
+        self.lib.wl_last_error.restype = c.c_char_p
+        self.lib.wl_sf_bytes.argtypes = [c.c_int, c.c_int64, c.c_int64]
+        self.lib.wl_sf_bytes.restype = c.c_size_t
+        self.lib.wl_plan_run.argtypes = [c.c_void_p, c.c_void_p, c.c_size_t, c.c_void_p]
+        self.lib.wl_plan_destroy.argtypes = [c.c_void_p]
+        self.lib.wl_plan_destroy.restype = None
+        self.context = c.c_void_p()
+        self.check(self.lib.wl_context_create(device, c.byref(self.context)))
+
+    def check(self, status):
+        if status != 0:
+            raise RuntimeError(self.lib.wl_last_error().decode())
+
+    def dual_gemm(self, **fields):
+        return Plan(self, self.lib.wl_dual_gemm_plan, DualGemmArgs, fields)
+
+    def quantize(self, **fields):
+        return Plan(self, self.lib.wl_quantize_plan, QuantizeArgs, fields)
+
+
+class Plan:
+    """A plan holds the addresses that it was made with; what lies there is read when it runs."""
+
+    def __init__(self, library, make, struct, fields):
+        self.library = library
+        args = struct(struct_size=c.sizeof(struct), **fields)
+        self.handle = c.c_void_p()
+        library.check(make(library.context, c.byref(args), c.byref(self.handle)))
+        self.info = PlanInfo(struct_size=c.sizeof(PlanInfo))
+        library.check(library.lib.wl_plan_get_info(self.handle, c.byref(self.info)))
+
+    def run(self, stream=None, workspace=None):
+        """`workspace`: the address of info.workspace_bytes bytes, None where that is 0."""
+        self.library.check(self.library.lib.wl_plan_run(
+            self.handle, workspace, self.info.workspace_bytes if workspace else 0, stream))
+
+    def close(self):
+        """After its last run has ended."""
+        self.library.lib.wl_plan_destroy(self.handle)
+        self.handle = c.c_void_p()
+
+
+def main():
+    for name, struct in STRUCTS.items():
+        print(name, c.sizeof(struct))
+        for field, *_ in struct._fields_:
+            place = getattr(struct, field)
+            print(f"{name}.{field}", place.offset, place.size)
+
+
+if __name__ == "__main__":
+    main()

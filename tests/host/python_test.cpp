@@ -1,0 +1,77 @@
+// The library from Python: the structs that tests/examples/warpline_abi.py writes down by hand are
+// the header's, and the examples that use them run.
+#include "tests/support/catch.hpp"
+#include "tests/support/child.hpp"
+#include "tests/support/source_tree.hpp"
+#include "warpline/warpline.h"
+
+#include <cstddef>
+#include <sstream>
+
+using wltest::ChildResult;
+using wltest::ContainsSubstring;
+using wltest::run_child;
+using wltest::source_file;
+
+namespace {
+
+bool has_python() { return run_child({"python3", "-c", "pass"}).status == 0; }
+
+// One line a struct and a field, as the module prints them.
+std::string header_layout() {
+  std::ostringstream out;
+#define STRUCT(type) out << #type << ' ' << sizeof(type) << '\n'
+#define FIELD(type, field)                                                                         \
+  out << #type "." #field << ' ' << offsetof(type, field) << ' ' << sizeof(type::field) << '\n'
+  STRUCT(wl_dual_gemm_args);
+#define ARGS(field) FIELD(wl_dual_gemm_args, field)
+  ARGS(struct_size), ARGS(m), ARGS(n), ARGS(k), ARGS(l), ARGS(a), ARGS(b1), ARGS(b2), ARGS(sfa);
+  ARGS(sfb1), ARGS(sfb2), ARGS(sf_layout), ARGS(alpha1), ARGS(alpha2), ARGS(d), ARGS(d_type);
+  ARGS(ldd), ARGS(batch_stride_d), ARGS(config), ARGS(sfd), ARGS(d_scale), ARGS(flags);
+  STRUCT(wl_quantize_args);
+#define QUANTIZE(field) FIELD(wl_quantize_args, field)
+  QUANTIZE(struct_size), QUANTIZE(m), QUANTIZE(k), QUANTIZE(l), QUANTIZE(x), QUANTIZE(x_type);
+  QUANTIZE(ldx), QUANTIZE(batch_stride_x), QUANTIZE(d), QUANTIZE(sfd), QUANTIZE(sf_layout);
+  QUANTIZE(d_scale), QUANTIZE(config);
+  STRUCT(wl_plan_info);
+#define INFO_FIELD(field) FIELD(wl_plan_info, field)
+  INFO_FIELD(struct_size), INFO_FIELD(config), INFO_FIELD(kernel), INFO_FIELD(target);
+  INFO_FIELD(grid), INFO_FIELD(block), INFO_FIELD(cluster), INFO_FIELD(tile_m), INFO_FIELD(tile_n);
+  INFO_FIELD(tile_k), INFO_FIELD(stages), INFO_FIELD(shared_bytes), INFO_FIELD(registers);
+  INFO_FIELD(launches), INFO_FIELD(workspace_bytes), INFO_FIELD(load_ms), INFO_FIELD(precompiled);
+  return out.str();
+}
+
+} // namespace
+
+TEST_CASE("Python's structs have the header's layout", "[host][python]") {
+  if (!has_python()) WL_SKIP("no python3");
+  const ChildResult result = run_child({"python3", source_file("tests/examples/warpline_abi.py")});
+  INFO(result.err);
+  CHECK(result.status == 0);
+  CHECK(result.out == header_layout());
+}
+
+TEST_CASE("a Python program quantises and multiplies", "[host][python]") {
+  if (!wltest::plain_build()) WL_SKIP("an instrumented build");
+  if (!has_python()) WL_SKIP("no python3");
+  const std::string program = source_file("tests/examples/program.py");
+  for (const char* device : {"virtual:b200", "virtual:h200"}) {
+    const ChildResult result = run_child(
+        {"python3", program},
+        {{"WARPLINE_DRIVER", device}, {"WARPLINE_LIBRARY", wltest::build_file("libwarpline.so")}});
+    INFO(device << "\n" << result.out << result.err);
+    CHECK(result.status == 0);
+    CHECK_THAT(result.out, ContainsSubstring(": 0 of 480 outputs wrong"));
+  }
+}
+
+TEST_CASE("the PyTorch example says what it lacks", "[host][python]") {
+  if (!has_python()) WL_SKIP("no python3");
+  // No device is visible, so the example stops where PyTorch is installed, too.
+  const ChildResult result = run_child({"python3", source_file("tests/examples/pytorch_mlp.py")},
+                                       {{"CUDA_VISIBLE_DEVICES", "-1"}});
+  INFO(result.out << result.err);
+  CHECK(result.status == 3);
+  CHECK_THAT(result.err, ContainsSubstring("PyTorch"));
+}
