@@ -277,7 +277,7 @@ $(BUILD)/tests/libfakecuda.so: $(call object,tests/support/fake_driver.cpp)
 $(call object,$(foreach s,$(SUITES),$(wildcard tests/$(s)/*.cpp)) $(SUPPORT_SOURCES)): | deps
 
 suites: $(SUITES:%=$(BUILD)/tests/%) $(BUILD)/tests/libfakecuda.so $(BUILD)/host-cost \
-        $(BUILD)/libwarpline.so all
+        $(BUILD)/driver-cost $(BUILD)/libwarpline.so all
 
 test: suites
 	@tests/run_suites.sh $(SUITES:%=$(BUILD)/tests/%)
@@ -293,15 +293,17 @@ hardware-test: suites
 	@tests/run_suites.sh $(BUILD)/tests/hardware
 
 # Times the operations on the GPU of this machine: cold L2, events, medians; and the host's side.
-$(BUILD)/bench $(BUILD)/host-cost: $(BUILD)/%: $(call object,tools/bench/problem.cpp) $(BUILD)/libwarpline.a
+$(BUILD)/bench $(BUILD)/host-cost $(BUILD)/driver-cost: $(BUILD)/%: $(call object,tools/bench/problem.cpp) $(BUILD)/libwarpline.a
 	@echo "  LD   $@"
 	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 $(BUILD)/bench: $(call object,tools/bench/bench.cpp)
 $(BUILD)/host-cost: $(call object,tools/bench/host_cost.cpp)
-bench: $(BUILD)/bench $(BUILD)/host-cost
+$(BUILD)/driver-cost: $(call object,tools/bench/driver_cost.cpp)
+bench: $(BUILD)/bench $(BUILD)/host-cost $(BUILD)/driver-cost
 	$(BUILD)/bench
 	$(BUILD)/bench --quantize
 	$(BUILD)/host-cost
+	$(BUILD)/driver-cost
 
 # ---- fuzzing ----------------------------------------------------------------------------------------
 

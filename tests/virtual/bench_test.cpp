@@ -1,5 +1,5 @@
-// build/host-cost on the virtual GPU: no figure of it means anything here, its output and its
-// processes do.
+// build/host-cost and build/driver-cost on the virtual GPU: no figure of them means anything here,
+// their output and their processes do.
 #include "tests/support/catch.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/temporary.hpp"
@@ -36,4 +36,23 @@ TEST_CASE("bench: host-cost refuses what it cannot read", "[virtual][bench]") {
   CHECK_THAT(refused("--m", "0").err, ContainsSubstring("\"0\" is no positive number"));
   CHECK_THAT(refused("--what", "1").err, ContainsSubstring("unknown option --what"));
   CHECK(refused("--m", "0").status == 1);
+}
+
+TEST_CASE("bench: driver-cost asks the driver for all that it lists", "[virtual][bench]") {
+  for (const char* device : {"virtual:b200", "virtual:h200"}) {
+    const wltest::ChildResult child = wltest::run_child(
+        {wltest::build_file("driver-cost"), "--calls", "2", "--batches", "2", "--loads", "1"},
+        {{"WARPLINE_DRIVER", device}});
+    INFO(device << child.out << child.err);
+    CHECK(child.status == 0);
+    CHECK_THAT(child.out, ContainsSubstring("at the same time, a thread each") &&
+                              ContainsSubstring("cuStreamGetCtx") &&
+                              ContainsSubstring("a graph of both"));
+    CHECK(child.out.find("refuses") == std::string::npos);
+  }
+  const wltest::ChildResult child = wltest::run_child(
+      {wltest::build_file("driver-cost"), "--rows", "dual_gemm_sm90_decode,no_such_row"},
+      {{"WARPLINE_DRIVER", "virtual:h200"}});
+  CHECK(child.status == 1);
+  CHECK_THAT(child.err, ContainsSubstring("no row no_such_row"));
 }

@@ -1,0 +1,304 @@
+// driver-cost: what the driver takes on the host for what the library asks of it.
+//
+//   driver-cost [--calls C] [--batches B] [--loads L] [--rows ROW,ROW]
+//
+// calls    the questions of a run, nanoseconds
+// launch   one cuLaunchKernelEx of a kernel that ends at once, by what it carries, microseconds;
+//          batches of calls that the device's queue has room for
+// compile  the JIT of rows of the library, its cache off: each alone, one after the other, at the
+//          same time in a thread each, and under options of the compiler; milliseconds. The first
+//          of a process brings the compiler itself.
+#include "runtime/src/context.hpp"
+#include "runtime/src/images.hpp"
+#include "tools/bench/problem.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <thread>
+
+using namespace bench;
+using namespace cuapi;
+
+namespace {
+
+struct Options {
+  int calls = 64, batches = 100, loads = 3;
+  std::vector<std::string> rows;
+};
+
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; i += 2) {
+    const std::string name = argv[i];
+    if (i + 1 == argc) die(name + " needs a value, or is unknown");
+    const std::string value = argv[i + 1];
+    if (name == "--calls")
+      options.calls = static_cast<int>(number(value));
+    else if (name == "--batches")
+      options.batches = static_cast<int>(number(value));
+    else if (name == "--loads")
+      options.loads = static_cast<int>(number(value));
+    else if (name == "--rows")
+      options.rows = split(value);
+    else
+      die("unknown option " + name);
+  }
+  return options;
+}
+
+using Clock = std::chrono::steady_clock;
+double microseconds_of(const std::function<void()>& body) {
+  const auto start = Clock::now();
+  body();
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
+void print(const char* what, std::vector<double> values, const char* unit) {
+  std::sort(values.begin(), values.end());
+  std::printf("  %-58s %9.2f %9.2f %9.2f  %s\n", what, values[values.size() / 2], values.front(),
+              values.back(), unit);
+}
+
+// ---- launches -----------------------------------------------------------------------------------
+
+// What a launch carries. The library's for Hopper: 600 bytes, a cluster, programmatic dependence.
+struct Variant {
+  const char* what;
+  size_t param_bytes;
+  bool cluster_attribute, programmatic;
+  bool cluster_in_text; // .reqnctapercluster
+  bool packed;          // parameters as one buffer, not one by one
+  unsigned shared_bytes;
+};
+constexpr Variant variants[] = {
+    {"8 bytes of parameters", 8, false, false, false, false, 0},
+    {"8 bytes, cluster of 2", 8, true, false, false, false, 0},
+    {"8 bytes, programmatic dependent", 8, false, true, false, false, 0},
+    {"600 bytes", 600, false, false, false, false, 0},
+    {"600 bytes, cluster, programmatic (a run of the library)", 600, true, true, false, false, 0},
+    {"  and 200 KiB of shared memory", 600, true, true, false, false, 200 * 1024},
+    {"  the cluster in the kernel's text", 600, false, true, true, false, 0},
+    {"  the parameters in one buffer", 600, true, true, false, true, 0},
+};
+
+std::string kernel_text(const Variant& v) {
+  std::string text = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry ends(";
+  for (size_t i = 0; i < v.param_bytes / 8; ++i)
+    text += (i ? ", .param .u64 p" : ".param .u64 p") + std::to_string(i);
+  text += ")\n.maxntid 32, 1, 1\n";
+  if (v.cluster_in_text) text += ".reqnctapercluster 2, 1, 1\n";
+  return text + "{\n  griddepcontrol.launch_dependents;\n  griddepcontrol.wait;\n  ret;\n}\n";
+}
+
+class Launcher {
+public:
+  Launcher(const Functions& cu, const Variant& v) : cu_(cu), packed_(v.packed) {
+    const std::string text = kernel_text(v);
+    require(cu.ModuleLoadDataEx(&module_, text.c_str(), 0, nullptr, nullptr), "cuModuleLoadDataEx");
+    require(cu.ModuleGetFunction(&function_, module_, "ends"), "cuModuleGetFunction");
+    if (v.shared_bytes)
+      require(cu.FuncSetAttribute(function_, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                  static_cast<int>(v.shared_bytes)),
+              "cuFuncSetAttribute");
+    values_.resize(v.param_bytes / 8);
+    for (uint64_t& value : values_) addresses_.push_back(&value);
+    bytes_ = v.param_bytes;
+    config_.gridDimX = 2, config_.gridDimY = config_.gridDimZ = 1;
+    config_.blockDimX = 32, config_.blockDimY = config_.blockDimZ = 1;
+    config_.sharedMemBytes = v.shared_bytes;
+    if (v.cluster_attribute) {
+      CUlaunchAttribute& attribute = attributes_[config_.numAttrs++];
+      attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+      attribute.value.clusterDim = {2, 1, 1};
+    }
+    if (v.programmatic) {
+      CUlaunchAttribute& attribute = attributes_[config_.numAttrs++];
+      attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+      attribute.value.programmaticStreamSerializationAllowed = 1;
+    }
+    config_.attrs = attributes_;
+  }
+  ~Launcher() { cu_.ModuleUnload(module_); }
+  Launcher(const Launcher&) = delete;
+  Launcher& operator=(const Launcher&) = delete;
+
+  void launch(CUstream stream) {
+    config_.hStream = stream;
+    // CU_LAUNCH_PARAM_BUFFER_POINTER, _SIZE and _END.
+    void* extra[] = {reinterpret_cast<void*>(1), values_.data(), reinterpret_cast<void*>(2),
+                     &bytes_, nullptr};
+    require(cu_.LaunchKernelEx(&config_, function_, packed_ ? nullptr : addresses_.data(),
+                               packed_ ? extra : nullptr),
+            "cuLaunchKernelEx");
+  }
+
+private:
+  const Functions& cu_;
+  CUmodule module_ = nullptr;
+  CUfunction function_ = nullptr;
+  std::vector<uint64_t> values_;
+  std::vector<void*> addresses_;
+  size_t bytes_ = 0;
+  CUlaunchAttribute attributes_[2] = {};
+  CUlaunchConfig config_{};
+  bool packed_;
+};
+
+// Batches of `call`, microseconds a call; the device is idle before each.
+std::vector<double> batches(const Options& options, const Functions& cu, CUstream stream,
+                            const std::function<void()>& call) {
+  std::vector<double> times;
+  for (int batch = 0; batch < options.batches + 3; ++batch) {
+    require(cu.StreamSynchronize(stream), "cuStreamSynchronize");
+    const double time = microseconds_of([&] {
+      for (int i = 0; i < options.calls; ++i) call();
+    });
+    if (batch >= 3) times.push_back(time / options.calls);
+  }
+  require(cu.StreamSynchronize(stream), "cuStreamSynchronize");
+  return times;
+}
+
+void print_calls(const Options& options, const Functions& cu, CUstream stream) {
+  std::printf("calls\n");
+  const auto nanoseconds = [&](const char* what, const std::function<void()>& call) {
+    std::vector<double> times = batches(options, cu, stream, call);
+    for (double& time : times) time *= 1000;
+    print(what, times, "ns");
+  };
+  CUcontext context = nullptr;
+  nanoseconds("cuCtxGetCurrent", [&] { cu.CtxGetCurrent(&context); });
+  nanoseconds("cuStreamGetCtx", [&] { cu.StreamGetCtx(stream, &context); });
+  CUstreamCaptureStatus status{};
+  if (cu.StreamIsCapturing)
+    nanoseconds("cuStreamIsCapturing", [&] { cu.StreamIsCapturing(stream, &status); });
+}
+
+void print_launches(const Options& options, const Functions& cu, CUstream stream) {
+  std::printf("launch\n");
+  for (const Variant& variant : variants) {
+    Launcher launcher(cu, variant);
+    print(variant.what, batches(options, cu, stream, [&] { launcher.launch(stream); }), "us");
+  }
+  Launcher first(cu, variants[4]), second(cu, variants[4]);
+  print("two runs of the library",
+        batches(options, cu, stream,
+                [&] {
+                  first.launch(stream);
+                  second.launch(stream);
+                }),
+        "us");
+  if (!cu.StreamBeginCapture || !cu.GraphLaunch) return;
+  CUgraph graph = nullptr;
+  CUgraphExec executable = nullptr;
+  require(cu.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), "cuStreamBeginCapture");
+  first.launch(stream);
+  second.launch(stream);
+  require(cu.StreamEndCapture(stream, &graph), "cuStreamEndCapture");
+  require(cu.GraphInstantiate(&executable, graph, 0), "cuGraphInstantiateWithFlags");
+  print("a graph of both",
+        batches(options, cu, stream, [&] { cu.GraphLaunch(executable, stream); }), "us");
+  cu.GraphExecDestroy(executable);
+  cu.GraphDestroy(graph);
+}
+
+// ---- compiling ----------------------------------------------------------------------------------
+
+struct JitOption {
+  CUjit_option option;
+  uintptr_t value;
+};
+constexpr auto jit_split_compile = static_cast<CUjit_option>(34); // CUDA 13.0
+
+void compile(const Functions& cu, const std::string& text, const std::vector<JitOption>& options) {
+  std::vector<char> log(64 * 1024);
+  std::vector<CUjit_option> names = {CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES};
+  std::vector<void*> values = {log.data(), reinterpret_cast<void*>(log.size())};
+  for (const JitOption& option : options) {
+    names.push_back(option.option);
+    values.push_back(reinterpret_cast<void*>(option.value));
+  }
+  CUmodule module = nullptr;
+  const CUresult result = cu.ModuleLoadDataEx(
+      &module, text.c_str(), static_cast<unsigned>(names.size()), names.data(), values.data());
+  if (result == CUDA_SUCCESS)
+    cu.ModuleUnload(module);
+  else
+    std::printf("  (the driver refuses: %d)\n", static_cast<int>(result));
+}
+
+void print_compiling(const Options& options, const warpline::DeviceLimits& limits,
+                     const Functions& cu, CUcontext context) {
+  std::printf("compile\n");
+  std::vector<std::string> texts, rows = options.rows;
+  if (rows.empty())
+    rows = limits.compute_major == 9
+               ? std::vector<std::string>{"dual_gemm_sm90_t128_f16", "dual_gemm_sm90_decode"}
+               : std::vector<std::string>{"dual_gemm_sm100_n64_f16", "quantize_sm100_f16"};
+  for (const std::string& row : rows) {
+    for (const warpline::Image& image : warpline::embedded_images())
+      if (image.name == row) texts.push_back(image.text());
+    if (texts.empty() || texts.size() != static_cast<size_t>(&row - rows.data()) + 1)
+      die("no row " + row);
+  }
+  const auto times = [&](const std::string& what, const std::function<void()>& body, int count) {
+    std::vector<double> values;
+    for (int i = 0; i < count; ++i) values.push_back(microseconds_of(body) * 1e-3);
+    print(what.c_str(), values, "ms");
+  };
+  const auto all = [&](const std::vector<JitOption>& jit) {
+    return [&cu, &texts, jit] {
+      for (const std::string& text : texts) compile(cu, text, jit);
+    };
+  };
+  times(
+      "the first: " + rows[0], [&] { compile(cu, texts[0], {}); }, 1);
+  for (size_t i = 0; i < texts.size(); ++i)
+    times(
+        rows[i], [&] { compile(cu, texts[i], {}); }, options.loads);
+  times("one after the other", all({}), options.loads);
+  times(
+      "at the same time, a thread each",
+      [&] {
+        std::vector<std::thread> threads;
+        for (const std::string& text : texts)
+          threads.emplace_back([&] {
+            require(cu.CtxPushCurrent(context), "cuCtxPushCurrent");
+            compile(cu, text, {});
+            CUcontext popped = nullptr;
+            cu.CtxPopCurrent(&popped);
+          });
+        for (std::thread& thread : threads) thread.join();
+      },
+      options.loads);
+  times("one after the other, a verbose log", all({{CU_JIT_LOG_VERBOSE, 1}}), options.loads);
+  for (const uintptr_t level : {3, 2, 1, 0})
+    times("  optimisation level " + std::to_string(level),
+          all({{CU_JIT_OPTIMIZATION_LEVEL, level}}), options.loads);
+  times("  split compile on all cores", all({{jit_split_compile, 0}}), options.loads);
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  setenv("CUDA_CACHE_DISABLE", "1", 1);
+  const Options options = parse(argc, argv);
+  wl_context* context = nullptr;
+  require(wl_context_create(0, &context));
+  const Functions& cu = context->driver->cu;
+  const warpline::ContextScope current(*context);
+  require(current.status());
+  wl_stream stream = nullptr;
+  require(wl_stream_create(context, &stream));
+  std::printf("%s, driver %s\n  %-58s %9s %9s %9s\n", context->limits.name.c_str(),
+              warpline::version_text(context->driver->version).c_str(), "", "median", "least",
+              "most");
+  print_compiling(options, context->limits, cu, context->handle);
+  print_calls(options, cu, static_cast<CUstream>(stream));
+  print_launches(options, cu, static_cast<CUstream>(stream));
+  return 0;
+}
