@@ -10,6 +10,76 @@ using namespace lane_ops;
 
 namespace {
 
+// Memory of alloca, given back by stackrestore and by a return; addresses are the machine's own.
+void stack(std::vector<Case>& cases) {
+  Case c;
+  c.family = "loads, stores, spaces";
+  c.name = "alloca, stacksave, stackrestore";
+  c.scheduled = false;
+  c.head = R"(
+.func (.reg .b32 result) deep(.reg .b32 n)
+{
+  .reg .b32 p, x;
+  .reg .b64 g;
+  .reg .pred last;
+  mov.u32 result, 1;
+  setp.eq.u32 last, n, 0;
+  @last ret;
+  alloca.u32 p, 32, 16;
+  st.local.u32 [p+28], n;
+  cvt.u64.u32 g, p;
+  cvta.local.u64 g, g;
+  sub.u32 x, n, 1;
+  call (result), deep, (x);
+  ld.volatile.u32 x, [g+28];
+  mad.lo.u32 result, result, 3, x;
+  ret;
+}
+)";
+  c.body = R"(
+  .reg .b32 size, x, y; .reg .b64 sp, again, p, q, wide, g; .reg .pred same, aligned;
+  mov.u32 %r0, %tid.x;
+  and.b32 x, %r0, 3;
+  mad.lo.u32 size, x, 8, 8;
+  cvt.u64.u32 wide, size;
+  stacksave.u64 sp;
+  alloca.u64 p, wide, 64;
+  alloca.u64 q, 24;
+  cvta.local.u64 g, p;
+  add.u64 g, g, wide;
+  st.volatile.u32 [g+-4], %r0;
+  st.local.u32 [q], size;
+  st.local.u32 [q+20], size;
+  cvta.local.u64 again, q;
+  ld.volatile.u32 y, [again+20];
+  ld.volatile.u32 %r1, [g+-4];
+  and.b64 q, p, 63;
+  setp.eq.u64 aligned, q, 0;
+  stackrestore.u64 sp;
+  stacksave.u64 again;
+  setp.eq.u64 same, again, sp;
+  mad.lo.u32 %r1, y, 1000, %r1;
+  @aligned add.u32 %r1, %r1, 1000000;
+  @same add.u32 %r1, %r1, 10000000;
+  and.b32 x, %r0, 7;
+  call (y), deep, (x);
+  ld.param.u64 %rd0, [out];
+  mul.wide.u32 %rd1, %r0, 8; add.u64 %rd0, %rd0, %rd1;
+  st.global.v2.u32 [%rd0], {%r1, y};
+  ret;)";
+  c.block = {64, 1, 1};
+  std::vector<uint32_t> expected;
+  for (uint32_t t = 0; t < 64; ++t) {
+    uint32_t deep = 1;
+    for (uint32_t n = 1; n <= t % 8; ++n) deep = 3 * deep + n;
+    expected.push_back(11000000 + (t % 4 * 8 + 8) * 1000 + t);
+    expected.push_back(deep);
+  }
+  c.expected = bytes_of(expected);
+  c.out("out", 512);
+  cases.push_back(c);
+}
+
 void loads_and_stores(const Lanes& l) {
   Column v = integers(64, 100);
   for (std::string t : {"u8", "s8", "b8", "u16", "s16", "b16", "u32", "s32", "b32"}) {
@@ -168,6 +238,7 @@ done:)",
 } // namespace
 
 void add_memory_cases(std::vector<Case>& cases) {
+  stack(cases);
   loads_and_stores({cases, "loads, stores, spaces"});
   atomics({cases, "atomics, reductions"});
   fences({cases, "fences"});

@@ -56,6 +56,7 @@ struct Launch {
   uint64_t instruction_limit = 20'000'000;
   unsigned host_threads = 1;
   bool hopper_sums = false;
+  uint32_t stack_bytes = 1024;
   bool cluster_launch = false; // names clusters, even of one CTA
 };
 

@@ -25,6 +25,8 @@ Definedness::Rule Definedness::rule_of(const Inst& inst) {
     uint32_t others = 1 + (has("L2::cache_hint") ? 1 : 0); // address, policy
     r.data = inst.n_src > others ? inst.n_src - others : 0;
     r.global = has("global");
+  } else if (first == "alloca") {
+    r.kind = Kind::Alloca;
   } else if (first == "mma" && op.size() > 1 && op[1].starts_with("sp")) {
     r.metadata = uint32_t(inst.imm);
   } else if (first == "selp" || first == "slct") {
@@ -63,6 +65,8 @@ Definedness::Definedness(exec::Cluster& cluster, Sink& sink) : cluster_(cluster)
     if (r.kind == Kind::WgmmaOp && unfenced_.empty())
       unfenced_.assign(registers_.size(), std::vector<uint8_t>(start.size(), 0));
   shared_.assign(ctas, std::vector<uint8_t>(p.dynamic_shared_offset + s.dynamic_shared, 0));
+  stack_each_ = size_t(cluster.local_bytes() - p.local_bytes);
+  stack_.assign(ctas, std::vector<uint8_t>(stack_each_ * warps_ * 32, 0));
   tensor_.assign(
       ctas, std::vector<uint8_t>(s.profile->has_tensor_memory ? size_t(kLanes) * kColumns : 0, 0));
 }
@@ -87,6 +91,8 @@ void Definedness::before(Warp& w, const Inst& inst, uint32_t mask) {
     report(w, inst, mask & ~r[inst.guard / 8], inst.guard, "predicate", "guards an instruction");
   loaded_ = mask;
   stored_ = ~0u;
+  if (rule.kind == Kind::Alloca)
+    std::copy_n(w.lanes<uint32_t>(inst.op[1]), 32, stack_before_.begin());
   if (rule.kind == Kind::WgmmaOp) {
     const std::vector<uint8_t>& unfenced = unfenced_[w.cta.rank * warps_ + w.index];
     for (uint32_t i = 0; i < uint32_t(inst.n_dst) + inst.n_src; ++i) {
@@ -106,7 +112,7 @@ void Definedness::before(Warp& w, const Inst& inst, uint32_t mask) {
   }
   const uint32_t* src = inst.op + inst.n_dst;
   bool sink = rule.kind == Kind::Sink || rule.kind == Kind::Load || rule.kind == Kind::Store ||
-              rule.kind == Kind::TensorLoad;
+              rule.kind == Kind::TensorLoad || rule.kind == Kind::Alloca;
   for (uint32_t i = 0; sink && i < inst.n_src; ++i) {
     uint32_t undefined = mask & ~r[src[i] / 8];
     if (!undefined) continue;
@@ -121,7 +127,8 @@ void Definedness::before(Warp& w, const Inst& inst, uint32_t mask) {
 }
 
 void Definedness::after(Warp& w, const Inst& inst, uint32_t mask, exec::Step step) {
-  if (step != exec::Step::Next && step != exec::Step::Yield) return;
+  // A call jumps, and hands its arguments over.
+  if (step == exec::Step::Block || step == exec::Step::Exit) return;
   const Rule& rule = rules_[inst.pc];
   if (!unfenced_.empty()) {
     std::vector<uint8_t>& unfenced = unfenced_[w.cta.rank * warps_ + w.index];
@@ -129,6 +136,13 @@ void Definedness::after(Warp& w, const Inst& inst, uint32_t mask, exec::Step ste
     if (rule.kind != Kind::WgmmaOp)
       for (uint32_t i = 0; i < inst.n_dst; ++i) unfenced[inst.op[i] / 8] = 1;
   }
+  if (rule.kind == Kind::Alloca)
+    for (uint32_t m = mask; m; m &= m - 1) {
+      const uint32_t lane = uint32_t(std::countr_zero(m));
+      const uint32_t top = w.lanes<uint32_t>(inst.op[1])[lane];
+      std::fill_n(stack_byte(w.cta.rank, w.index, lane, top), stack_before_[lane] - top,
+                  uint8_t{0});
+    }
   if (inst.n_dst == 0 || rule.kind == Kind::TensorLoad) return;
   std::vector<uint32_t>& r = registers(w);
   const uint32_t* src = inst.op + inst.n_dst;
@@ -147,11 +161,21 @@ void Definedness::after(Warp& w, const Inst& inst, uint32_t mask, exec::Step ste
   }
 }
 
+uint8_t* Definedness::stack_byte(uint32_t cta, uint32_t warp, uint32_t lane, uint64_t address) {
+  return stack_[cta].data() + (size_t(warp) * 32 + lane) * stack_each_ +
+         (address - cluster_.spec.program->local_bytes);
+}
+
 void Definedness::access(const exec::Access& a, const exec::Origin& origin,
                          const exec::AsyncOp* op) {
-  if (a.space != exec::Space::Shared) return;
-  auto first = shared_[a.cta].begin() + static_cast<ptrdiff_t>(a.address);
-  auto last = first + a.bytes;
+  uint8_t* first = nullptr;
+  if (a.space == exec::Space::Shared)
+    first = shared_[a.cta].data() + a.address;
+  else if (a.space == exec::Space::Local)
+    first = stack_byte(origin.cta, origin.warp, origin.lane, a.address);
+  else
+    return;
+  uint8_t* last = first + a.bytes;
   if (a.write) {
     bool good = op || a.op || (stored_ >> origin.lane & 1);
     std::fill(first, last, good ? 1 : 0);

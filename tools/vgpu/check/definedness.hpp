@@ -1,12 +1,15 @@
 // Values that nobody wrote: a bit for each lane of each register, each byte of shared memory and
 // each word of tensor memory. Undefined values may be copied and computed with; they are reported
 // where they become an address, a predicate that decides, an operand of the tensor core or output.
-// Global, local and parameter memory count as written. Also: registers that an instruction wrote
+// So do bytes of the stack that no store has written since alloca gave them. Global and parameter
+// memory and .local variables count as written. Also: registers that an instruction wrote
 // and a wgmma.mma_async uses without a wgmma.fence in between. Rules: RULES.md.
 #pragma once
 
 #include "tools/vgpu/check/observer.hpp"
 #include "tools/vgpu/exec/cluster.hpp"
+
+#include <array>
 
 namespace vgpu::check {
 
@@ -32,7 +35,8 @@ private:
     TensorLoad,
     WgmmaOp,
     WgmmaFence,
-    Sink // all sources must be defined; destinations are
+    Alloca, // as Sink; the memory is undefined
+    Sink    // all sources must be defined; destinations are
   };
   struct Rule {
     Kind kind = Kind::Compute;
@@ -42,6 +46,8 @@ private:
     uint32_t metadata = ~0u;
   };
   static Rule rule_of(const exec::Inst& inst);
+  // Of a thread; `address` is one of local memory.
+  uint8_t* stack_byte(uint32_t cta, uint32_t warp, uint32_t lane, uint64_t address);
   std::vector<uint32_t>& registers(const exec::Warp& w) {
     return registers_[w.cta.rank * warps_ + w.index];
   }
@@ -54,9 +60,13 @@ private:
   std::vector<Rule> rules_;                      // by pc
   std::vector<std::vector<uint32_t>> registers_; // by warp; by slot / 8: lanes that are defined
   std::vector<std::vector<uint8_t>> shared_;     // by CTA
-  std::vector<std::vector<uint8_t>> tensor_;     // by CTA: [lane][column]
-  std::vector<std::vector<uint8_t>> unfenced_;   // by warp, by slot / 8; empty without wgmma
-  uint32_t loaded_ = 0, stored_ = 0; // lanes: memory read was defined, value to write is
+  // By CTA: [thread][byte of the stack]; empty without one.
+  std::vector<std::vector<uint8_t>> stack_;
+  size_t stack_each_ = 0;                      // bytes of a thread
+  std::array<uint32_t, 32> stack_before_;      // stack pointers before an alloca, by lane
+  std::vector<std::vector<uint8_t>> tensor_;   // by CTA: [lane][column]
+  std::vector<std::vector<uint8_t>> unfenced_; // by warp, by slot / 8; empty without wgmma
+  uint32_t loaded_ = 0, stored_ = 0;           // lanes: memory read was defined, value to write is
 };
 
 } // namespace vgpu::check

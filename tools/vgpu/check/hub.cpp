@@ -178,6 +178,7 @@ void Hub::access(const exec::Access& a, const Origin& origin) {
       });
     return;
   }
+  if (a.space == exec::Space::Local && definedness_) definedness_->access(a, origin, op_);
   if (a.space != exec::Space::Global && a.space != exec::Space::Shared) return;
   Who me = who(origin);
   if (!a.op) me.op = 0;

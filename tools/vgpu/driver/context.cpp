@@ -77,13 +77,14 @@ void end_primary(Call& c, Context& context) {
   destroy_context_resources(c, context);
 }
 
-// Limits that CUDA knows and their defaults; they bound nothing here but the heap of printf and
-// malloc, which kernels of the virtual GPU do not have.
+// Limits that CUDA knows and their defaults. The stack's bounds alloca; the others bound nothing.
+constexpr int kStackSize = 0;
+constexpr size_t kMostStack = 512 << 10; // local memory of a thread
 bool default_limit(int which, size_t* value) {
   switch (which) {
-  case 0:
+  case kStackSize:
     *value = 1024;
-    return true; // STACK_SIZE
+    return true;
   case 1:
     *value = 8 << 20;
     return true; // PRINTF_FIFO_SIZE
@@ -102,6 +103,13 @@ bool default_limit(int which, size_t* value) {
 }
 
 } // namespace
+
+uint32_t stack_bytes(const Context& context) {
+  size_t value = 0;
+  default_limit(kStackSize, &value);
+  if (auto it = context.limits.find(kStackSize); it != context.limits.end()) value = it->second;
+  return uint32_t(value);
+}
 
 CUcontext current_context() { return stack.empty() ? nullptr : stack.back(); }
 
@@ -279,6 +287,9 @@ VGPU_API CUresult cuCtxSetLimit(int which, size_t value) {
     size_t ignored;
     c.require(default_limit(which, &ignored), "limit " + std::to_string(which) + " is unknown",
               kUnsupportedLimit);
+    c.require(which != kStackSize || value <= kMostStack, "a stack of " + std::to_string(value) +
+                                                              " bytes; a thread has at most " +
+                                                              std::to_string(kMostStack));
     c.context->limits[which] = value;
   });
 }

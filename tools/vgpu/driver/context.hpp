@@ -6,6 +6,8 @@
 namespace vgpu::driver {
 
 CUcontext current_context(); // null when none
+struct Context;
+uint32_t stack_bytes(const Context& context); // of a thread: CU_LIMIT_STACK_SIZE
 const char* last_message_text();
 
 } // namespace vgpu::driver

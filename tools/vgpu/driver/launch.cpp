@@ -1,5 +1,6 @@
 // Kernel launches: configuration, attributes and parameters are checked at the call; the kernel
 // runs at its place in the stream, and its failure shows in later calls.
+#include "tools/vgpu/driver/context.hpp"
 #include "tools/vgpu/driver/function.hpp"
 
 #include <algorithm>
@@ -198,6 +199,7 @@ void launch(Call& c, const void* handle, Configuration config, void** parameters
   spec.cluster = config.cluster;
   spec.cluster_launch = config.names_clusters;
   spec.dynamic_shared = config.dynamic_shared;
+  spec.stack_bytes = stack_bytes(*c.context);
   spec.params = gather_parameters(c, p, parameters, extra);
   check_limits(c, *f, spec, config.cooperative);
   // The function keeps the program alive. Options are those of the time when it runs: the same

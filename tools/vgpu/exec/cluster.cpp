@@ -26,7 +26,7 @@ Cta::Cta(Cluster& cluster_, uint32_t rank_) : cluster(cluster_), rank(rank_) {
   // The byte pattern differs from zero so that reads of bytes never written show.
   shared.assign(program.dynamic_shared_offset + spec.dynamic_shared, 0xC5);
   uint32_t threads = spec.block[0] * spec.block[1] * spec.block[2];
-  local.assign(size_t(program.local_bytes) * ((threads + 31) / 32 * 32), 0xC5);
+  local.assign(cluster.local_bytes() * ((threads + 31) / 32 * 32), 0xC5);
   if (spec.profile->has_tensor_memory)
     tensor.words.assign(size_t(TensorMemory::kLanes) * TensorMemory::kColumns, 0x7FC0DEADu);
   tensor_pipe.name = "tensor core of CTA " + std::to_string(rank);

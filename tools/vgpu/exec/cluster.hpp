@@ -61,6 +61,7 @@ struct LaunchSpec {
   mem::DeviceMemory* memory = nullptr;
   std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1}, cluster{1, 1, 1};
   uint32_t dynamic_shared = 0;
+  uint32_t stack_bytes = 1024; // of a thread, for alloca
   std::vector<uint8_t> params; // program->param_bytes
   std::string schedule = "eager";
   unsigned host_threads = 0;      // 0 = all
@@ -151,6 +152,12 @@ public:
   void resolve_shared(uint32_t shared_address, uint32_t& cta, uint32_t& offset,
                       const Origin& origin) const;
   // Address of a shared offset of CTA `rank` as kernels see it (shared::cluster window).
+  // Local memory of a thread: variables, then the stack where the program asks for one.
+  uint64_t local_bytes() const {
+    const Program& p = *spec.program;
+    return p.local_bytes +
+           (p.stack_slot == kNoSlot ? 0 : (uint64_t(spec.stack_bytes) + 15) / 16 * 16);
+  }
   static uint32_t shared_address(uint32_t rank, uint32_t offset) { return rank << 24 | offset; }
 
   // ---- asynchronous operations

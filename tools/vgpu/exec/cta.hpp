@@ -105,7 +105,7 @@ public:
   uint32_t rank;               // in the cluster
   uint32_t index[3];           // %ctaid
   std::vector<uint8_t> shared; // the whole window: kSharedBase + static + dynamic
-  std::vector<uint8_t> local;  // [thread][program.local_bytes]
+  std::vector<uint8_t> local;  // [thread][Cluster::local_bytes()]
   std::vector<std::unique_ptr<Warp>> warps;
   uint32_t live_warps = 0;
   std::map<uint32_t, Mbarrier> mbarriers; // by shared offset

@@ -120,6 +120,7 @@ enum class Special : uint8_t {
   dynamic_smem_size,
   total_smem_size,
   aggr_smem_size,
+  stack_top,      // local address behind the thread's stack, which grows down
   shared_address, // of a shared variable: Cluster::shared_address(own rank, SpecialSlot::offset)
 };
 struct SpecialSlot {
@@ -137,7 +138,8 @@ struct FunctionCode {
   // Its registers and local memory, which a second activation would overwrite.
   std::vector<std::pair<uint32_t, RegClass>> registers;
   uint32_t local_begin = 0, local_end = 0;
-  bool local_variables = false; // .local ones, to which pointers may exist
+  bool local_variables = false;  // .local ones, to which pointers may exist
+  uint32_t frame_slot = kNoSlot; // B32: stack pointer at the call; only of functions with alloca
 };
 
 // First byte of static shared memory inside a CTA's shared window. The hardware keeps the first
@@ -158,7 +160,8 @@ struct Program {
   std::vector<SharedSymbol> shared_symbols;
   uint32_t static_shared_bytes = 0;   // from kSharedBase
   uint32_t dynamic_shared_offset = 0; // where .extern .shared arrays start, from the window start
-  uint32_t local_bytes = 0;           // per thread
+  uint32_t local_bytes = 0;           // per thread, without the stack
+  uint32_t stack_slot = kNoSlot;      // B32: the stack pointer, of programs that ask for it
   uint32_t maxntid[3] = {0, 0, 0};    // 0 = not given
   uint32_t reqntid[3] = {0, 0, 0};
   uint32_t minnctapersm = 0, maxnreg = 0, maxclusterrank = 0;

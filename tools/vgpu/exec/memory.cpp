@@ -153,11 +153,20 @@ uint8_t* Cluster::touch(const Access& a, const Origin& origin) {
   }
   case Space::Local: {
     Cta& cta = owner(origin.cta, origin);
-    uint64_t each = spec.program->local_bytes;
-    if (a.address + a.bytes > each)
+    const uint64_t each = local_bytes();
+    if (a.address > each || a.bytes > each - a.address)
       fault(origin, FaultCode::illegal_address, "bounds",
             "local address " + hex(a.address) + " lies outside the thread's " +
                 std::to_string(each) + " bytes");
+    if (a.address + a.bytes > spec.program->local_bytes) { // the stack
+      const uint32_t top =
+          cta.warps[origin.warp]->lanes<uint32_t>(spec.program->stack_slot)[origin.lane];
+      if (a.address < top)
+        fault(origin, FaultCode::illegal_address, "stack",
+              "local address " + hex(a.address) + " lies below the thread's stack pointer, " +
+                  hex(top) + ": no alloca has given that memory, or it was given back");
+      if (hub) hub->access(a, origin);
+    }
     return cta.local.data() + (size_t(origin.warp) * 32 + origin.lane) * each + a.address;
   }
   case Space::Param:

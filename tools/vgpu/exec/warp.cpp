@@ -23,6 +23,8 @@ uint64_t special_value(Special which, const Warp& w, uint32_t lane) {
   uint32_t cluster_size = s.cluster[0] * s.cluster[1] * s.cluster[2];
   uint64_t total_shared = cta.shared.size() - kSharedBase;
   switch (which) {
+  case Special::stack_top:
+    return cluster.local_bytes();
   case Special::tid_x:
     return x;
   case Special::tid_y:

@@ -43,6 +43,11 @@ public:
   T* lanes(uint32_t slot) {
     return reinterpret_cast<T*>(regs_.get() + slot);
   }
+  // Lanes of `mask` of one 32-bit register into another.
+  void copy_lanes(uint32_t to, uint32_t from, uint32_t mask) {
+    for (uint32_t m = mask; m; m &= m - 1)
+      lanes<uint32_t>(to)[std::countr_zero(m)] = lanes<uint32_t>(from)[std::countr_zero(m)];
+  }
   uint32_t& pred(uint32_t slot) { return *reinterpret_cast<uint32_t*>(regs_.get() + slot); }
   // Lanes of `mask` where the predicate (or its negation) holds.
   uint32_t holds(uint32_t slot, bool negated, uint32_t mask) {

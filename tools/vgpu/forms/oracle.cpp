@@ -39,6 +39,7 @@ constexpr Second kSecond[] = {
     {"9.7.13.12", "warp_test.cpp"},
     {"9.7.14.5.", "warp_test.cpp"},
     {"9.7.14.6.", "warp_sparse_test.cpp"},
+    {"9.7.17.", "stack_test.cpp"},
     {"9.7.16.7", "tcgen05_test.cpp"},
     {"9.7.16.8", "tcgen05_test.cpp"},
     {"9.7.16.9", "tcgen05_test.cpp"},

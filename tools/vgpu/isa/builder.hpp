@@ -42,6 +42,7 @@ struct Unit {
   std::vector<uint32_t> pcs; // by statement; one more for the end
   std::vector<Symbol*> params, returns;
   uint32_t return_slot = exec::kNoSlot;
+  uint32_t frame_slot = exec::kNoSlot; // of a called function with alloca
   // A call may find it active already: it lies on a cycle of calls. `code` is what such calls and
   // those through a pointer need.
   bool reentered = false;
@@ -88,6 +89,7 @@ private:
   // scopes.cpp
   void declare_module();
   void declare(Unit& unit);
+  void declare_stack(Unit& unit);
   void declare_variable(Unit& unit, const ptx::Variable& v);
   Symbol* declare_formal(Unit& unit, const ptx::Variable& v);
   Symbol* new_symbol(const ptx::Variable& v, std::string name);

@@ -40,12 +40,19 @@ Step copy_predicates(Warp& w, const Inst& inst, uint32_t mask) {
   return Step::Next;
 }
 
+// What the function has allocated on the stack is given back.
+Step return_lanes(Warp& w, const Inst& inst, uint32_t mask) {
+  const uint32_t* src = inst.op + inst.n_dst;
+  if (inst.n_dst) w.copy_lanes(inst.op[0], src[1], mask);
+  return w.branch_lanes(mask, w.lanes<uint32_t>(src[0]));
+}
+
 } // namespace
 
 uint8_t* end_pointer(Warp& w, const End& e, uint32_t lane) {
   if (e.kind == End::Kind::Slot) return w.lanes<uint8_t>(e.slot) + lane * (class_bytes(e.cls) / 32);
-  const uint64_t each = w.program().local_bytes;
-  return w.cta.local.data() + (uint64_t(w.index) * 32 + lane) * each + e.offset;
+  return w.cta.local.data() + (uint64_t(w.index) * 32 + lane) * w.cluster().local_bytes() +
+         e.offset;
 }
 
 const ptx::Function* ProgramBuilder::find_function(std::string_view name) const {
@@ -203,9 +210,22 @@ CallTarget DecodeContext::call(const ptx::Statement& s) {
   const Unit* unit = builder_->find_unit(f);
   t.pc = unit->pcs[0];
   t.return_slot = unit->return_slot;
+  t.frame_slot = unit->frame_slot;
   return t;
 }
 
 uint32_t DecodeContext::return_slot() const { return builder_->unit_->return_slot; }
+uint32_t DecodeContext::frame_slot() const { return builder_->unit_->frame_slot; }
+
+bool DecodeContext::return_to_caller(Inst& inst) {
+  const Unit& unit = *builder_->unit_;
+  if (unit.return_slot == exec::kNoSlot) return false;
+  inst.run = return_lanes;
+  if (unit.frame_slot == exec::kNoSlot)
+    set_operands(inst, {}, {unit.return_slot});
+  else
+    set_operands(inst, {program_->stack_slot}, {unit.return_slot, unit.frame_slot});
+  return true;
+}
 
 } // namespace vgpu::isa

@@ -18,10 +18,6 @@ namespace {
 
 Step end_of_entry(Warp& w, const Inst&, uint32_t mask) { return w.exit_lanes(mask); }
 
-Step end_of_function(Warp& w, const Inst& inst, uint32_t mask) {
-  return w.branch_lanes(mask, w.lanes<uint32_t>(inst.op[0]));
-}
-
 // Instructions whose register operands all have the width of their one type (PTX ISA 6.1). ld, st
 // and cvt take wider registers (9.4.1); instructions with operands of several widths see to theirs.
 constexpr std::string_view kSameWidth[] = {
@@ -230,12 +226,8 @@ void ProgramBuilder::emit_statement(Unit& unit, const ptx::Statement& s) {
 void ProgramBuilder::emit_end(Unit& unit) {
   Inst inst;
   inst.pc = uint32_t(program_->code.size());
-  inst.run = end_of_entry;
-  if (!unit.function->is_entry) {
-    inst.run = end_of_function;
-    inst.op = keep_operands({}, {unit.return_slot});
-    inst.n_src = 1;
-  }
+  unit_ = &unit;
+  if (!context_.return_to_caller(inst)) inst.run = end_of_entry;
   program_->code.push_back(inst);
 }
 

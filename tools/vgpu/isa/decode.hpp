@@ -66,6 +66,8 @@ struct CallTarget {
   bool external = false;                // declared without a body: vprintf, __assertfail, ...
   uint32_t pc = 0;                      // of the first instruction
   uint32_t return_slot = exec::kNoSlot; // B32 register: pc to go on with after ret
+  // B32 register that takes the stack pointer, of functions with alloca; else kNoSlot.
+  uint32_t frame_slot = exec::kNoSlot;
 };
 
 // What a decoder may ask for. Slots returned for sources may be constants; a sink destination gets
@@ -101,10 +103,12 @@ public:
   // ---- calls. Each function that is called has its code once in the program, after the entry's,
   // and its own registers. The builder puts instructions before and after the call that copy
   // arguments and results, so the call itself only writes the pc after it (inst.pc + 1) to
-  // return_slot and branches; ret branches to the pc in return_slot(). Calls through a pointer and
-  // calls of functions that may be active already are the builder's (isa/frames.cpp).
+  // return_slot, the stack pointer to frame_slot and branches; ret does the reverse. Calls through
+  // a pointer and calls of functions that may be active already are the builder's (isa/frames.cpp).
   CallTarget call(const ptx::Statement& statement);
-  uint32_t return_slot() const; // kNoSlot in an entry: ret = exit
+  uint32_t return_slot() const;            // of this function; kNoSlot in an entry
+  bool return_to_caller(exec::Inst& inst); // false in an entry: ret = exit
+  uint32_t frame_slot() const; // of this function; kNoSlot: an entry, or no alloca in it
 
   // ---- results: the slots go into inst.op in the order destinations, sources
   void set_operands(exec::Inst& inst, const std::vector<uint32_t>& dst,

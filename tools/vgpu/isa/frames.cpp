@@ -161,6 +161,8 @@ Step enter(Warp& w, const Inst& inst, uint32_t mask) {
     const auto* bytes = reinterpret_cast<const uint8_t*>(&note);
     w.call_stack[lane].insert(w.call_stack[lane].end(), bytes, bytes + sizeof note);
     write_values(w, t.arguments, lane, values);
+    if (t.code->frame_slot != exec::kNoSlot)
+      w.copy_lanes(t.code->frame_slot, w.program().stack_slot, 1u << lane);
     w.lanes<uint32_t>(t.code->return_slot)[lane] = inst.pc + 2;
     pcs[lane] = t.code->pc;
   }
@@ -340,6 +342,7 @@ void ProgramBuilder::finish_frames() {
     for (const ScopeTable& scope : u->scopes)
       for (const auto& [name, symbol] : scope.names) symbols.push_back(symbol);
     code.registers.emplace_back(u->return_slot, RegClass::B32);
+    if (u->frame_slot != exec::kNoSlot) code.registers.emplace_back(u->frame_slot, RegClass::B32);
     for (const Symbol* symbol : symbols)
       if (symbol->kind == Symbol::Kind::Register && symbol->slot != exec::kNoSlot)
         code.registers.emplace_back(symbol->slot, symbol->cls);

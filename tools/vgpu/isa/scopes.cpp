@@ -161,11 +161,24 @@ void ProgramBuilder::declare(Unit& unit) {
     program_->constants.push_back({unit.code->depth_slot, RegClass::B32, 0}); // at warp start
     program_->slot_name[unit.return_slot] = f.name + " return pc";
   }
+  declare_stack(unit);
   for (const ptx::Variable& v : f.variables) {
     declare_variable(unit, v);
     if (unit.code && v.space == "local") unit.code->local_variables = true;
   }
   if (unit.code) unit.code->local_end = uint32_t(local_top_);
+}
+
+void ProgramBuilder::declare_stack(Unit& unit) {
+  auto has = [&](auto&&... names) {
+    return std::any_of(unit.function->statements.begin(), unit.function->statements.end(),
+                       [&](const ptx::Statement& s) { return ((s.opcode[0] == names) || ...); });
+  };
+  if (has("alloca", "stacksave", "stackrestore"))
+    program_->stack_slot = special(exec::Special::stack_top, RegClass::B32);
+  if (!unit.code || !has("alloca")) return;
+  unit.frame_slot = unit.code->frame_slot = allocate(RegClass::B32);
+  program_->slot_name[unit.frame_slot] = unit.function->name + " frame";
 }
 
 void ProgramBuilder::note_labels(Unit& unit) {

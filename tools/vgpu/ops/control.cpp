@@ -30,10 +30,6 @@ Step pass(Warp&, const Inst&, uint32_t) { return Step::Next; }
 
 Step leave(Warp& w, const Inst&, uint32_t mask) { return w.exit_lanes(mask); }
 
-Step ret(Warp& w, const Inst& i, uint32_t mask) {
-  return w.branch_lanes(mask, w.lanes<uint32_t>(i.op[0]));
-}
-
 Step trap(Warp& w, const Inst& i, uint32_t mask) {
   w.fault(i, mask, FaultCode::launch_failed, "trap", "the kernel executed trap");
 }
@@ -45,6 +41,7 @@ Step brkpt(Warp& w, const Inst& i, uint32_t mask) {
 Step call(Warp& w, const Inst& i, uint32_t mask) {
   uint32_t* back = w.lanes<uint32_t>(i.op[0]);
   for_lanes(mask, [&](uint32_t l) { back[l] = i.pc + 1; });
+  if (i.n_dst > 1) w.copy_lanes(i.op[1], i.op[2], mask);
   return w.branch(i, mask, mask, i.target);
 }
 
@@ -73,14 +70,9 @@ void exit_lanes(DecodeContext& dc, const Statement&, const Match&, Inst& inst) {
 }
 
 void ret_lanes(DecodeContext& dc, const Statement&, const Match&, Inst& inst) {
-  uint32_t slot = dc.return_slot();
-  if (slot == exec::kNoSlot) {
-    inst.run = leave;
-    dc.set_operands(inst, {}, {});
-    return;
-  }
-  inst.run = ret;
-  dc.set_operands(inst, {}, {slot});
+  if (dc.return_to_caller(inst)) return;
+  inst.run = leave;
+  dc.set_operands(inst, {}, {});
 }
 
 void trap_lanes(DecodeContext& dc, const Statement& s, const Match&, Inst& inst) {
@@ -105,7 +97,10 @@ void call_function(DecodeContext& dc, const Statement& s, const Match&, Inst& in
   }
   inst.target = t.pc;
   inst.run = call;
-  dc.set_operands(inst, {t.return_slot}, {});
+  if (t.frame_slot == exec::kNoSlot)
+    dc.set_operands(inst, {t.return_slot}, {});
+  else
+    dc.set_operands(inst, {t.return_slot, t.frame_slot}, {dc.program().stack_slot});
 }
 
 } // namespace vgpu::ops

@@ -28,6 +28,7 @@ const char* const kUsage =
   --block X[,Y[,Z]]    threads of a CTA (default 32)
   --cluster X[,Y[,Z]]  CTAs of a cluster (default 1)
   --shared BYTES       dynamic shared memory (default 0)
+  --stack BYTES        of a thread, for alloca (default 1024, as CU_LIMIT_STACK_SIZE)
   --param VALUE        one parameter, in order; repeat it for each:
                          TYPE:NUMBER   u8 u16 u32 u64 s32 s64 f32 f64, as in u32:7
                          buffer:BYTES            a device buffer of that size, filled with 0xC5
@@ -64,7 +65,7 @@ struct Buffer {
 struct Request {
   std::string file, entry, device = "b200", schedule = "lazy", check = "all", graph, names;
   std::array<uint32_t, 3> grid{1, 1, 1}, block{32, 1, 1}, cluster{1, 1, 1};
-  uint64_t shared = 0, limit = 100'000'000, seeds = 0;
+  uint64_t shared = 0, stack = 1024, limit = 100'000'000, seeds = 0;
   std::vector<std::string> params, dumps, prints;
   bool json = false;
 };
@@ -74,6 +75,12 @@ uint64_t number(const std::string& text, const std::string& option) {
   uint64_t v = std::strtoull(text.c_str(), &end, 0);
   if (text.empty() || *end || text[0] == '-')
     throw Bad{option + ": \"" + text + "\" is not a number"};
+  return v;
+}
+
+uint64_t bytes_of_stack(const std::string& text, const std::string& option) {
+  const uint64_t v = number(text, option);
+  if (v > 512 << 10) throw Bad{option + " " + text + ": a thread has at most 524288 bytes"};
   return v;
 }
 
@@ -136,6 +143,8 @@ Request parse(int argc, char** argv) {
       r.check = v;
     else if (a == "--define")
       r.names += (r.names.empty() ? "" : ",") + v;
+    else if (a == "--stack")
+      r.stack = bytes_of_stack(v, a);
     else if (a == "--limit")
       r.limit = number(v, a);
     else if (a == "--graph")
@@ -278,6 +287,7 @@ int run(const Request& r) {
     spec.grid = r.grid;
     spec.block = r.block;
     spec.cluster = r.cluster;
+    spec.stack_bytes = static_cast<uint32_t>(r.stack);
     spec.dynamic_shared = static_cast<uint32_t>(r.shared);
     spec.schedule = schedule;
     spec.instruction_limit = r.limit;
