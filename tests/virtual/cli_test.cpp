@@ -163,6 +163,8 @@ TEST_CASE("cli: usage errors end with status 2", "[virtual][cli]") {
   check_refusal(warpline_cli({"dual-gemm", "--device", "virtual:b100"}), 2, "--device");
   check_refusal(warpline_cli({"dual-gemm", "--schedule", "fast"}), 2,
                 "eager, lazy, reverse, random:SEED");
+  check_refusal(warpline_cli({"dual-gemm", "--device", "virtual:b200", "--check", "rases"}), 2,
+                "option --check is 'rases': vgpuSetOption: check \"rases\" is not known");
   check_refusal(warpline_cli({"dual-gemm", "--device", "gpu", "--schedule", "lazy"}), 2,
                 "--schedule is for the virtual GPU");
   check_refusal(warpline_cli({"dual-gemm", "--output", "/nonexistent/d"}), 2, "cannot be written");

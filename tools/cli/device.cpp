@@ -110,8 +110,11 @@ void set_virtual_option(const char* key, const std::string& value) {
   if (!set)
     throw Failure(exit_usage,
                   std::string("--") + key + " needs the virtual GPU (--device virtual)");
-  if (set(key, value.c_str()) != 0)
-    throw Failure(exit_usage, "the virtual GPU refused " + std::string(key) + " = " + value);
+  if (set(key, value.c_str()) == 0) return;
+  using Message = const char* (*)();
+  const auto message = reinterpret_cast<Message>(driver_symbol("vgpuMessage"));
+  throw Failure(exit_usage, "option --" + std::string(key) + " is '" + value +
+                                "': " + (message ? message() : "the virtual GPU refuses it"));
 }
 
 std::string virtual_report() {

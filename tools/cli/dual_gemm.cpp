@@ -256,13 +256,15 @@ void report_verdict(Report& report, const Verdict& verdict, const Request& r) {
              : r.out == "bf16" ? "1e-3 + 1e-3 |ref| + half a last place of BF16"
                                : "codes nearest to the reference, moved by 1e-3 + 1e-3 |ref|",
              "", "");
-  report.add("margin",
-             c.passed() ? format("%.1f %% of the bound left; nearest at (%s): got %.8g, "
-                                 "reference %.8g",
-                                 100 * c.margin(), describe(c.worst_use_at).c_str(), c.worst_out,
-                                 c.worst_reference)
-                        : "none",
-             "margin", json_number(c.margin()));
+  // A code is right or wrong and leaves no margin.
+  if (!r.quantised())
+    report.add("margin",
+               c.passed() ? format("%.1f %% of the bound left; nearest at (%s): got %.8g, "
+                                   "reference %.8g",
+                                   100 * c.margin(), describe(c.worst_use_at).c_str(), c.worst_out,
+                                   c.worst_reference)
+                          : "none",
+               "margin", json_number(c.margin()));
   const int64_t same = c.count - verdict.unequal;
   report.add("same bits as replay",
              format("%lld of %lld (FP32 epilogue replayed on exact sums)",

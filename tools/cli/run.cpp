@@ -23,7 +23,8 @@ void declare_run(Options* options, RunOptions* r) {
               r->schedule = value;
               return check_schedule(value);
             }});
-  o.text("--check", "LIST", "virtual GPU: off, all, or some of races,definedness,barriers,advice",
+  o.text("--check", "LIST",
+         "virtual GPU: off, all, or some of races,definedness,barriers,\nadvice,proxy-reads,ledger",
          r->check);
   o.text("--config", "ROW", "force a configuration row", r->config);
   o.text("--json", "FILE", "write the table as JSON too, - = to stdout instead of the table",
