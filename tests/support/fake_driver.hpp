@@ -16,6 +16,8 @@ struct FakeDriver {
   int device_count;
   int compute_major, compute_minor;
   cuapi::CUresult load_result;   // of PTX
+  const char* refused_text;      // CUDA_ERROR_INVALID_PTX for PTX that holds it; may be null
+  int loads_meet;                // a load returns when so many were begun, or after ten seconds
   cuapi::CUresult binary_result; // of machine code
   const char* load_log;          // goes into the JIT error log
   cuapi::CUresult function_result;
@@ -26,7 +28,8 @@ struct FakeDriver {
   bool foreign_streams; // streams belong to another context
 
   // What it was asked.
-  int loads, unloads, launches, encodes, retained, pushed, live_allocations;
+  int loads, loading, most_loading; // begun, under way, most under way at once
+  int unloads, launches, encodes, retained, pushed, live_allocations;
   char loaded_text[256];
   cuapi::CUlaunchConfig launch;
   cuapi::CUlaunchAttribute attributes[4];

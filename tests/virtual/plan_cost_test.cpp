@@ -1,10 +1,12 @@
 // What wl_plan_run costs on the host: no allocation, and as few driver calls as there can be.
 #include "runtime/src/context.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/child.hpp"
 #include "tests/support/plan_problem.hpp"
 #include "tests/support/virtual_context.hpp"
 
 #include <cstddef>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -95,41 +97,88 @@ int allocations_of(const Body& body) {
 
 } // namespace
 
-TEST_CASE("plan: a run allocates nothing", "[virtual][plan]") {
-  wl_context* context = wltest::virtual_context("b200");
+namespace {
+
+// A run of a plan, on a stream of its own, on the default one, and where the library's context is
+// not current.
+void check_run(wl_context* context, const wl_plan* plan, int launches) {
+  wl_plan_info info{};
+  info.struct_size = sizeof info;
+  REQUIRE(wl_plan_get_info(plan, &info) == WL_SUCCESS);
+  INFO(info.config);
+  CHECK(info.launches == launches);
+  wl_stream stream = nullptr;
+  REQUIRE(wl_stream_create(context, &stream) == WL_SUCCESS);
+  void* workspace = nullptr;
+  if (info.workspace_bytes)
+    REQUIRE(wl_malloc(context, info.workspace_bytes, &workspace) == WL_SUCCESS);
+  const struct {
+    wl_stream stream;
+    bool current;
+    int questions;                   // driver calls beside the launches
+  } cases[] = {{stream, true, 2},    // current context, stream's context
+               {nullptr, true, 1},   // current context
+               {nullptr, false, 3}}; // pushed and popped too
+  {
+    const StubbedRun stubbed(context);
+    CHECK(allocations_of([] { std::vector<std::string> seen(3, std::string(100, 'x')); }) == 5);
+    for (const auto& c : cases) {
+      StubbedRun::is_current = c.current;
+      wl_status status = WL_ERROR_INTERNAL;
+      driver_calls = 0;
+      CHECK(allocations_of([&] {
+              status = wl_plan_run(plan, workspace, info.workspace_bytes, c.stream);
+            }) == 0);
+      CHECK(status == WL_SUCCESS);
+      CHECK(driver_calls == c.questions + launches);
+    }
+  }
+  CHECK(wl_stream_destroy(context, stream) == WL_SUCCESS);
+  CHECK(wl_free(context, workspace) == WL_SUCCESS);
+}
+
+void check_runs(wl_context* context, const char* config, int launches) {
   wltest::PlanProblem problem(context);
+  problem.args.config = config;
+  wl_plan* plan = nullptr;
+  REQUIRE(wl_dual_gemm_plan(context, &problem.args, &plan) == WL_SUCCESS);
+  check_run(context, plan, launches);
+  wl_plan_destroy(plan);
+
   wl_quantize_args quantisation{};
   quantisation.struct_size = sizeof quantisation;
   quantisation.m = 8, quantisation.k = 64, quantisation.l = 1;
   quantisation.x = problem.bytes(8 * 64 * 2, 1);
   quantisation.d = problem.bytes(8 * 64 / 2, 2);
   quantisation.sfd = problem.scales(8);
-  wl_plan* plans[2] = {};
-  REQUIRE(wl_dual_gemm_plan(context, &problem.args, &plans[0]) == WL_SUCCESS);
-  REQUIRE(wl_quantize_plan(context, &quantisation, &plans[1]) == WL_SUCCESS);
-  wl_stream stream = nullptr;
-  REQUIRE(wl_stream_create(context, &stream) == WL_SUCCESS);
-  for (wl_plan* plan : plans) {
-    const StubbedRun stubbed(context);
-    StubbedRun::is_current = true;
-    CHECK(allocations_of([] { std::vector<std::string> seen(3, std::string(100, 'x')); }) == 5);
-    wl_status status = WL_ERROR_INTERNAL;
-    driver_calls = 0;
-    CHECK(allocations_of([&] { status = wl_plan_run(plan, nullptr, 0, stream); }) == 0);
-    CHECK(status == WL_SUCCESS);
-    CHECK(driver_calls == 3); // current context, stream's context, launch
-    driver_calls = 0;
-    CHECK(allocations_of([&] { status = wl_plan_run(plan, nullptr, 0, nullptr); }) == 0);
-    CHECK(status == WL_SUCCESS);
-    CHECK(driver_calls == 2);
-    StubbedRun::is_current = false;
-    driver_calls = 0;
-    CHECK(allocations_of([&] { status = wl_plan_run(plan, nullptr, 0, nullptr); }) == 0);
-    CHECK(status == WL_SUCCESS);
-    CHECK(driver_calls == 4); // pushed and popped too
+  REQUIRE(wl_quantize_plan(context, &quantisation, &plan) == WL_SUCCESS);
+  check_run(context, plan, 1);
+  wl_plan_destroy(plan);
+}
+
+} // namespace
+
+TEST_CASE("plan: a run allocates nothing and asks the driver no more than it must",
+          "[virtual][plan]") {
+  for (const char* device : {"[.b200-run]", "[.h200-run]"}) {
+    const wltest::ChildResult child =
+        wltest::run_child({wltest::build_file("tests/virtual"), device});
+    INFO(child.out << child.err);
+    CHECK(child.status == 0);
+    CHECK(child.out.find("1 passed") != std::string::npos);
   }
-  CHECK(wl_stream_destroy(context, stream) == WL_SUCCESS);
-  for (wl_plan* plan : plans) wl_plan_destroy(plan);
+}
+
+TEST_CASE("Blackwell plans, in a process of their own", "[.b200-run]") {
+  check_runs(wltest::virtual_context("b200"), nullptr, 1);
+}
+
+TEST_CASE("Hopper plans, in a process of their own", "[.h200-run]") {
+  // Both kernels of the plan are compiled, in two threads.
+  setenv("CUDA_FORCE_PTX_JIT", "1", 1);
+  wl_context* context = wltest::virtual_context("h200");
+  check_runs(context, "dual_gemm_sm90_t64_f16", 2);
+  check_runs(context, "dual_gemm_sm90_small_t8_f16", 1);
 }
 
 #endif

@@ -107,8 +107,7 @@ WL_API wl_status wl_stream_create(wl_context* context, wl_stream* stream);
 WL_API wl_status wl_stream_destroy(wl_context* context, wl_stream stream);
 WL_API wl_status wl_stream_synchronize(wl_context* context, wl_stream stream);
 
-/* ---- element types and scale factors
- * --------------------------------------------------------------------------- */
+/* ---- element types and scale factors --------------------------------------------------------- */
 
 typedef enum wl_dtype {
   WL_F16 = 0,
@@ -155,7 +154,8 @@ typedef struct wl_plan_info {
   int registers;              /* per thread at entry, as the driver reports */
   int launches;               /* kernels that one run enqueues */
   size_t workspace_bytes;
-  double load_ms;  /* time that loading the kernels took in this process, JIT included */
+  double load_ms;  /* time that loading each kernel took in this process, JIT included, added up;
+                      kernels that are compiled are so at the same time */
   int precompiled; /* 1: machine code of the library; 0: the driver compiled the PTX */
 } wl_plan_info;
 
