@@ -12,7 +12,7 @@ void add_float_cases(std::vector<Case>& cases);
 void add_convert_cases(std::vector<Case>& cases);
 void add_memory_cases(std::vector<Case>& cases); // loads, stores, atomics, fences
 void add_warp_cases(std::vector<Case>& cases);   // shuffles, votes, matrix loads
-void add_mma_cases(std::vector<Case>& cases);    // mma.sync, mma.sp
+void add_mma_cases(std::vector<Case>& cases);    // wmma, mma.sync, mma.sp
 void add_sync_cases(std::vector<Case>& cases);   // mbarrier, named barriers, clusters, setmaxnreg
 void add_copy_cases(std::vector<Case>& cases);   // bulk copies, multicast, cp.async
 void add_tensor_cases(std::vector<Case>& cases); // tensor copies, tile and im2col

@@ -1,5 +1,6 @@
-// mma.sync and mma.sp, with values whose sums are exact in any order.
+// wmma, mma.sync and mma.sp, with values whose sums are exact in any order.
 #include "tests/hardware/oracle_lanes.hpp"
+#include "tests/virtual/wmma_text.hpp"
 
 #include <bit>
 
@@ -179,9 +180,29 @@ void mma_sp(std::vector<Case>& cases) {
       }
 }
 
+// From memory to memory: fragments are each machine's own.
+void wmma_products(std::vector<Case>& cases) {
+  uint32_t seed = 5000;
+  for (const wmma::Form& f : wmma::forms()) {
+    const wmma::Product p(f, ++seed, 1);
+    Case c;
+    c.family = "wmma";
+    c.scheduled = false;
+    c.name = p.name() + ", C by " + f.lc + "s, D by " + f.ld + "s";
+    c.body = "  .reg .b64 pa, pb, pc, pd;\n  ld.param.u64 pa, [a]; ld.param.u64 pb, [b];\n"
+             "  ld.param.u64 pc, [c]; ld.param.u64 pd, [d];\n" +
+             p.text("") + "  ret;";
+    c.in("a", p.a.bytes).in("b", p.b.bytes).in("c", p.c.bytes);
+    c.out("d", std::vector<uint8_t>(p.d.bytes.size(), 0));
+    c.expected = p.d.bytes;
+    cases.push_back(c);
+  }
+}
+
 } // namespace
 
 void add_mma_cases(std::vector<Case>& cases) {
+  wmma_products(cases);
   mma(cases);
   mma_sp(cases);
 }

@@ -95,7 +95,7 @@ ORACLE("tensor copies, im2col", "tensor copies, im2col")
 ORACLE("bulk copies", "bulk copies", "cp.async")
 ORACLE("wgmma", "wgmma", "wgmma accumulation")
 ORACLE("warp", "shuffles, votes, matches")
-ORACLE("matrix loads, mma.sync", "matrix loads and stores", "mma.sync", "mma.sp")
+ORACLE("matrix loads, mma.sync", "matrix loads and stores", "mma.sync", "mma.sp", "wmma")
 ORACLE("memory", "loads, stores, spaces", "atomics, reductions", "fences")
 ORACLE("conversions", "conversions")
 ORACLE("integers", "integer arithmetic", "bits, shifts, permutation", "carry chains",

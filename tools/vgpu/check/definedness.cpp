@@ -25,6 +25,12 @@ Definedness::Rule Definedness::rule_of(const Inst& inst) {
     uint32_t others = 1 + (has("L2::cache_hint") ? 1 : 0); // address, policy
     r.data = inst.n_src > others ? inst.n_src - others : 0;
     r.global = has("global");
+  } else if (first == "wmma" && op[1] == "load") {
+    r.kind = Kind::Load;
+  } else if (first == "wmma" && op[1] == "store") {
+    r.kind = Kind::Store;
+    r.data = inst.n_src - 2; // behind them address and stride
+    r.global = has("global");
   } else if (first == "alloca") {
     r.kind = Kind::Alloca;
   } else if (first == "mma" && op.size() > 1 && op[1].starts_with("sp")) {

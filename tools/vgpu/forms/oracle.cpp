@@ -37,6 +37,7 @@ constexpr Second kSecond[] = {
     {"9.7.13.17", "clc_test.cpp"},
     {"9.7.13.18", "clc_test.cpp"},
     {"9.7.13.12", "warp_test.cpp"},
+    {"9.7.14.4.", "wmma_test.cpp"},
     {"9.7.14.5.", "warp_test.cpp"},
     {"9.7.14.6.", "warp_sparse_test.cpp"},
     {"9.7.17.", "stack_test.cpp"},

@@ -193,7 +193,7 @@ void ProgramBuilder::emit_statement(Unit& unit, const ptx::Statement& s) {
   statement_ = &s;
   unit_ = &unit;
   immediate_bits_ = 0;
-  if (s.opcode[0] != "wgmma" && s.opcode[0] != "mma")
+  if (s.opcode[0] != "wgmma" && s.opcode[0] != "mma" && s.opcode[0] != "wmma")
     if (const uint32_t bits = type_bits(s.opcode.back()); bits > 1 && bits < 32)
       immediate_bits_ = bits;
 

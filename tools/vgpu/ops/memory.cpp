@@ -69,8 +69,16 @@ void lane_pointers(Warp& w, const Inst& i, uint32_t mask, Where where, const Lan
     for (uint32_t l = 0; l < 32; ++l) at[l] = base[l] + uint64_t(address.offset);
   } else {
     const uint32_t* base = w.lanes<uint32_t>(address.slot);
-    for (uint32_t l = 0; l < 32; ++l) at[l] = uint32_t(base[l] + uint32_t(address.offset));
+    for (uint32_t l = 0; l < 32; ++l) at[l] = base[l] + uint64_t(address.offset);
   }
+  lane_pointers(w, i, mask, where, at, address.wide, bytes, alignment, write, atomic, out);
+}
+
+void lane_pointers(Warp& w, const Inst& i, uint32_t mask, Where where, uint64_t (&at)[32],
+                   bool wide, uint32_t bytes, uint32_t alignment, bool write, bool atomic,
+                   LanePointers& out) {
+  if (!wide)
+    for (uint64_t& address : at) address = uint32_t(address);
   out.global = 0;
   Access a;
   a.write = write;

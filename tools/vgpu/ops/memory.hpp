@@ -34,6 +34,11 @@ struct LaneAddress {
 void lane_pointers(Warp& w, const Inst& i, uint32_t mask, Where where, const LaneAddress& address,
                    uint32_t bytes, uint32_t alignment, bool write, bool atomic, LanePointers& out);
 
+// The same with the address of every lane; `wide`: of 64 bits.
+void lane_pointers(Warp& w, const Inst& i, uint32_t mask, Where where, uint64_t (&at)[32],
+                   bool wide, uint32_t bytes, uint32_t alignment, bool write, bool atomic,
+                   LanePointers& out);
+
 // One lane's shared address (by `where`) to owner and offset; faults on other spaces.
 void shared_target(Warp& w, const Inst& i, uint32_t lane, Where where, const LaneAddress& address,
                    uint32_t& cta, uint32_t& offset);

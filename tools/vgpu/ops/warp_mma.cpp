@@ -7,83 +7,26 @@
 //   * (i / 2), column 2 * t + i % 2
 // A sparse A lies as a dense one of half of K does, and a lane's metadata says which values of K
 // those are (tensor/sparse.hpp); the others are not multiplied.
-// Accumulation of floats: products and their sum with C in double, ascending k, one rounding at the
-// end (chosen: the ISA leaves order and rounding open). Integers wrap, or saturate with .satfinite.
+#include "tools/vgpu/ops/warp_mma.hpp"
 #include "tools/vgpu/exec/cluster.hpp"
-#include "tools/vgpu/num/formats.hpp"
 #include "tools/vgpu/ops/async_operand.hpp"
 #include "tools/vgpu/ops/lanes.hpp"
 #include "tools/vgpu/tensor/sparse.hpp"
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
 
 namespace vgpu::ops {
 
 namespace {
 
-enum class Element : uint8_t { f16, bf16, tf32, e4m3, e5m2, f64, u8, s8, u4, s4, b1 };
-enum class Result : uint8_t { f16, f32, f64, s32 };
-
 struct Mma {
   uint32_t m = 16, k = 16;
   Element a = Element::f16, b = Element::f16;
-  Result c = Result::f32;
-  bool satfinite = false, by_xor = false;
+  Sum sum;
   bool sparse = false;
   tensor::CodeSet codes = tensor::CodeSet::any_pair; // of a sparse A, with the next
   uint32_t selector = 0;
   uint32_t a_registers = 4, b_registers = 2, c_registers = 4;
   uint32_t terms() const { return sparse ? k / 2 : k; } // of a sum
 };
-
-uint32_t element_bits(Element e) {
-  switch (e) {
-  case Element::f64:
-    return 64;
-  case Element::tf32:
-    return 32;
-  case Element::f16:
-  case Element::bf16:
-    return 16;
-  case Element::u4:
-  case Element::s4:
-    return 4;
-  case Element::b1:
-    return 1;
-  default:
-    return 8;
-  }
-}
-
-double value_of(Element e, uint64_t v) {
-  switch (e) {
-  case Element::f16:
-    return num::f16_to_f32(uint16_t(v));
-  case Element::bf16:
-    return num::bf16_to_f32(uint16_t(v));
-  case Element::tf32:
-    return num::tf32_to_f32(uint32_t(v));
-  case Element::e4m3:
-    return num::e4m3_table[v & 255];
-  case Element::e5m2:
-    return num::e5m2_table[v & 255];
-  case Element::f64:
-    return std::bit_cast<double>(v);
-  case Element::u8:
-    return double(uint8_t(v));
-  case Element::s8:
-    return double(int8_t(v));
-  case Element::u4:
-    return double(v & 15);
-  case Element::s4:
-    return double(int8_t(v << 4) >> 4);
-  case Element::b1:
-    return double(v & 1);
-  }
-  return 0;
-}
 
 constexpr uint32_t kMaxK = 256;
 struct Panels {
@@ -155,42 +98,20 @@ Step mma(Warp& w, const Inst& inst, uint32_t mask) {
       for (uint32_t k = 0; k < terms; ++k) p.picked[k] = b[p.kept[row][k]];
       b = p.picked;
     }
-    if (x.c == Result::s32) {
-      int64_t sum = int32_t(w.lanes<uint32_t>(acc[i])[l]);
-      for (uint32_t k = 0; k < terms; ++k) {
-        if (x.a != Element::b1)
-          sum += int64_t(a[k]) * int64_t(b[k]);
-        else
-          sum += x.by_xor ? a[k] != b[k] : a[k] != 0 && b[k] != 0;
-      }
-      if (x.satfinite)
-        sum = std::clamp<int64_t>(sum, std::numeric_limits<int32_t>::min(),
-                                  std::numeric_limits<int32_t>::max());
-      out[l][i] = uint32_t(sum);
-      return;
-    }
-    if (x.c == Result::f64) {
-      double sum = std::bit_cast<double>(w.lanes<uint64_t>(acc[i])[l]);
-      for (uint32_t k = 0; k < terms; ++k) sum = std::fma(a[k], b[k], sum);
-      out[l][i] = std::bit_cast<uint64_t>(sum);
-      return;
-    }
-    double sum = 0;
-    for (uint32_t k = 0; k < terms; ++k) sum += a[k] * b[k];
-    if (x.c == Result::f32) {
-      float r = float(sum + double(std::bit_cast<float>(w.lanes<uint32_t>(acc[i])[l])));
-      out[l][i] = r != r ? num::kF32Nan : std::bit_cast<uint32_t>(r);
-      return;
-    }
-    uint32_t word = w.lanes<uint32_t>(acc[i / 2])[l];
-    sum += num::f16_to_f32(uint16_t(word >> (16 * (i % 2))));
-    out[l][i] = num::encode(num::Format::f16, sum);
+    uint64_t start = 0;
+    if (x.sum.c == Result::f64)
+      start = w.lanes<uint64_t>(acc[i])[l];
+    else if (x.sum.c == Result::f16)
+      start = uint16_t(w.lanes<uint32_t>(acc[i / 2])[l] >> (16 * (i % 2)));
+    else
+      start = w.lanes<uint32_t>(acc[i])[l];
+    out[l][i] = x.sum(a, b, terms, start);
   });
   for (uint32_t l = 0; l < 32; ++l) {
-    if (x.c == Result::f16)
+    if (x.sum.c == Result::f16)
       for (uint32_t i = 0; i < x.m / 4; i += 2)
         w.lanes<uint32_t>(dst[i / 2])[l] = uint32_t(out[l][i] | out[l][i + 1] << 16);
-    else if (x.c == Result::f64)
+    else if (x.sum.c == Result::f64)
       for (uint32_t i = 0; i < x.m / 4; ++i) w.lanes<uint64_t>(dst[i])[l] = out[l][i];
     else
       for (uint32_t i = 0; i < x.m / 4; ++i) w.lanes<uint32_t>(dst[i])[l] = uint32_t(out[l][i]);
@@ -198,12 +119,6 @@ Step mma(Warp& w, const Inst& inst, uint32_t mask) {
   ++w.cluster().stats.mma;
   w.cluster().stats.mma_flops += 2ull * x.m * 8 * x.k;
   return Step::Next;
-}
-
-Element element_of(std::string_view t) {
-  static constexpr std::string_view names[] = {"f16", "bf16", "tf32", "e4m3", "e5m2", "f64",
-                                               "u8",  "s8",   "u4",   "s4",   "b1"};
-  return Element(std::find(names, names + 11, t) - names);
 }
 
 } // namespace
@@ -215,21 +130,16 @@ void mma_sync(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst)
   x->k = uint32_t(std::stoul(std::string(shape.substr(shape.find('k') + 1))));
   x->a = element_of(m.get("a"));
   x->b = element_of(m.get("b"));
-  x->c = c == "f16"   ? Result::f16
-         : c == "f32" ? Result::f32
-         : c == "f64" ? Result::f64
-                      : Result::s32;
-  x->satfinite = m.has("satfinite");
-  x->by_xor = m.get("bit") == "xor";
+  x->sum = {x->a, result_of(c), result_of(c), m.has("satfinite"), m.get("bit") == "xor"};
   if (m.get("d") != c) dc.refuse(s, "mma with accumulators of two types");
   uint32_t bits = element_bits(x->a), size = bits == 64 ? 64 : 32;
   if (element_bits(x->b) != bits) dc.refuse(s, "A and B must have elements of one size");
   x->sparse = m.has("sp");
   x->a_registers = x->m * x->terms() * bits / size / 32;
   x->b_registers = 8 * x->k * bits / size / 32;
-  x->c_registers = x->m * 8 / 32 / (x->c == Result::f16 ? 2 : 1);
+  x->c_registers = x->m * 8 / 32 / (x->sum.c == Result::f16 ? 2 : 1);
   RegClass in = size == 64 ? RegClass::B64 : RegClass::B32;
-  RegClass acc = x->c == Result::f64 ? RegClass::B64 : RegClass::B32;
+  RegClass acc = x->sum.c == Result::f64 ? RegClass::B64 : RegClass::B32;
   auto take = [&](const Operand& o, RegClass cls, uint32_t wanted, const char* name) {
     std::vector<uint32_t> slots = dc.vector_src(o, cls);
     if (slots.size() != wanted)
