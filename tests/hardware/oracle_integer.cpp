@@ -133,6 +133,53 @@ void comparisons(const Lanes& l) {
         v);
 }
 
+void video(const Lanes& l) {
+  const Column v = integers(32, 8), c = integers(32, 3);
+  auto row = [&](const std::string& op) { l.op3(op + ";", "b32", "b32", "b32", "b32", v, v, c); };
+  const std::string types[] = {".u32.u32.u32", ".s32.s32.s32", ".s32.u32.s32", ".u32.s32.u32"};
+  for (const char* op : {"vadd", "vsub", "vabsdiff", "vmin", "vmax"})
+    for (const std::string& t : types) {
+      row(op + t + " d, a, b");
+      row(op + t + ".sat d, a.h1, b.b2");
+      row(op + t + ".sat d.b1, a, b.h0, c");
+      row(op + t + " d.h1, a.b3, b, c");
+      for (const char* second : {".add", ".min", ".max"}) {
+        row(op + t + second + " d, a, b.b0, c");
+        row(op + t + ".sat" + second + " d, a.h0, b, c");
+      }
+    }
+  for (const char* op : {"vshl", "vshr"})
+    for (const char* t : {".u32.u32.u32", ".s32.s32.u32", ".u32.s32.u32"})
+      for (const char* mode : {".clamp", ".wrap"}) {
+        row(std::string(op) + t + mode + " d, a, b.b0");
+        row(std::string(op) + t + mode + ".add d, a.h1, b, c");
+        row(std::string(op) + t + ".sat" + mode + " d.h0, a.b1, b.b3, c");
+      }
+  for (const char* cmp : {"eq", "ne", "lt", "le", "gt", "ge"})
+    for (const char* t : {".u32.u32.", ".s32.s32.", ".s32.u32."}) {
+      row(std::string("vset") + t + cmp + " d, a, b");
+      row(std::string("vset") + t + cmp + ".max d, a.b1, b.b2, c");
+      row(std::string("vset2") + t + cmp + " d, a, b, c");
+      row(std::string("vset4") + t + cmp + ".add d, a, b, c");
+    }
+  for (const std::string& t : types) {
+    row("vmad" + t + " d, a.h0, b.h1, c");
+    row("vmad" + t + ".sat.shr7 d, a.b3, b.h0, c");
+    row("vmad" + t + ".po.shr15 d, a.h1, b.h1, c");
+  }
+  row("vmad.s32.s32.s32 d, -a.h0, b.h1, c");
+  row("vmad.s32.s32.s32.sat d, a.h0, b.h1, -c");
+  for (const char* n : {"2", "4"})
+    for (const char* op : {"vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax"})
+      for (const std::string& t : types) {
+        const std::string name = op + std::string(n) + t;
+        row(name + " d, a, b, c");
+        row(name + ".sat d, a, b, c");
+        row(name + ".add d, a, b, c");
+        row(name + (n[0] == '2' ? " d.h1, a.h21, b.h03, c" : " d.b31, a.b7120, b.b0456, c"));
+      }
+}
+
 } // namespace
 
 void add_integer_cases(std::vector<Case>& cases) {
@@ -140,6 +187,7 @@ void add_integer_cases(std::vector<Case>& cases) {
   bits({cases, "bits, shifts, permutation"});
   carries({cases, "carry chains"});
   comparisons({cases, "comparison, selection"});
+  video({cases, "video"});
 }
 
 } // namespace wltest::oracle

@@ -99,7 +99,7 @@ ORACLE("matrix loads, mma.sync", "matrix loads and stores", "mma.sync", "mma.sp"
 ORACLE("memory", "loads, stores, spaces", "atomics, reductions", "fences")
 ORACLE("conversions", "conversions")
 ORACLE("integers", "integer arithmetic", "bits, shifts, permutation", "carry chains",
-       "comparison, selection")
+       "comparison, selection", "video")
 ORACLE("floats", "f32 arithmetic", "f64 arithmetic", "f16, bf16 arithmetic")
 ORACLE("approximations", "approximations")
 
