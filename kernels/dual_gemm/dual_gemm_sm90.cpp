@@ -159,11 +159,11 @@ wl_status make_sm90_plan(wl_context* context, const wl_dual_gemm_args& args, con
   KernelNeeds needs;
   needs.params = param_layout();
   needs.dynamic_shared_bytes = row.shared_bytes;
+  WL_TRY(load_kernel(*context, row.image(), needs, &made->kernel));
   KernelNeeds decode_needs;
   decode_needs.params = decode_param_layout();
   decode_needs.dynamic_shared_bytes = decode_shared_bytes;
-  WL_TRY(load_kernels(*context, {{row.image(), needs, &made->kernel},
-                                 {sm90_decode_image(), decode_needs, &made->decode_kernel}}));
+  WL_TRY(load_kernel(*context, sm90_decode_image(), decode_needs, &made->decode_kernel));
 
   Params& params = made->params;
   WL_TRY(weight_map(*context, "B1", args.b1, args, row.tile_n, &params.map_b1));

@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <future>
 
 namespace warpline {
 
@@ -37,6 +36,11 @@ std::string printable_log(const std::vector<char>& buffer) {
   return text;
 }
 
+const char* dump_directory() {
+  const char* directory = std::getenv("WARPLINE_DUMP_DIR");
+  return directory && *directory ? directory : nullptr;
+}
+
 void dump_file(const std::filesystem::path& path, const char* data, size_t size) {
   FILE* file = std::fopen(path.c_str(), "wb");
   const bool written = file && std::fwrite(data, 1, size, file) == size;
@@ -49,8 +53,8 @@ void dump_file(const std::filesystem::path& path, const char* data, size_t size)
 // What the driver got, byte for byte: the PTX and what its compiler said, or the machine code. A
 // failure to write is logged and stops nothing.
 void dump(const Image& image, const char* ending, const std::string& bytes) {
-  const char* directory = std::getenv("WARPLINE_DUMP_DIR");
-  if (!directory || !*directory) return;
+  const char* directory = dump_directory();
+  if (!directory) return;
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   const std::filesystem::path base = std::filesystem::path(directory) / image.name;
@@ -86,16 +90,12 @@ bool machine_code_wanted() {
   return !force || !*force || std::strcmp(force, "0") == 0;
 }
 
-// The machine code embedded at build, where there is some for the device and it is to be used.
-const EmbeddedCubin* machine_code(const wl_context& context, const Image& image) {
-  if (context.rewrite || !machine_code_wanted()) return nullptr;
-  return image.cubin_for(context.limits.compute_major, context.limits.compute_minor);
-}
-
-// A driver may refuse machine code (an older one, the virtual GPU): then the PTX is compiled.
+// The machine code embedded at build, where there is some for the device. A driver may refuse it
+// (an older one, the virtual GPU): then the PTX is compiled.
 bool load_machine_code(const wl_context& context, const Image& image, Kernel* kernel) {
-  const EmbeddedCubin* cubin = machine_code(context, image);
-  if (!cubin) return false;
+  const DeviceLimits& limits = context.limits;
+  const EmbeddedCubin* cubin = image.cubin_for(limits.compute_major, limits.compute_minor);
+  if (!cubin || context.rewrite || !machine_code_wanted()) return false;
   const std::string code = unpacked(cubin->code);
   const cuapi::CUresult result =
       context.driver->cu.ModuleLoadDataEx(&kernel->module, code.data(), 0, nullptr, nullptr);
@@ -121,11 +121,14 @@ wl_status compile(const wl_context& context, const Image& image, Kernel* kernel)
   };
   void* values[] = {info.data(), number(info.size()), errors.data(), number(errors.size()),
                     number(1)};
+  // The verbose log, of registers and spills, comes last: only for those who read it.
+  const bool verbose = log_enabled(log_detail) || dump_directory();
+  const auto count = static_cast<unsigned>(std::size(options)) - (verbose ? 0 : 1);
   // cuModuleLoadDataEx reads PTX up to a zero byte, which an image of the caller need not have.
   std::string text = image.text();
   if (context.rewrite) text = context.rewrite(image.name, text);
-  const cuapi::CUresult result = cu.ModuleLoadDataEx(
-      &kernel->module, text.c_str(), static_cast<unsigned>(std::size(options)), options, values);
+  const cuapi::CUresult result =
+      cu.ModuleLoadDataEx(&kernel->module, text.c_str(), count, options, values);
   kernel->jit_log = printable_log(info);
   const std::string error_log = printable_log(errors);
   if (!error_log.empty()) kernel->jit_log += (kernel->jit_log.empty() ? "" : "\n") + error_log;
@@ -239,33 +242,18 @@ wl_status set_attributes(const wl_context& context, const KernelNeeds& needs, Ke
   return WL_SUCCESS;
 }
 
-struct Loaded {
-  wl_status status = WL_SUCCESS;
-  std::string message; // of a failure
-  std::unique_ptr<Kernel> kernel;
-};
-
-// For `entry`, maybe in a thread of its own: the context is made current here, and the message is
-// handed back, since nobody reads that thread's.
-Loaded load_new(const wl_context& context, const KernelRequest& request, const char* entry) {
-  const detail::EntryScope name(entry, false);
-  const ContextScope scope(context);
-  Loaded loaded;
-  loaded.kernel = std::make_unique<Kernel>();
-  Kernel* kernel = loaded.kernel.get();
-  kernel->name = request.image.name;
-  kernel->entry = request.image.entry;
-  kernel->target = request.image.target;
-  kernel->params = request.needs.params;
-  loaded.status = scope.status();
-  if (loaded.status == WL_SUCCESS) loaded.status = load_module(context, request.image, kernel);
-  if (loaded.status == WL_SUCCESS)
-    loaded.status = check_params(context, *kernel, request.image.params, request.needs.params);
-  if (loaded.status == WL_SUCCESS) loaded.status = query_function(context, kernel);
-  if (loaded.status == WL_SUCCESS) return loaded;
-  loaded.message = wl_last_error();
-  if (kernel->module) context.driver->cu.ModuleUnload(kernel->module);
-  return loaded;
+wl_status load_new(const wl_context& context, const Image& image, const KernelNeeds& needs,
+                   Kernel* kernel) {
+  kernel->name = image.name;
+  kernel->entry = image.entry;
+  kernel->target = image.target;
+  kernel->params = needs.params;
+  wl_status status = load_module(context, image, kernel);
+  if (status == WL_SUCCESS) status = check_params(context, *kernel, image.params, needs.params);
+  if (status == WL_SUCCESS) status = query_function(context, kernel);
+  if (status == WL_SUCCESS) status = set_attributes(context, needs, kernel);
+  if (status != WL_SUCCESS && kernel->module) context.driver->cu.ModuleUnload(kernel->module);
+  return status;
 }
 
 } // namespace
@@ -284,43 +272,23 @@ int driver_of_ptx_version(int ptx_version) {
   return 0;
 }
 
-wl_status load_kernels(wl_context& context, const std::vector<KernelRequest>& requests) {
-  for (const KernelRequest& request : requests) WL_TRY(check_image(context, request.image));
+wl_status load_kernel(wl_context& context, const Image& image, const KernelNeeds& needs,
+                      const Kernel** kernel) {
+  WL_TRY(check_image(context, image));
   const ContextScope scope(context);
   WL_TRY(scope.status());
   std::lock_guard<std::mutex> lock(context.kernels_mutex);
-  std::vector<const KernelRequest*> missing;
-  for (const KernelRequest& request : requests)
-    if (context.kernels.find(request.image.name) == context.kernels.end())
-      missing.push_back(&request);
-  // Where threads are scarce, or the work is short, it is done at get().
-  std::vector<std::future<Loaded>> others;
-  for (size_t i = 1; i < missing.size(); ++i) {
-    const bool compiled = !context.rewrite && !machine_code(context, missing[i]->image);
-    others.push_back(
-        std::async(compiled ? std::launch::async | std::launch::deferred : std::launch::deferred,
-                   load_new, std::cref(context), std::cref(*missing[i]), current_entry()));
+  const auto found = context.kernels.find(image.name);
+  if (found != context.kernels.end()) {
+    WL_TRY(set_attributes(context, needs, found->second.get()));
+    *kernel = found->second.get();
+    return WL_SUCCESS;
   }
-  wl_status status = WL_SUCCESS;
-  for (size_t i = 0; i < missing.size(); ++i) {
-    Loaded loaded = i == 0 ? load_new(context, *missing[0], current_entry()) : others[i - 1].get();
-    if (loaded.status == WL_SUCCESS)
-      context.kernels[missing[i]->image.name] = std::move(loaded.kernel);
-    else if (status == WL_SUCCESS)
-      status = adopt_failure(loaded.status, std::move(loaded.message));
-  }
-  WL_TRY(status);
-  for (const KernelRequest& request : requests) {
-    Kernel* kernel = context.kernels[request.image.name].get();
-    WL_TRY(set_attributes(context, request.needs, kernel));
-    *request.kernel = kernel;
-  }
+  auto loaded = std::make_unique<Kernel>();
+  WL_TRY(load_new(context, image, needs, loaded.get()));
+  *kernel = loaded.get();
+  context.kernels[image.name] = std::move(loaded);
   return WL_SUCCESS;
-}
-
-wl_status load_kernel(wl_context& context, const Image& image, const KernelNeeds& needs,
-                      const Kernel** kernel) {
-  return load_kernels(context, {{image, needs, kernel}});
 }
 
 void unload_kernels(wl_context& context) {

@@ -50,17 +50,10 @@ struct Kernel {
   std::vector<Param> params;
 };
 
-struct KernelRequest {
-  Image image;
-  KernelNeeds needs;
-  const Kernel** kernel; // takes the result
-};
-
-// Idempotent and thread-safe; the kernels live as long as the context. Makes the context current
-// itself. Kernels that the driver has to compile are compiled at the same time, in threads that end
-// here. Fails with WL_ERROR_NOT_SUPPORTED (target of another device), WL_ERROR_INSUFFICIENT_DRIVER
-// (PTX version), WL_ERROR_JIT (with the driver's log), WL_ERROR_INTERNAL (parameter layout).
-wl_status load_kernels(wl_context& context, const std::vector<KernelRequest>& requests);
+// Idempotent and thread-safe; the kernel lives as long as the context. Makes the context current
+// itself. Fails with WL_ERROR_NOT_SUPPORTED (target of another device),
+// WL_ERROR_INSUFFICIENT_DRIVER (PTX version), WL_ERROR_JIT (with the driver's log),
+// WL_ERROR_INTERNAL (parameter layout).
 wl_status load_kernel(wl_context& context, const Image& image, const KernelNeeds& needs,
                       const Kernel** kernel);
 

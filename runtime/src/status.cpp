@@ -86,12 +86,6 @@ wl_status fail(wl_status status, const char* text, ...) {
   return fail_with(status, message);
 }
 
-wl_status adopt_failure(wl_status status, std::string message) {
-  last_message = std::move(message);
-  last_fixed_message = nullptr;
-  return status;
-}
-
 const char* current_entry() { return entry_name; }
 
 std::string cu_error_name(const Driver& driver, cuapi::CUresult result) {
@@ -124,9 +118,9 @@ wl_status check_struct_size(const char* type, size_t given, size_t expected) {
 
 namespace detail {
 
-EntryScope::EntryScope(const char* entry, bool announced) : outer_(entry_name) {
+EntryScope::EntryScope(const char* entry) : outer_(entry_name) {
   entry_name = entry;
-  if (announced) WL_LOG(log_calls, "%s", entry);
+  WL_LOG(log_calls, "%s", entry);
 }
 
 EntryScope::~EntryScope() { entry_name = outer_; }

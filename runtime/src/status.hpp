@@ -23,10 +23,6 @@ std::string format(const char* text, ...) WL_PRINTF(1, 2);
 wl_status fail(wl_status status, const char* text, ...) WL_PRINTF(2, 3);
 wl_status fail_with(wl_status status, const std::string& message);
 
-// A failure of work that another thread did for the caller's becomes the caller's: its message is
-// whole and logged already.
-wl_status adopt_failure(wl_status status, std::string message);
-
 // The name of the public entry the calling thread is in, "" outside of one.
 const char* current_entry();
 
@@ -61,8 +57,7 @@ wl_status check_struct_size(const char* type, size_t given, size_t expected);
 namespace detail {
 class EntryScope {
 public:
-  // Not announced in the log: a thread that works for an entry of another.
-  explicit EntryScope(const char* entry, bool announced = true);
+  explicit EntryScope(const char* entry);
   ~EntryScope();
   EntryScope(const EntryScope&) = delete;
   EntryScope& operator=(const EntryScope&) = delete;

@@ -101,6 +101,7 @@ TEST_CASE("a kernel is loaded once, by many threads", "[host][module]") {
   REQUIRE(kernels[0]);
   CHECK(gpu.fake->loads == 1);
   CHECK(gpu.fake->loaded_text == std::string(text_100f));
+  CHECK_FALSE(gpu.fake->verbose_log); // nobody reads it
   CHECK(gpu.fake->dynamic_shared_limit == 200 * 1024);
   CHECK(kernels[0]->registers == 168);
   CHECK(kernels[0]->max_threads == 384);
@@ -226,46 +227,6 @@ TEST_CASE("a JIT failure carries the kernel's name and the driver's log", "[host
   CHECK(load_kernel(context, image_100f(), needs, &kernel) == WL_SUCCESS);
 }
 
-TEST_CASE("kernels of one plan are compiled at the same time", "[host][module]") {
-  FakeGpu gpu;
-  wl_context& context = gpu.context();
-  const KernelNeeds needs = matching_needs(gpu.fake);
-  const std::string other_text = std::string(text_100f) + "// the other\n";
-  const Image other = make_image("other_sm100", "example", other_text);
-  const Kernel *first = nullptr, *second = nullptr;
-  const std::vector<KernelRequest> both = {{image_100f(), needs, &first}, {other, needs, &second}};
-
-  SECTION("both") {
-    gpu.fake->loads_meet = 2;
-    REQUIRE(load_kernels(context, both) == WL_SUCCESS);
-    CHECK(gpu.fake->most_loading == 2);
-    CHECK(gpu.fake->loads == 2);
-    CHECK(first->name == "example_sm100");
-    CHECK(second->name == "other_sm100");
-    CHECK(gpu.fake->pushed == 0);
-    CHECK(load_kernels(context, both) == WL_SUCCESS);
-    CHECK(gpu.fake->loads == 2);
-  }
-  SECTION("what fails in the other's thread is said by the caller's, what does not is kept") {
-    gpu.fake->refused_text = "the other";
-    const wl_status status = api("wl_entry", [&] { return load_kernels(context, both); });
-    CHECK(status == WL_ERROR_JIT);
-    CHECK_THAT(wl_last_error(), ContainsSubstring("wl_entry: cuModuleLoadDataEx failed") &&
-                                    ContainsSubstring("kernel other_sm100"));
-    CHECK(second == nullptr);
-    CHECK(gpu.fake->pushed == 0);
-    gpu.fake->refused_text = nullptr;
-    CHECK(load_kernels(context, both) == WL_SUCCESS);
-    CHECK(gpu.fake->loads == 3);
-    CHECK((first && second));
-  }
-  SECTION("not where a tool rewrites their text") {
-    context.rewrite = [](const std::string&, const std::string& text) { return text; };
-    REQUIRE(load_kernels(context, both) == WL_SUCCESS);
-    CHECK(gpu.fake->most_loading == 1);
-  }
-}
-
 TEST_CASE("parameter layouts are compared", "[host][module]") {
   FakeGpu gpu;
   wl_context& context = gpu.context();
@@ -321,5 +282,6 @@ TEST_CASE("WARPLINE_DUMP_DIR receives the PTX as loaded and the log", "[host][mo
   };
   CHECK(contents("example_sm100.ptx") == text_100f);
   CHECK(contents("example_sm100.log") == "a warning");
+  CHECK(gpu.fake->verbose_log);
   fs::remove_all(directory.parent_path());
 }

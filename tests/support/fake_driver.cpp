@@ -1,21 +1,15 @@
 // See fake_driver.hpp. Built to build/tests/libfakecuda.so and opened through WARPLINE_DRIVER.
 #include "tests/support/fake_driver.hpp"
 
-#include <algorithm>
-#include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 
 using namespace cuapi;
 
 namespace {
 
 wltest::FakeDriver fake;
-std::mutex loading_mutex;
-std::condition_variable loads_met;
 char context_object, other_context_object, module_object, function_object;
 
 struct Defaults {
@@ -171,29 +165,21 @@ CUresult cuCtxSynchronize() { return CUDA_SUCCESS; }
 
 CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned count,
                             CUjit_option* options, void** values) {
-  const char* text = static_cast<const char*>(image);
-  {
-    std::unique_lock lock(loading_mutex);
-    fake.most_loading = std::max(fake.most_loading, ++fake.loading);
-    ++fake.loads;
-    std::snprintf(fake.loaded_text, sizeof(fake.loaded_text), "%s", text);
-    loads_met.notify_all();
-    loads_met.wait_for(lock, std::chrono::seconds(10),
-                       [] { return fake.loads >= fake.loads_meet; });
-    --fake.loading;
-  }
+  ++fake.loads;
+  std::snprintf(fake.loaded_text, sizeof(fake.loaded_text), "%s", static_cast<const char*>(image));
   char* log = nullptr;
   size_t size = 0;
+  fake.verbose_log = false;
   for (unsigned i = 0; i < count; ++i) {
+    if (options[i] == CU_JIT_LOG_VERBOSE) fake.verbose_log = values[i] != nullptr;
     if (options[i] == CU_JIT_ERROR_LOG_BUFFER) log = static_cast<char*>(values[i]);
     if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
       size = reinterpret_cast<uintptr_t>(values[i]);
   }
   if (log && size) std::snprintf(log, size, "%s", fake.load_log);
   *module = handle_of<CUmodule>(module_object);
-  if (std::memcmp(image, "\177ELF", 4) == 0) return fake.binary_result;
-  const bool refused = fake.refused_text && std::strstr(text, fake.refused_text);
-  return refused ? CUDA_ERROR_INVALID_PTX : fake.load_result;
+  const bool machine_code = std::memcmp(image, "\177ELF", 4) == 0;
+  return machine_code ? fake.binary_result : fake.load_result;
 }
 
 CUresult cuModuleUnload(CUmodule) {

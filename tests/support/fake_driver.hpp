@@ -16,8 +16,6 @@ struct FakeDriver {
   int device_count;
   int compute_major, compute_minor;
   cuapi::CUresult load_result;   // of PTX
-  const char* refused_text;      // CUDA_ERROR_INVALID_PTX for PTX that holds it; may be null
-  int loads_meet;                // a load returns when so many were begun, or after ten seconds
   cuapi::CUresult binary_result; // of machine code
   const char* load_log;          // goes into the JIT error log
   cuapi::CUresult function_result;
@@ -28,9 +26,9 @@ struct FakeDriver {
   bool foreign_streams; // streams belong to another context
 
   // What it was asked.
-  int loads, loading, most_loading; // begun, under way, most under way at once
-  int unloads, launches, encodes, retained, pushed, live_allocations;
+  int loads, unloads, launches, encodes, retained, pushed, live_allocations;
   char loaded_text[256];
+  bool verbose_log; // of the last load
   cuapi::CUlaunchConfig launch;
   cuapi::CUlaunchAttribute attributes[4];
   uint64_t first_param;

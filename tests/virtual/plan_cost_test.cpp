@@ -6,7 +6,6 @@
 #include "tests/support/virtual_context.hpp"
 
 #include <cstddef>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -174,8 +173,6 @@ TEST_CASE("Blackwell plans, in a process of their own", "[.b200-run]") {
 }
 
 TEST_CASE("Hopper plans, in a process of their own", "[.h200-run]") {
-  // Both kernels of the plan are compiled, in two threads.
-  setenv("CUDA_FORCE_PTX_JIT", "1", 1);
   wl_context* context = wltest::virtual_context("h200");
   check_runs(context, "dual_gemm_sm90_t64_f16", 2);
   check_runs(context, "dual_gemm_sm90_small_t8_f16", 1);

@@ -6,8 +6,8 @@
 // launch   one cuLaunchKernelEx of a kernel that ends at once, by what it carries, microseconds;
 //          batches of calls that the device's queue has room for
 // compile  the JIT of rows of the library, its cache off: each alone, one after the other, at the
-//          same time in a thread each, and under options of the compiler; milliseconds. The first
-//          of a process brings the compiler itself.
+//          same time in a thread each, as one text, and under options of the compiler, in turns;
+//          milliseconds. The first of a process brings the compiler itself.
 #include "runtime/src/context.hpp"
 #include "runtime/src/images.hpp"
 #include "tools/bench/problem.hpp"
@@ -26,7 +26,7 @@ using namespace cuapi;
 namespace {
 
 struct Options {
-  int calls = 64, batches = 100, loads = 3;
+  int calls = 64, batches = 100, loads = 5;
   std::vector<std::string> rows;
 };
 
@@ -231,6 +231,17 @@ void compile(const Functions& cu, const std::string& text, const std::vector<Jit
     std::printf("  (the driver refuses: %d)\n", static_cast<int>(result));
 }
 
+// The texts' entries under the head of the first.
+std::string joined(const std::vector<std::string>& texts) {
+  std::string result = texts[0];
+  for (size_t i = 1; i < texts.size(); ++i) {
+    const size_t head = texts[i].find(".address_size 64");
+    if (head == std::string::npos) die("a row without .address_size 64");
+    result += texts[i].substr(texts[i].find('\n', head));
+  }
+  return result;
+}
+
 void print_compiling(const Options& options, const warpline::DeviceLimits& limits,
                      const Functions& cu, CUcontext context) {
   std::printf("compile\n");
@@ -245,41 +256,47 @@ void print_compiling(const Options& options, const warpline::DeviceLimits& limit
     if (texts.empty() || texts.size() != static_cast<size_t>(&row - rows.data()) + 1)
       die("no row " + row);
   }
-  const auto times = [&](const std::string& what, const std::function<void()>& body, int count) {
-    std::vector<double> values;
-    for (int i = 0; i < count; ++i) values.push_back(microseconds_of(body) * 1e-3);
-    print(what.c_str(), values, "ms");
+  print(("the first: " + rows[0]).c_str(),
+        {1e-3 * microseconds_of([&] { compile(cu, texts[0], {}); })}, "ms");
+
+  struct Way {
+    std::string what;
+    std::function<void()> compile;
+    std::vector<double> milliseconds;
   };
-  const auto all = [&](const std::vector<JitOption>& jit) {
-    return [&cu, &texts, jit] {
-      for (const std::string& text : texts) compile(cu, text, jit);
-    };
+  std::vector<Way> ways;
+  const auto add = [&](const std::string& what, const std::vector<std::string>& of,
+                       const std::vector<JitOption>& jit) {
+    ways.push_back({what,
+                    [&cu, of, jit] {
+                      for (const std::string& text : of) compile(cu, text, jit);
+                    },
+                    {}});
   };
-  times(
-      "the first: " + rows[0], [&] { compile(cu, texts[0], {}); }, 1);
-  for (size_t i = 0; i < texts.size(); ++i)
-    times(
-        rows[i], [&] { compile(cu, texts[i], {}); }, options.loads);
-  times("one after the other", all({}), options.loads);
-  times(
-      "at the same time, a thread each",
-      [&] {
-        std::vector<std::thread> threads;
-        for (const std::string& text : texts)
-          threads.emplace_back([&] {
-            require(cu.CtxPushCurrent(context), "cuCtxPushCurrent");
-            compile(cu, text, {});
-            CUcontext popped = nullptr;
-            cu.CtxPopCurrent(&popped);
-          });
-        for (std::thread& thread : threads) thread.join();
-      },
-      options.loads);
-  times("one after the other, a verbose log", all({{CU_JIT_LOG_VERBOSE, 1}}), options.loads);
+  for (size_t i = 0; i < texts.size(); ++i) add(rows[i], {texts[i]}, {});
+  add("one after the other", texts, {});
+  ways.push_back({"at the same time, a thread each",
+                  [&] {
+                    std::vector<std::thread> threads;
+                    for (const std::string& text : texts)
+                      threads.emplace_back([&] {
+                        require(cu.CtxPushCurrent(context), "cuCtxPushCurrent");
+                        compile(cu, text, {});
+                        CUcontext popped = nullptr;
+                        cu.CtxPopCurrent(&popped);
+                      });
+                    for (std::thread& thread : threads) thread.join();
+                  },
+                  {}});
+  add("as one text", {joined(texts)}, {});
+  add("as one text, split compile on all cores", {joined(texts)}, {{jit_split_compile, 0}});
+  add("one after the other, a verbose log", texts, {{CU_JIT_LOG_VERBOSE, 1}});
   for (const uintptr_t level : {3, 2, 1, 0})
-    times("  optimisation level " + std::to_string(level),
-          all({{CU_JIT_OPTIMIZATION_LEVEL, level}}), options.loads);
-  times("  split compile on all cores", all({{jit_split_compile, 0}}), options.loads);
+    add("one after the other, optimisation level " + std::to_string(level), texts,
+        {{CU_JIT_OPTIMIZATION_LEVEL, level}});
+  for (int i = 0; i < options.loads; ++i)
+    for (Way& way : ways) way.milliseconds.push_back(1e-3 * microseconds_of(way.compile));
+  for (const Way& way : ways) print(way.what.c_str(), way.milliseconds, "ms");
 }
 
 } // namespace

@@ -154,8 +154,7 @@ typedef struct wl_plan_info {
   int registers;              /* per thread at entry, as the driver reports */
   int launches;               /* kernels that one run enqueues */
   size_t workspace_bytes;
-  double load_ms;  /* time that loading each kernel took in this process, JIT included, added up;
-                      kernels that are compiled are so at the same time */
+  double load_ms;  /* time that loading the kernels took in this process, JIT included */
   int precompiled; /* 1: machine code of the library; 0: the driver compiled the PTX */
 } wl_plan_info;
 
