@@ -7,13 +7,13 @@
 namespace wltest {
 
 Nvfp4Result run_dual_gemm_nvfp4(wl_context* context, const Problem& p, float d_scale,
-                                const std::string& config) {
+                                const std::string& config, bool unwritten) {
   Nvfp4Result r;
   const DeviceBuffer a(context, p.a.values), b1(context, p.b1.values), b2(context, p.b2.values);
-  const DeviceBuffer sfa(context, packed_scales(p.a)), sfb1(context, packed_scales(p.b1)),
-      sfb2(context, packed_scales(p.b2));
+  const ScaleBuffer sfa(context, p.a, !unwritten), sfb1(context, p.b1, !unwritten),
+      sfb2(context, p.b2, !unwritten);
   const DeviceBuffer factor(context, std::vector<float>{p.alpha1, p.alpha2, d_scale});
-  const GuardedOperand d(context, p.m, p.n, p.l);
+  const GuardedOperand d(context, p.m, p.n, p.l, !unwritten);
 
   wl_dual_gemm_args args{};
   args.struct_size = sizeof args;
@@ -45,7 +45,9 @@ Nvfp4Result run_dual_gemm_nvfp4(wl_context* context, const Problem& p, float d_s
   info.struct_size = sizeof info;
   wl_plan_get_info(plan, &info);
   r.config = info.config;
-  const DeviceBuffer workspace(context, std::vector<uint8_t>(info.workspace_bytes, uint8_t{0xA5}));
+  const std::vector<uint8_t> junk(info.workspace_bytes, 0xA5);
+  const DeviceBuffer workspace(context, junk.size());
+  if (!unwritten) wl_upload(context, workspace.pointer, junk.data(), junk.size());
   const bool bad = failed(wl_plan_run(plan, workspace.pointer, info.workspace_bytes, nullptr)) ||
                    failed(wl_stream_synchronize(context, nullptr));
   wl_plan_destroy(plan);

@@ -16,8 +16,8 @@ struct Nvfp4Result {
   bool guards_intact = true;
 };
 
-// `config`: row to force, "" = the library's choice.
+// `config`: row to force, "" = the library's choice. `unwritten`: see DualGemmCase.
 Nvfp4Result run_dual_gemm_nvfp4(wl_context* context, const Problem& problem, float d_scale,
-                                const std::string& config);
+                                const std::string& config, bool unwritten = false);
 
 } // namespace wltest

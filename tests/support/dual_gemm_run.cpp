@@ -42,8 +42,8 @@ DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c, const P
                              const Sums& sums) {
   DualGemmResult r;
   DeviceBuffer a(context, p.a.values), b1(context, p.b1.values), b2(context, p.b2.values);
-  DeviceBuffer sfa(context, packed_scales(p.a)), sfb1(context, packed_scales(p.b1)),
-      sfb2(context, packed_scales(p.b2));
+  ScaleBuffer sfa(context, p.a, !c.unwritten), sfb1(context, p.b1, !c.unwritten),
+      sfb2(context, p.b2, !c.unwritten);
   DeviceBuffer alpha(context, 8);
   float alphas[2] = {p.alpha1, p.alpha2};
   wl_upload(context, alpha.pointer, alphas, sizeof alphas);
@@ -51,8 +51,8 @@ DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c, const P
   int64_t ldd = c.ldd ? c.ldd : c.n;
   int64_t batch_stride = c.m * ldd + c.entry_gap;
   size_t elements = static_cast<size_t>(c.l * batch_stride);
-  std::vector<uint16_t> image(elements + 2 * kGuard, kFill);
-  DeviceBuffer d(context, image.size() * 2);
+  std::vector<uint16_t> before(elements + 2 * kGuard, kFill);
+  DeviceBuffer d(context, before.size() * 2);
 
   wl_dual_gemm_args args{};
   args.struct_size = sizeof args;
@@ -88,7 +88,8 @@ DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c, const P
   r.config = r.info.config;
   // A workspace may hold anything before the first run, and what a run left before the next.
   const std::vector<uint8_t> junk(r.info.workspace_bytes ? r.info.workspace_bytes : 256, 0xFF);
-  DeviceBuffer workspace(context, junk);
+  DeviceBuffer workspace(context, junk.size());
+  if (!c.unwritten) wl_upload(context, workspace.pointer, junk.data(), junk.size());
   const auto enqueue = [&](wl_stream stream) {
     wl_status status = WL_SUCCESS;
     for (int i = 0; i < c.in_a_row && status == WL_SUCCESS; ++i)
@@ -98,10 +99,10 @@ DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c, const P
   CapturedGraph graph(context);
   if (c.graph) failed(graph.capture(enqueue));
 
-  std::vector<uint16_t> first;
+  if (c.unwritten) wl_download(context, before.data(), d.pointer, before.size() * 2);
+  std::vector<uint16_t> first, image(before.size());
   for (int run = 0; run < c.runs && r.status == WL_SUCCESS; ++run) {
-    std::fill(image.begin(), image.end(), kFill);
-    wl_upload(context, d.pointer, image.data(), image.size() * 2);
+    if (!c.unwritten) wl_upload(context, d.pointer, before.data(), before.size() * 2);
     if (failed(c.graph ? graph.launch() : enqueue(nullptr)) ||
         failed(wl_stream_synchronize(context, nullptr)) ||
         failed(wl_download(context, image.data(), d.pointer, image.size() * 2)))
@@ -115,12 +116,12 @@ DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c, const P
   if (r.status != WL_SUCCESS) return r;
 
   const uint16_t* out = first.data() + kGuard;
-  for (size_t i = 0; i < kGuard; ++i)
-    r.guards_intact &= first[i] == kFill && first[first.size() - 1 - i] == kFill;
+  for (ptrdiff_t i = 0; i < ptrdiff_t(kGuard); ++i)
+    r.guards_intact &= first[i] == before[i] && first.rbegin()[i] == before.rbegin()[i];
   for (size_t i = 0; i < elements; ++i) {
     int64_t in_entry = static_cast<int64_t>(i) % batch_stride;
     bool inside = in_entry < c.m * ldd && in_entry % ldd < c.n;
-    if (!inside) r.guards_intact &= out[i] == kFill;
+    if (!inside) r.guards_intact &= out[i] == before[kGuard + i];
   }
   r.bound = compare(sums, gated(sums, p.alpha1, p.alpha2), out, ldd, batch_stride, c.out);
   r.exact = compare_exact(sums, gated_replayed(sums, p.alpha1, p.alpha2, c.out), out, ldd,

@@ -40,7 +40,8 @@ QuantizeResult run_quantize(wl_context* context, const QuantizeCase& c) {
     std::copy_n(x.codes.begin() + row * c.k, c.k,
                 image.begin() + row / c.m * batch_stride + row % c.m * ldx);
   const DeviceBuffer input(context, image), factor(context, std::vector<float>{c.d_scale});
-  const GuardedOperand d(context, c.m, c.k, c.l), second(context, c.m, c.k / 4, c.l);
+  const GuardedOperand d(context, c.m, c.k, c.l, !c.unwritten),
+      second(context, c.m, c.k / 4, c.l, !c.unwritten);
 
   wl_quantize_args args{};
   args.struct_size = sizeof args;

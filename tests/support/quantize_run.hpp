@@ -20,6 +20,7 @@ struct QuantizeCase {
   // A second quantisation follows in the stream at once, of D's bytes taken for 16-bit floats: it
   // has to wait for the first. k is a multiple of 256 then.
   bool chained = false;
+  bool unwritten = false; // see DualGemmCase
 };
 
 std::string describe(const QuantizeCase& c);

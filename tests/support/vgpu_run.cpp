@@ -28,6 +28,7 @@ bool RunResult::refused(std::string_view part) const {
 Vgpu::Vgpu(const std::string& profile) : profile_(exec::find_profile(profile)) {
   if (!profile_) throw std::invalid_argument("no profile " + profile);
   memory_ = std::make_unique<mem::DeviceMemory>(uint64_t(8) << 30);
+  memory_->track_writes(true);
 }
 
 Vgpu::~Vgpu() = default;
@@ -52,6 +53,7 @@ void Vgpu::write(uint64_t address, const void* data, size_t bytes) {
   uint8_t* p = memory_->find(address, bytes);
   if (!p) throw std::out_of_range("Vgpu::write: " + memory_->explain(address, bytes));
   std::memcpy(p, data, bytes);
+  memory_->host_wrote(address, bytes);
 }
 
 uint64_t Vgpu::symbol(const std::string& name) const {

@@ -80,8 +80,9 @@ public:
   ~Vgpu();
 
   vgpu::mem::DeviceMemory& memory() { return *memory_; }
-  uint64_t allocate(size_t bytes, uint64_t alignment = 512); // holds the poison pattern
-  uint64_t upload(const void* data, size_t bytes);           // allocate and fill
+  uint64_t allocate(size_t bytes,
+                    uint64_t alignment = 512);     // holds the poison pattern, counts as unwritten
+  uint64_t upload(const void* data, size_t bytes); // allocate and fill
   template <class T>
   uint64_t upload(const std::vector<T>& v) {
     return upload(v.data(), v.size() * sizeof(T));

@@ -18,19 +18,27 @@ Definedness::Rule Definedness::rule_of(const Inst& inst) {
   const auto& op = inst.text->opcode;
   const std::string& first = op[0];
   auto has = [&](std::string_view t) { return std::find(op.begin(), op.end(), t) != op.end(); };
+  const uint8_t vector = has("v8") ? 8 : has("v4") ? 4 : has("v2") ? 2 : 1;
+  const bool integers = std::none_of(op.begin(), op.end(), [](const std::string& t) {
+    return t[0] == 'f' || t[0] == 'e' || t[0] == 't' || t[0] == 'b' || t == "sat";
+  });
   if (first == "ld" || first == "ldu" || first == "ldmatrix") {
     r.kind = Kind::Load;
+    r.elements = vector;
   } else if (first == "st" && !has("bulk")) {
     r.kind = Kind::Store;
-    uint32_t others = 1 + (has("L2::cache_hint") ? 1 : 0); // address, policy
-    r.data = inst.n_src > others ? inst.n_src - others : 0;
-    r.global = has("global");
+    r.elements = r.data = vector;
   } else if (first == "wmma" && op[1] == "load") {
     r.kind = Kind::Load;
   } else if (first == "wmma" && op[1] == "store") {
     r.kind = Kind::Store;
-    r.data = inst.n_src - 2; // behind them address and stride
-    r.global = has("global");
+    r.data = static_cast<uint8_t>(inst.n_src - 2); // behind them address and stride
+  } else if (first == "mov" || first == "prmt" || first == "shf" || first == "shl" ||
+             first == "shr" || first == "and" || first == "or" || first == "bfi" ||
+             first == "bfe" || (first == "cvt" && integers)) {
+    r.kind = Kind::Move;
+  } else if (first == "discard") {
+    r.kind = Kind::Discard;
   } else if (first == "alloca") {
     r.kind = Kind::Alloca;
   } else if (first == "mma" && op.size() > 1 && op[1].starts_with("sp")) {
@@ -49,6 +57,9 @@ Definedness::Rule Definedness::rule_of(const Inst& inst) {
   } else if (first == "atom" || first == "red" || first == "cp" || first == "mbarrier" ||
              first == "bar" || first == "barrier" || first == "prefetch" || first == "setmaxnreg") {
     r.kind = Kind::Sink;
+    r.elements = first == "atom" || first == "red" ? vector : 1;
+    r.replaces = has("exch");
+    r.copies = first == "cp" && !has("reduce");
   } else if ((first == "xor" || first == "sub") && inst.n_src == 2 &&
              inst.op[inst.n_dst] == inst.op[inst.n_dst + 1]) {
     r.kind = Kind::Fresh; // x ^ x and x - x do not depend on x
@@ -61,10 +72,10 @@ Definedness::Definedness(exec::Cluster& cluster, Sink& sink) : cluster_(cluster)
   const exec::LaunchSpec& s = cluster.spec;
   for (const Inst& inst : p.code) rules_.push_back(rule_of(inst));
   warps_ = (s.block[0] * s.block[1] * s.block[2] + 31) / 32;
-  std::vector<uint32_t> start(p.regfile_bytes / 8 + 1, 0);
-  for (const exec::Constant& c : p.constants) start[c.slot / 8] = ~0u;
-  for (const exec::SpecialSlot& x : p.specials) start[x.slot / 8] = ~0u;
-  if (p.carry_flag != exec::kNoSlot) start[p.carry_flag / 8] = ~0u;
+  Registers start(p.regfile_bytes / 8 + 1, Lanes{0});
+  for (const exec::Constant& c : p.constants) start[c.slot / 8].written = ~0u;
+  for (const exec::SpecialSlot& x : p.specials) start[x.slot / 8].written = ~0u;
+  if (p.carry_flag != exec::kNoSlot) start[p.carry_flag / 8].written = ~0u;
   uint32_t ctas = s.cluster[0] * s.cluster[1] * s.cluster[2];
   registers_.assign(size_t(ctas) * warps_, start);
   for (const Rule& r : rules_)
@@ -91,12 +102,10 @@ void Definedness::report(const Warp& w, const Inst& inst, uint32_t lanes, uint32
 }
 
 void Definedness::before(Warp& w, const Inst& inst, uint32_t mask) {
-  std::vector<uint32_t>& r = registers(w);
   const Rule& rule = rules_[inst.pc];
-  if (inst.guard != exec::kNoSlot && (mask & ~r[inst.guard / 8]))
-    report(w, inst, mask & ~r[inst.guard / 8], inst.guard, "predicate", "guards an instruction");
-  loaded_ = mask;
-  stored_ = ~0u;
+  if (inst.guard != exec::kNoSlot)
+    if (const uint32_t undefined = mask & ~registers(w)[inst.guard / 8].written)
+      report(w, inst, undefined, inst.guard, "predicate", "guards an instruction");
   if (rule.kind == Kind::Alloca)
     std::copy_n(w.lanes<uint32_t>(inst.op[1]), 32, stack_before_.begin());
   if (rule.kind == Kind::WgmmaOp) {
@@ -116,17 +125,30 @@ void Definedness::before(Warp& w, const Inst& inst, uint32_t mask) {
       sink_.found(f);
     }
   }
+  if (rule.kind == Kind::Sink || rule.kind == Kind::Load || rule.kind == Kind::Store ||
+      rule.kind == Kind::TensorLoad || rule.kind == Kind::WgmmaOp || rule.kind == Kind::Alloca)
+    sources(w, inst, rule, mask);
+}
+
+void Definedness::sources(Warp& w, const Inst& inst, const Rule& rule, uint32_t mask) {
+  const Registers& r = registers(w);
   const uint32_t* src = inst.op + inst.n_dst;
-  bool sink = rule.kind == Kind::Sink || rule.kind == Kind::Load || rule.kind == Kind::Store ||
-              rule.kind == Kind::TensorLoad || rule.kind == Kind::Alloca;
-  for (uint32_t i = 0; sink && i < inst.n_src; ++i) {
-    uint32_t undefined = mask & ~r[src[i] / 8];
-    if (!undefined) continue;
-    if (i < rule.data) {
-      stored_ &= ~undefined;
-      if (rule.global) report(w, inst, undefined, src[i], "output", "is stored to global memory");
+  if (rule.data || rule.kind == Kind::Load) std::fill_n(moved_, kMaxElements, Lanes{});
+  for (uint32_t i = 0; i < inst.n_src; ++i) {
+    const Lanes& s = r[src[i] / 8];
+    uint32_t undefined = mask & ~s.written;
+    if (undefined && i < rule.data) {
+      Lanes& m = moved_[i < rule.elements ? i : 0];
+      const uint32_t derived = (m.written | m.derived) & (s.written | s.derived);
+      const uint32_t copied = (m.written | m.copied) & (s.written | s.copied);
+      m.written &= ~undefined;
+      m.derived = derived & ~m.written;
+      m.copied = copied & ~m.written;
       continue;
     }
+    // Fragments hold rows beyond a matrix too, which come from padding.
+    if (rule.kind == Kind::WgmmaOp) undefined &= ~s.derived;
+    if (!undefined) continue;
     report(w, inst, undefined, src[i], "operand",
            "is an address or operand of a memory, barrier or tensor core instruction");
   }
@@ -150,58 +172,36 @@ void Definedness::after(Warp& w, const Inst& inst, uint32_t mask, exec::Step ste
                   uint8_t{0});
     }
   if (inst.n_dst == 0 || rule.kind == Kind::TensorLoad) return;
-  std::vector<uint32_t>& r = registers(w);
+  Registers& r = registers(w);
   const uint32_t* src = inst.op + inst.n_dst;
-  uint32_t good = mask;
-  if (rule.kind == Kind::Compute) {
+  Lanes result{mask};
+  if (rule.kind == Kind::Compute || rule.kind == Kind::Move) {
     for (uint32_t i = 0; i < inst.n_src; ++i)
-      good &= r[src[i] / 8] | (i + 1 == inst.n_src ? ~rule.metadata : 0);
+      result.written &= r[src[i] / 8].written | (i + 1 == inst.n_src ? ~rule.metadata : 0);
   } else if (rule.kind == Kind::Select && inst.n_src == 3) {
-    good &= (r[src[0] / 8] | r[src[1] / 8]) & r[src[2] / 8];
-  } else if (rule.kind == Kind::Load) {
-    good &= loaded_;
+    result.written &= (r[src[0] / 8].written | r[src[1] / 8].written) & r[src[2] / 8].written;
+  }
+  if (any_derived_ && result.written != mask) {
+    result.derived = result.copied = mask & ~result.written;
+    for (uint32_t i = 0; i < inst.n_src; ++i) {
+      const Lanes& s = r[src[i] / 8];
+      result.derived &= s.written | s.derived;
+      result.copied &= s.written | s.copied;
+    }
+    if (rule.kind == Kind::Compute) result.copied = 0;
   }
   for (uint32_t i = 0; i < inst.n_dst; ++i) {
-    uint32_t& d = r[inst.op[i] / 8];
-    d = (d & ~mask) | good;
+    if (rule.kind == Kind::Load) {
+      const Lanes& part = moved_[i < rule.elements ? i : 0];
+      result = {mask & part.written, mask & part.derived, mask & part.copied};
+      any_derived_ |= result.derived != 0;
+    }
+    Lanes& d = r[inst.op[i] / 8];
+    d.written = (d.written & ~mask) | result.written;
+    if (!any_derived_) continue;
+    d.derived = (d.derived & ~mask) | result.derived;
+    d.copied = (d.copied & ~mask) | result.copied;
   }
-}
-
-uint8_t* Definedness::stack_byte(uint32_t cta, uint32_t warp, uint32_t lane, uint64_t address) {
-  return stack_[cta].data() + (size_t(warp) * 32 + lane) * stack_each_ +
-         (address - cluster_.spec.program->local_bytes);
-}
-
-void Definedness::access(const exec::Access& a, const exec::Origin& origin,
-                         const exec::AsyncOp* op) {
-  uint8_t* first = nullptr;
-  if (a.space == exec::Space::Shared)
-    first = shared_[a.cta].data() + a.address;
-  else if (a.space == exec::Space::Local)
-    first = stack_byte(origin.cta, origin.warp, origin.lane, a.address);
-  else
-    return;
-  uint8_t* last = first + a.bytes;
-  if (a.write) {
-    bool good = op || a.op || (stored_ >> origin.lane & 1);
-    std::fill(first, last, good ? 1 : 0);
-    return;
-  }
-  if (!op) {
-    if (std::find(first, last, 0) != last) loaded_ &= ~(1u << origin.lane);
-    return;
-  }
-  // An operand's span may be larger than the operand: only one that nobody wrote to is reported.
-  if (std::find(first, last, 1) != last) return;
-  Finding f;
-  f.checker = "definedness";
-  f.rule = "source";
-  f.text = std::to_string(a.bytes) + " bytes of shared memory at offset " +
-           std::to_string(a.address) + " of CTA rank " + std::to_string(a.cta) +
-           " are read by an asynchronous operation, and nothing has written any of them";
-  f.sites.push_back(
-      {"issued", Who{origin.cta, origin.warp, 1u << origin.lane, origin.inst->pc, 0}});
-  sink_.found(f);
 }
 
 void Definedness::access_tensor(uint32_t cta, uint32_t lane, uint32_t lanes, uint32_t column,
@@ -224,10 +224,10 @@ void Definedness::access_tensor(uint32_t cta, uint32_t lane, uint32_t lanes, uin
     if (all) good |= 1u << (l - lane) % 32;
   }
   if (rule.kind == Kind::TensorLoad) {
-    std::vector<uint32_t>& r = registers(*cluster_.ctas[origin.cta]->warps[origin.warp]);
+    Registers& r = registers(*cluster_.ctas[origin.cta]->warps[origin.warp]);
     // Shapes of 16 lanes spread a row over the warp: defined when all of it is.
     uint32_t result = lanes == 32 ? good : (good == 0xFFFF ? ~0u : 0);
-    for (uint32_t i = 0; i < origin.inst->n_dst; ++i) r[origin.inst->op[i] / 8] = result;
+    for (uint32_t i = 0; i < origin.inst->n_dst; ++i) r[origin.inst->op[i] / 8] = Lanes{result};
     return;
   }
   if (any) return;

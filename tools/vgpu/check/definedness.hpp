@@ -1,8 +1,10 @@
-// Values that nobody wrote: a bit for each lane of each register, each byte of shared memory and
-// each word of tensor memory. Undefined values may be copied and computed with; they are reported
-// where they become an address, a predicate that decides, an operand of the tensor core or output.
-// So do bytes of the stack that no store has written since alloca gave them. Global and parameter
-// memory and .local variables count as written. Also: registers that an instruction wrote
+// Values that nobody wrote: a bit for each lane of each register, each byte of shared and of global
+// memory and each word of tensor memory. Undefined values may be copied and computed with; they are
+// reported where they become an address, a predicate that decides, an operand of the tensor core or
+// output. Global memory that nobody has written (padding) may be moved to global memory, by
+// instructions that keep its bytes; computed with, it is as undefined as any other value.
+// Bytes of the stack are undefined until a store after the alloca that gave them; parameter memory
+// and .local variables count as written. Also: registers that an instruction wrote
 // and a wgmma.mma_async uses without a wgmma.fence in between. Rules: RULES.md.
 #pragma once
 
@@ -21,6 +23,15 @@ public:
   void after(exec::Warp& w, const exec::Inst& inst, uint32_t mask, exec::Step step);
   // An access of one lane (op null), or of the operation that performs.
   void access(const exec::Access& a, const exec::Origin& origin, const exec::AsyncOp* op);
+  // For operations that move bytes: whether the one that performs has read unwritten global memory;
+  // the states of a range, none when all is written; and where they go. `output`: bytes written
+  // to global memory of which no part was ever written are reported.
+  void performing() { read_unwritten_ = false; }
+  bool read_unwritten() const { return read_unwritten_; }
+  std::vector<uint8_t> states(exec::Space space, uint32_t cta, uint64_t address,
+                              uint64_t bytes) const;
+  void put_states(exec::Space space, uint32_t cta, uint64_t address, const uint8_t* states,
+                  uint64_t bytes, bool output, const exec::Origin& origin);
   void access_tensor(uint32_t cta, uint32_t lane, uint32_t lanes, uint32_t column, uint32_t columns,
                      bool write, bool by_warp, const exec::Origin& origin);
   void tensor_alloc(uint32_t cta, uint32_t column, uint32_t columns);
@@ -28,10 +39,12 @@ public:
 private:
   enum class Kind : uint8_t {
     Compute, // destinations are as defined as the sources
+    Move,    // the same; the sources' bits are kept, so unwritten memory may pass
     Select,  // ... as the predicate and one of the two
     Fresh,   // destinations are defined
     Load,
     Store,
+    Discard,
     TensorLoad,
     WgmmaOp,
     WgmmaFence,
@@ -40,33 +53,53 @@ private:
   };
   struct Rule {
     Kind kind = Kind::Compute;
-    uint32_t data = 0;   // Store: sources that are data, the first ones
-    bool global = false; // Store: data becomes output
+    uint8_t elements = 1;  // Load, Store, atomics: registers that each access is divided among
+    uint8_t data = 0;      // Store: sources that are data, the first ones
+    bool replaces = false; // an atomic whose result in memory does not depend on what was there
+    bool copies = false;   // an operation that copies bytes and does nothing else with them
     // Compute: lanes in which the last source counts (mma.sp reads metadata of some).
     uint32_t metadata = ~0u;
   };
+  // State of a byte. In shared memory, of global memory that nobody has written: copied from there,
+  // or derived from it in another way. In global memory such bytes count as unwritten.
+  enum State : uint8_t { kUnwritten, kWritten, kCopied, kDerived };
+  // Lanes of a warp: those whose part of an access is written; of the others those that are
+  // undefined only by unwritten global memory, and of these those that hold a copy of it.
+  struct Lanes {
+    uint32_t written = ~0u, derived = 0, copied = 0;
+  };
+  static constexpr uint32_t kMaxElements = 8;
+  using Registers = std::vector<Lanes>; // by slot / 8
   static Rule rule_of(const exec::Inst& inst);
   // Of a thread; `address` is one of local memory.
   uint8_t* stack_byte(uint32_t cta, uint32_t warp, uint32_t lane, uint64_t address);
-  std::vector<uint32_t>& registers(const exec::Warp& w) {
-    return registers_[w.cta.rank * warps_ + w.index];
-  }
+  Registers& registers(const exec::Warp& w) { return registers_[w.cta.rank * warps_ + w.index]; }
+  void sources(exec::Warp& w, const exec::Inst& inst, const Rule& rule, uint32_t mask);
+  void access_by_operation(const exec::Access& a, uint8_t* states, const Rule& rule,
+                           const exec::Origin& origin);
+  void stored(const exec::Access& a, uint8_t* states, const Rule& rule, const exec::Origin& origin);
+  void report_output(const Rule& rule, uint32_t element, const exec::Origin& origin);
+  void loaded(const exec::Access& a, const uint8_t* states, const Rule& rule, uint32_t lane);
+  void atomic(const exec::Access& a, uint8_t* states, const Rule& rule, const exec::Origin& origin);
+  void report_source(const exec::Access& a, const exec::Origin& origin);
   void report(const exec::Warp& w, const exec::Inst& inst, uint32_t lanes, uint32_t slot,
               const char* rule, const std::string& what);
 
   exec::Cluster& cluster_;
   Sink& sink_;
   uint32_t warps_;
-  std::vector<Rule> rules_;                      // by pc
-  std::vector<std::vector<uint32_t>> registers_; // by warp; by slot / 8: lanes that are defined
-  std::vector<std::vector<uint8_t>> shared_;     // by CTA
+  std::vector<Rule> rules_;                  // by pc
+  std::vector<Registers> registers_;         // by warp
+  std::vector<std::vector<uint8_t>> shared_; // by CTA: State
   // By CTA: [thread][byte of the stack]; empty without one.
   std::vector<std::vector<uint8_t>> stack_;
   size_t stack_each_ = 0;                      // bytes of a thread
   std::array<uint32_t, 32> stack_before_;      // stack pointers before an alloca, by lane
   std::vector<std::vector<uint8_t>> tensor_;   // by CTA: [lane][column]
   std::vector<std::vector<uint8_t>> unfenced_; // by warp, by slot / 8; empty without wgmma
-  uint32_t loaded_ = 0, stored_ = 0;           // lanes: memory read was defined, value to write is
+  Lanes moved_[kMaxElements]; // of the instruction that runs: what it loads or stores
+  bool any_derived_ = false;  // some register has held what unwritten global memory has led to
+  bool read_unwritten_ = false;
 };
 
 } // namespace vgpu::check

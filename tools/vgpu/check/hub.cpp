@@ -262,6 +262,11 @@ void Hub::issue(const exec::AsyncOp& op) {
   each([&](Observer& o) { o.issue(me, kind); });
 }
 
+void Hub::performing(const exec::AsyncOp* op) {
+  op_ = op;
+  if (definedness_) definedness_->performing();
+}
+
 void Hub::finished(const exec::AsyncOp& op) {
   Who me = who(op.origin);
   me.op = op.id;

@@ -32,9 +32,11 @@ public:
   void access_tensor(uint32_t cta, uint32_t lane, uint32_t lanes, uint32_t column, uint32_t columns,
                      bool write, const exec::AsyncOp* op, const exec::Origin& origin);
   void issue(const exec::AsyncOp& op);
-  void performing(const exec::AsyncOp* op) { op_ = op; }
+  void performing(const exec::AsyncOp* op);
   const exec::AsyncOp* performing() const { return op_; }
   void finished(const exec::AsyncOp& op);
+  // For operations that move bytes: null when nobody wants to know which of them were ever written.
+  Definedness* definedness() const { return definedness_.get(); }
   void mbarrier_init(uint32_t cta, uint32_t offset, uint32_t count, const exec::Origin& o);
   void mbarrier_inval(uint32_t cta, uint32_t offset, const exec::Origin& o);
   void mbarrier_arrive(uint32_t cta, uint32_t offset, uint32_t count, const exec::Origin& o);

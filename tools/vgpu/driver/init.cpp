@@ -155,6 +155,11 @@ void set_option(Call& c, const std::string& key, const std::string& value) {
   } else if (key == "check") {
     std::string error;
     c.require(check::parse_checks(value, o.checks, &error), error);
+    const bool tracks = o.checks & check::kDefinedness;
+    c.unlocked([memory = c.s.memory, tracks] {
+      std::lock_guard guard(state().execution);
+      if (memory) memory->track_writes(tracks);
+    });
   } else if (key == "define") {
     std::string error;
     check::LedgerNames names;

@@ -91,6 +91,7 @@ CUresult copy(const char* name, CopyEnd to, CopyEnd from, size_t bytes, CUstream
     enqueue(c, stream, Work{name, [to, from, bytes] {
                               State& s = state();
                               std::memmove(resolve(s, to, bytes), resolve(s, from, bytes), bytes);
+                              s.memory->host_copied(to.address, from.address, bytes);
                             }});
   });
 }
@@ -125,6 +126,7 @@ CUresult fill(const char* name, CUdeviceptr to, size_t pitch, T value, size_t wi
                                 uint8_t* p = base + y * pitch;
                                 for (size_t x = 0; x < width; ++x, p += sizeof(T))
                                   std::memcpy(p, &value, sizeof(T));
+                                state().memory->host_wrote(to + y * pitch, row);
                               }
                             }});
   });
@@ -179,8 +181,11 @@ CUresult copy_2d(const char* name, const CUDA_MEMCPY2D* p, CUstream stream, bool
                               State& s = state();
                               uint8_t* d = resolve(s, to, to_span);
                               const uint8_t* f = resolve(s, from, from_span);
-                              for (size_t y = 0; y < height; ++y)
+                              for (size_t y = 0; y < height; ++y) {
                                 std::memmove(d + y * to_pitch, f + y * from_pitch, width);
+                                s.memory->host_copied(to.address + y * to_pitch,
+                                                      from.address + y * from_pitch, width);
+                              }
                             }});
   });
 }

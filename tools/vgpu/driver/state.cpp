@@ -65,6 +65,7 @@ CUresult select_profile(State& s, const std::string& name) {
                   true};
   s.profile = profile;
   s.memory = std::make_shared<mem::DeviceMemory>(profile->memory_bytes);
+  s.memory->track_writes(s.options.checks & check::kDefinedness);
   return CUDA_SUCCESS;
 }
 

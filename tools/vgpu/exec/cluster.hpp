@@ -145,6 +145,14 @@ public:
   // The same for tensor memory: lanes [lane, lane + lanes) x columns [column, column + columns).
   void touch_tensor(uint32_t cta, uint32_t lane, uint32_t lanes, uint32_t column, uint32_t columns,
                     bool write, const AsyncOp* op, const Origin& origin);
+  // For operations that move bytes, so that bytes nobody has written stay known as such (checker
+  // `definedness`; otherwise nothing happens). Whether the operation that performs has read such
+  // bytes of global memory; their states in a range, empty when all are written; and where these go
+  // after the write. `output`: global memory must not get a whole range of unwritten shared bytes.
+  bool read_unwritten() const;
+  std::vector<uint8_t> states(Space space, uint32_t cta, uint64_t address, uint64_t bytes) const;
+  void put_states(Space space, uint32_t cta, uint64_t address, const uint8_t* states,
+                  uint64_t bytes, bool output, const Origin& origin);
   // Splits a generic address; Shared: cta and offset are filled.
   Space resolve(uint64_t generic, uint32_t& cta, uint64_t& address) const;
   // A 32-bit shared::cluster address (rank << 24 | offset) to owner and offset; faults on a rank

@@ -1,5 +1,6 @@
 // The choke point: every access of warps and operations passes here, is checked, and gets a
 // pointer.
+#include "tools/vgpu/check/definedness.hpp"
 #include "tools/vgpu/check/hub.hpp"
 #include "tools/vgpu/exec/cluster.hpp"
 
@@ -209,6 +210,22 @@ void Cluster::touch_tensor(uint32_t rank, uint32_t lane, uint32_t lanes, uint32_
                  Range{Space::Tensor, write, rank, column, column + columns, lane, lane + lanes},
                  op, origin);
   if (hub) hub->access_tensor(rank, lane, lanes, column, columns, write, op, origin);
+}
+
+bool Cluster::read_unwritten() const {
+  return hub && hub->definedness() && hub->definedness()->read_unwritten();
+}
+
+std::vector<uint8_t> Cluster::states(Space space, uint32_t cta, uint64_t address,
+                                     uint64_t bytes) const {
+  if (!hub || !hub->definedness()) return {};
+  return hub->definedness()->states(space, cta, address, bytes);
+}
+
+void Cluster::put_states(Space space, uint32_t cta, uint64_t address, const uint8_t* states,
+                         uint64_t bytes, bool output, const Origin& origin) {
+  if (hub && hub->definedness())
+    hub->definedness()->put_states(space, cta, address, states, bytes, output, origin);
 }
 
 Space Cluster::resolve(uint64_t generic, uint32_t& cta, uint64_t& address) const {

@@ -8,13 +8,14 @@
 namespace vgpu::mem {
 
 namespace {
-// Bumped by every allocation and free of any device: invalidates the threads' caches.
+// Bumped by every allocation and free of any device, and when flags go: invalidates the threads'
+// caches.
 std::atomic<uint64_t> generation{1};
 
 struct CacheLine {
   const DeviceMemory* memory = nullptr;
   uint64_t generation = 0, address = 0, bytes = 0;
-  uint8_t* data = nullptr;
+  uint8_t *data = nullptr, *written = nullptr;
 };
 constexpr size_t kCacheLines = 4;
 thread_local CacheLine cache[kCacheLines];
@@ -54,7 +55,10 @@ uint64_t DeviceMemory::allocate(uint64_t bytes, uint64_t alignment, const std::s
   uint64_t address = (next_ + alignment - 1) / alignment * alignment;
   next_ = address + bytes + kGap;
   used_ += bytes;
-  live_[address] = Allocation{address, bytes, std::move(data), name};
+  Allocation& a = live_[address];
+  a = Allocation{address, bytes, std::move(data), nullptr, name};
+  // Without host memory for flags the bytes count as written.
+  if (tracks_ && name.empty()) a.written.reset(static_cast<uint8_t*>(std::calloc(bytes, 1)));
   generation.fetch_add(1);
   return address;
 }
@@ -70,21 +74,77 @@ bool DeviceMemory::free(uint64_t address) {
   return true;
 }
 
-uint8_t* DeviceMemory::find(uint64_t address, uint64_t bytes) const {
+DeviceMemory::Found DeviceMemory::locate(uint64_t address, uint64_t bytes) const {
+  auto part = [&](const CacheLine& c) -> Found {
+    const uint64_t at = address - c.address;
+    if (bytes > c.bytes - at) return {nullptr, nullptr};
+    return {c.data + at, c.written ? c.written + at : nullptr};
+  };
   uint64_t g = generation.load(std::memory_order_acquire);
-  for (const CacheLine& c : cache) {
-    if (c.memory == this && c.generation == g && address - c.address < c.bytes)
-      return bytes <= c.bytes - (address - c.address) ? c.data + (address - c.address) : nullptr;
-  }
+  for (const CacheLine& c : cache)
+    if (c.memory == this && c.generation == g && address - c.address < c.bytes) return part(c);
   std::shared_lock lock(mutex_);
   auto it = live_.upper_bound(address);
-  if (it == live_.begin()) return nullptr;
+  if (it == live_.begin()) return {nullptr, nullptr};
   --it;
   const Allocation& a = it->second;
-  if (address - a.address >= a.bytes || bytes > a.bytes - (address - a.address)) return nullptr;
-  cache[cache_next] = CacheLine{this, g, a.address, a.bytes, a.data.get()};
+  if (address - a.address >= a.bytes) return {nullptr, nullptr};
+  CacheLine& line = cache[cache_next];
+  line = CacheLine{this, g, a.address, a.bytes, a.data.get(), a.written.get()};
   cache_next = (cache_next + 1) % kCacheLines;
-  return a.data.get() + (address - a.address);
+  return part(line);
+}
+
+uint8_t* DeviceMemory::find(uint64_t address, uint64_t bytes) const {
+  return locate(address, bytes).data;
+}
+
+uint8_t* DeviceMemory::written(uint64_t address, uint64_t bytes) const {
+  return locate(address, bytes).written;
+}
+
+uint8_t* DeviceMemory::make_flags(uint64_t address, uint64_t bytes) {
+  if (uint8_t* flags = written(address, bytes)) return flags;
+  {
+    std::unique_lock lock(mutex_);
+    auto it = live_.upper_bound(address);
+    if (!tracks_ || it == live_.begin()) return nullptr;
+    Allocation& a = std::prev(it)->second;
+    if (address - a.address < a.bytes && !a.written) {
+      a.written.reset(static_cast<uint8_t*>(std::malloc(a.bytes)));
+      if (a.written) std::memset(a.written.get(), 1, a.bytes);
+      generation.fetch_add(1);
+    }
+  }
+  return written(address, bytes);
+}
+
+void DeviceMemory::track_writes(bool on) {
+  std::unique_lock lock(mutex_);
+  tracks_ = on;
+  if (on) return;
+  for (auto& [address, a] : live_) a.written.reset();
+  generation.fetch_add(1);
+}
+
+void DeviceMemory::host_wrote(uint64_t address, uint64_t bytes) {
+  uint8_t* flags = written(address, bytes);
+  if (!flags) return;
+  std::unique_lock lock(mutex_);
+  auto it = live_.find(address);
+  if (it == live_.end() || it->second.bytes != bytes) {
+    std::memset(flags, 1, bytes);
+    return;
+  }
+  it->second.written.reset();
+  generation.fetch_add(1);
+}
+
+void DeviceMemory::host_copied(uint64_t to, uint64_t from, uint64_t bytes) {
+  const uint8_t* source = written(from, bytes);
+  if (!source) return host_wrote(to, bytes);
+  uint8_t* flags = make_flags(to, bytes);
+  if (flags) std::memmove(flags, source, bytes);
 }
 
 bool DeviceMemory::describe(uint64_t address, uint64_t* base, uint64_t* bytes, bool* live) const {
@@ -138,26 +198,33 @@ std::string DeviceMemory::explain(uint64_t address, uint64_t bytes) const {
 Snapshot DeviceMemory::snapshot() const {
   std::shared_lock lock(mutex_);
   Snapshot all;
-  for (const auto& [address, a] : live_)
-    all.emplace(address, std::vector<uint8_t>(a.data.get(), a.data.get() + a.bytes));
+  for (const auto& [address, a] : live_) {
+    SavedBytes& saved = all[address];
+    saved.data.assign(a.data.get(), a.data.get() + a.bytes);
+    if (a.written) saved.written.assign(a.written.get(), a.written.get() + a.bytes);
+  }
   return all;
 }
 
 void DeviceMemory::restore(const Snapshot& from) {
   std::shared_lock lock(mutex_);
-  for (const auto& [address, bytes] : from)
-    if (auto it = live_.find(address); it != live_.end())
-      std::memcpy(it->second.data.get(), bytes.data(), bytes.size());
+  for (const auto& [address, saved] : from) {
+    auto it = live_.find(address);
+    if (it == live_.end()) continue;
+    std::memcpy(it->second.data.get(), saved.data.data(), saved.data.size());
+    if (it->second.written && !saved.written.empty())
+      std::memcpy(it->second.written.get(), saved.written.data(), saved.written.size());
+  }
 }
 
 uint64_t DeviceMemory::first_difference(const Snapshot& from) const {
   std::shared_lock lock(mutex_);
-  for (const auto& [address, bytes] : from) {
+  for (const auto& [address, saved] : from) {
     auto it = live_.find(address);
     if (it == live_.end()) continue;
     const uint8_t* now = it->second.data.get();
-    const auto [a, b] = std::mismatch(bytes.begin(), bytes.end(), now);
-    if (a != bytes.end()) return address + static_cast<uint64_t>(b - now);
+    const auto [a, b] = std::mismatch(saved.data.begin(), saved.data.end(), now);
+    if (a != saved.data.end()) return address + static_cast<uint64_t>(b - now);
   }
   return 0;
 }

@@ -1,10 +1,14 @@
 // Global memory of a virtual device: allocations at addresses that are never used again, with
 // unmapped gaps between them, so that an access past an end or after a free is found.
 // Thread-safe: clusters run on several host threads; allocation takes the lock, access a snapshot.
+//
+// For the definedness checker it can keep, byte by byte, what has been written since the
+// allocation.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,14 +18,24 @@
 
 namespace vgpu::mem {
 
+struct FreeBytes {
+  void operator()(uint8_t* p) const { std::free(p); }
+};
+
 struct Allocation {
   uint64_t address = 0, bytes = 0;
   std::unique_ptr<uint8_t[]> data;
+  // A flag for each byte: 1 written, 0 not. Null: all count as written. From calloc, so that the
+  // host gives memory only to the parts that somebody marks.
+  std::unique_ptr<uint8_t[], FreeBytes> written;
   std::string name; // variable name, or "" for cuMemAlloc
 };
 
-// The bytes of all live allocations, by address.
-using Snapshot = std::map<uint64_t, std::vector<uint8_t>>;
+// The bytes of all live allocations, by address, and which of them have been written.
+struct SavedBytes {
+  std::vector<uint8_t> data, written; // written: empty when all count as that
+};
+using Snapshot = std::map<uint64_t, SavedBytes>;
 
 class DeviceMemory {
 public:
@@ -32,6 +46,21 @@ public:
   // Host pointer for [address, address + bytes), null unless it lies in one live allocation. The
   // pointer stays valid until the allocation is freed.
   uint8_t* find(uint64_t address, uint64_t bytes) const;
+  // Whether allocations without a name, which get no initial value, begin as bytes that nobody has
+  // written. Off at first; turned off, it makes all memory count as written. No kernel may run
+  // meanwhile.
+  void track_writes(bool on);
+  // The flags of [address, address + bytes), as Allocation::written; null when all count as written
+  // or the range lies in no one allocation. They stay valid as find()'s pointer does, and until the
+  // host's next write.
+  uint8_t* written(uint64_t address, uint64_t bytes) const;
+  // The same, with flags made where all counted as written: for who has an unwritten byte to put
+  // there. Null without memory for them, or when nobody keeps flags.
+  uint8_t* make_flags(uint64_t address, uint64_t bytes);
+  // The host has written the range, or has copied it from another one, flags and all; addresses
+  // outside of device memory are the host's own. No kernel may run meanwhile.
+  void host_wrote(uint64_t address, uint64_t bytes);
+  void host_copied(uint64_t to, uint64_t from, uint64_t bytes);
   // The allocation that contains or is nearest to the address; for messages and attributes.
   bool describe(uint64_t address, uint64_t* base, uint64_t* bytes, bool* live) const;
   std::string explain(uint64_t address, uint64_t bytes) const; // "16 bytes past the end of ..."
@@ -49,10 +78,16 @@ public:
   static constexpr uint8_t kPoison = 0xC7;
 
 private:
+  struct Found {
+    uint8_t *data, *written;
+  };
+  Found locate(uint64_t address, uint64_t bytes) const;
+
   mutable std::shared_mutex mutex_;
   std::map<uint64_t, Allocation> live_;
   std::map<uint64_t, uint64_t> freed_; // address -> bytes
   uint64_t next_ = 0x0000'0200'0000'0000ull, used_ = 0, capacity_;
+  std::atomic<bool> tracks_{false};
 };
 
 } // namespace vgpu::mem

@@ -41,12 +41,16 @@ public:
       if (bytes != 0) {
         const uint8_t* p = access(cluster, from, false);
         source_.assign(p, p + bytes);
+        states_ = cluster.states(from.space, from.cta, from.address, bytes);
       }
       cluster.release_ranges(*this, false);
       if (to.space == Space::Global) group_read(cluster, group);
       return false;
     }
     if (bytes != 0) write(access(cluster, to, true));
+    // Rows of a padded tile may go as one: what nobody has written is not for anyone to read.
+    if (!states_.empty() && !d->reduce)
+      cluster.put_states(to.space, to.cta, to.address, states_.data(), bytes, false, origin);
     if (to.space == Space::Global) {
       ++cluster.stats.tma_stores;
       cluster.stats.tma_store_bytes += bytes;
@@ -92,7 +96,7 @@ private:
   }
 
   bool read_ = false;
-  std::vector<uint8_t> source_;
+  std::vector<uint8_t> source_, states_; // states_: Cluster::states
 };
 
 uint32_t bulk_size(Warp& w, const Inst& inst, const BulkData& d, uint32_t l) {

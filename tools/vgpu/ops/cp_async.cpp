@@ -48,6 +48,10 @@ public:
                                   at),
                     x.read);
       std::memset(to + x.read, 0, bytes - x.read);
+      if (!cluster.read_unwritten()) continue;
+      const auto states = cluster.states(Space::Global, 0, x.global, x.read);
+      if (!states.empty())
+        cluster.put_states(Space::Shared, cta, x.offset, states.data(), x.read, false, at);
     }
     *done = true;
     for (const Item& x : items) {

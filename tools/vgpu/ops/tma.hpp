@@ -41,7 +41,7 @@ std::shared_ptr<TmaBox> tma_box(exec::Warp& w, const exec::Inst& inst, const Tma
 // global memory are checked with one access.
 template <class Fn>
 void for_each_checked_segment(exec::Cluster& cluster, const tensor::TmaAccess& access,
-                              const exec::AsyncOp& op, bool write, Fn&& fn) {
+                              const exec::AsyncOp& op, bool write, bool atomic, Fn&& fn) {
   std::vector<tensor::Segment> segments;
   segments.reserve(256);
   tensor::for_each_segment(access, [&](const tensor::Segment& s) { segments.push_back(s); });
@@ -59,7 +59,7 @@ void for_each_checked_segment(exec::Cluster& cluster, const tensor::TmaAccess& a
     exec::Access a{exec::Space::Global,
                    exec::Proxy::Async,
                    write,
-                   false,
+                   atomic,
                    0,
                    segments[i].global,
                    static_cast<uint32_t>(end - segments[i].global),

@@ -43,7 +43,7 @@ public:
     unsigned char fill[16];
     bool rounds = tensor::rounds_on_load(box->map.type);
     tensor::fill_pattern(box->map, fill);
-    for_each_checked_segment(cluster, access, *this, false,
+    for_each_checked_segment(cluster, access, *this, false, false,
                              [&](const Segment& s, const uint8_t* from) {
                                uint8_t* to = shared + s.shared;
                                if (from) {
@@ -54,6 +54,7 @@ public:
                                    to[i] = fill[(s.shared + i) % 16];
                                }
                              });
+    if (cluster.read_unwritten()) carry_states(cluster);
     ++cluster.stats.tma_loads;
     cluster.stats.tma_load_bytes += bytes;
     cluster.mbarrier_complete_tx(barrier.cta, barrier.offset, static_cast<int64_t>(bytes), origin);
@@ -65,6 +66,17 @@ public:
            hex(box->access.shared) + " of CTA " + std::to_string(cta) + ", " + tma_text(*box) +
            ", completing on the mbarrier at " + hex(barrier.offset) + " of CTA " +
            std::to_string(barrier.cta);
+  }
+
+private:
+  void carry_states(Cluster& cluster) const {
+    tensor::for_each_segment(box->access, [&](const Segment& s) {
+      if (s.kind != SegmentKind::data) return;
+      const auto states = cluster.states(exec::Space::Global, 0, s.global, s.bytes);
+      if (!states.empty())
+        cluster.put_states(exec::Space::Shared, cta, s.shared, states.data(), s.bytes, false,
+                           origin);
+    });
   }
 };
 

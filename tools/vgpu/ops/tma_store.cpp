@@ -78,22 +78,27 @@ public:
       base_ = lo;
       const uint8_t* p = cluster.ctas[cta]->shared.data();
       source_.assign(p + lo, p + hi);
+      states_ = cluster.states(Space::Shared, cta, lo, hi - lo);
       cluster.release_ranges(*this, false);
       group_read(cluster, group);
       return false;
     }
     uint64_t bytes = 0;
     exec::Sectors sectors;
-    for_each_checked_segment(cluster, box->access, *this, true, [&](const Segment& s, uint8_t* to) {
-      if (!to) return;
-      const uint8_t* from = source_.data() + (s.shared - base_);
-      if (reduces)
-        reduce(reduce_op, reduce_type, to, from, s.bytes);
-      else
-        std::memcpy(to, from, s.bytes);
-      bytes += s.bytes;
-      if (cluster.spec.count) sectors.add(s.global, s.bytes);
-    });
+    for_each_checked_segment(
+        cluster, box->access, *this, true, reduces, [&](const Segment& s, uint8_t* to) {
+          if (!to) return;
+          const uint8_t* from = source_.data() + (s.shared - base_);
+          if (!states_.empty())
+            cluster.put_states(Space::Global, 0, s.global, states_.data() + (s.shared - base_),
+                               s.bytes, true, origin);
+          if (reduces)
+            reduce(reduce_op, reduce_type, to, from, s.bytes);
+          else
+            std::memcpy(to, from, s.bytes);
+          bytes += s.bytes;
+          if (cluster.spec.count) sectors.add(s.global, s.bytes);
+        });
     cluster.stats.store_sectors += sectors.touched();
     cluster.stats.partial_sectors += sectors.partial();
     ++cluster.stats.tma_stores;
@@ -110,7 +115,7 @@ public:
 private:
   bool read_ = false;
   uint64_t base_ = 0;
-  std::vector<uint8_t> source_;
+  std::vector<uint8_t> source_, states_; // states_: Cluster::states
 };
 
 void guard_destination(TensorStore& op) {

@@ -31,7 +31,8 @@ const char* const kUsage =
   --stack BYTES        of a thread, for alloca (default 1024, as CU_LIMIT_STACK_SIZE)
   --param VALUE        one parameter, in order; repeat it for each:
                          TYPE:NUMBER   u8 u16 u32 u64 s32 s64 f32 f64, as in u32:7
-                         buffer:BYTES            a device buffer of that size, filled with 0xC5
+                         buffer:BYTES            a device buffer of that size that nobody has
+                                                 written (0xC7 in every byte)
                          zeros:BYTES             the same, filled with 0
                          file:PATH               a device buffer with the file's bytes
                          bytes:HEX               a parameter passed by value
@@ -196,16 +197,21 @@ std::vector<uint8_t> parameter(const std::string& text, mem::DeviceMemory& memor
     return b;
   }
   std::string content;
+  const bool written = type != "buffer";
   if (type == "file")
     content = read_file(value);
-  else if (type == "buffer" || type == "zeros")
-    content.assign(number(value, "--param " + type), type == "zeros" ? '\0' : '\xC5');
-  else
+  else if (type == "zeros")
+    content.assign(number(value, "--param zeros"), '\0');
+  else if (written)
     throw Bad{"--param " + text + ": there is no type " + type};
-  if (content.empty()) throw Bad{"--param " + text + ": an empty buffer"};
-  buffer.bytes = content.size();
-  buffer.address = memory.allocate(content.size(), 512);
-  std::memcpy(memory.find(buffer.address, content.size()), content.data(), content.size());
+  buffer.bytes = written ? content.size() : number(value, "--param buffer");
+  if (!buffer.bytes) throw Bad{"--param " + text + ": an empty buffer"};
+  buffer.address = memory.allocate(buffer.bytes, 512);
+  if (!buffer.address) throw Bad{"--param " + text + ": more memory than the device or host has"};
+  if (written) {
+    std::memcpy(memory.find(buffer.address, buffer.bytes), content.data(), buffer.bytes);
+    memory.host_wrote(buffer.address, buffer.bytes);
+  }
   return raw(buffer.address);
 }
 
@@ -267,6 +273,7 @@ int run(const Request& r) {
   for (const std::string& schedule : schedules) {
     // Every run starts from the same memory.
     mem::DeviceMemory memory(profile->memory_bytes);
+    memory.track_writes(spec.checks & check::kDefinedness);
     const auto globals = isa::place_globals(module, memory);
     const auto program = isa::decode(module, *entry, globals);
     std::vector<Buffer> buffers(r.params.size());
