@@ -332,7 +332,7 @@ sass-check: $(PTX)
 	@tools/sass/sass-summary --check $(SASS_FLAGS)
 
 # For the first run on somebody's GPU: REPORT_FLAGS="--device gpu --limit 600".
-report: suites $(BUILD)/libwarpline.so
+report: suites $(BUILD)/bench
 	@tools/report.sh --build $(BUILD) $(REPORT_FLAGS)
 
 # compute-sanitizer on the GPU of this machine; says so where there is none.

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # One file that says how warpline does on this machine, to send back: what is here, whether the
-# kernels are right on the public shapes and at their edges, what the hardware tests say, and how
-# fast it is where PyTorch is there to compare with. Every step has a watchdog; a step that fails
-# or hangs is recorded and the next one runs.
+# kernels are right on the public shapes and at their edges, what the hardware tests say, how fast
+# each row is and what the host's side costs, and PyTorch beside it where that is there. Every step
+# has a watchdog; a step that fails or hangs is recorded and the next one runs.
 #
 #   tools/report.sh [--device gpu|virtual:b200] [--build DIR] [--out FILE] [--limit SECONDS]
 #
@@ -73,13 +73,43 @@ for type in f16 bf16; do
   step "right: quantise 257 x 7168 $type" "$warpline" quantize -m 257 -k 7168 --type $type \
     --device "$device"
 done
+
+# Times. On the virtual GPU they mean nothing: one small problem, so that the steps are rehearsed.
+small=() narrow=() host=() driver=()
+rows=$("$warpline" configs -m 256 -n 4096 -k 7168 --device "$device" 2>/dev/null |
+  awk '/^dual_gemm/ { print $1 }')
+case $device in
+  virtual*)
+    export WARPLINE_DRIVER=$device
+    small=(--replays 1 --warm --m 16 --k 128) narrow=(--n 64)
+    host=(--n 64 --k 128 --starts 1 --calls 2 --batches 2)
+    driver=(--calls 2 --batches 2 --loads 1)
+    rows=${rows%%$'\n'*}
+    ;;
+esac
+bench=$build/bench
+if [ -x "$bench" ] && [ -x "$build/host-cost" ] && [ -x "$build/driver-cost" ]; then
+  step "speed" "$bench" "${small[@]}" "${narrow[@]}"
+  step "speed: 256 x 3072 x 4096" "$bench" --m 256 --n 3072 --k 4096 "${small[@]}" "${narrow[@]}"
+  step "speed: 512 x 3072 x 7168" "$bench" --m 512 --n 3072 --k 7168 "${small[@]}" "${narrow[@]}"
+  step "speed of the quantiser" "$bench" --quantize "${small[@]}"
+  step "the host's side: M 16" "$build/host-cost" --m 16 "${host[@]}"
+  step "the host's side: M 256" "$build/host-cost" --m 256 "${host[@]}"
+  step "the driver's part of it" "$build/driver-cost" "${driver[@]}"
+  # A process each: one that fails takes no other along.
+  for row in $rows; do
+    step "$row" "$bench" --config "$row" --m 256,512 "${small[@]}" "${narrow[@]}"
+  done
+else
+  say "speed: skipped, $bench, host-cost or driver-cost is not built"
+fi
 case $device in
   gpu*)
     if [ -e tools/bench/compare_torch.py ] && python3 -c 'import torch, triton' 2>/dev/null; then
       step "speed against PyTorch" python3 tools/bench/compare_torch.py
       step "gated MLP in PyTorch" python3 tests/examples/pytorch_mlp.py
     else
-      say "speed: skipped, python3 has no torch and triton"
+      say "speed against PyTorch: skipped, python3 has no torch and triton"
     fi
     ;;
 esac
