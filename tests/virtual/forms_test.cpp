@@ -75,8 +75,16 @@ TEST_CASE("optional words are tried both ways", "[virtual][forms]") {
   CHECK(m.get("q") == "a");
 }
 
+TEST_CASE("a star takes whatever follows", "[virtual][forms]") {
+  CHECK(matches("x *", "x"));
+  CHECK(matches("x op{a|b} *", "x.b.c.d"));
+  CHECK_FALSE(matches("x op{a|b} *", "x.c"));
+  CHECK(takes("*", "{a, b}, [c, {d}], 5"));
+}
+
 TEST_CASE("malformed rows are found", "[virtual][forms]") {
-  for (const char* bad : {"", "x?", "a{b|c", "a {b}", "a{}", "a{b|}", "a$b", "a{b}c"}) {
+  for (const char* bad :
+       {"", "x?", "a{b|c", "a {b}", "a{}", "a{b|}", "a$b", "a{b}c", "*", "x * y"}) {
     INFO(bad);
     CHECK_THROWS_AS(Pattern::compile(bad), std::logic_error);
   }

@@ -292,6 +292,26 @@ TEST_CASE("memory faults", "[virtual]") {
   CHECK(r.result.refused("read-only"));
 }
 
+TEST_CASE("loads and stores that no target has", "[virtual]") {
+  auto refused = [](const char* text, const char* target) {
+    wltest::Vgpu gpu(std::string(target) == "sm_90a" ? "h200" : "b200");
+    wltest::RunResult r =
+        gpu.run(wltest::module_text(".local .align 16 .b8 lo[16]; .reg .b128 q<2>;\n" +
+                                        std::string(text) + "\n  ret;\n",
+                                    ".param .u64 out", target),
+                wltest::Params().u64(gpu.allocate(64)), {});
+    INFO(text << "\n" << r.text);
+    return r.refused();
+  };
+  const char* wide = "ld.param.u64 %rd0, [out];\nld.global.v4.b64 {%rd1,%rd2,%rd3,%rd4}, [%rd0];";
+  CHECK(refused(wide, "sm_90a"));
+  CHECK_FALSE(refused(wide, "sm_100a"));
+  CHECK(refused("ld.param.u64 %rd0, [out];\nld.global.v2.b128 {q0, q1}, [%rd0];", "sm_100a"));
+  CHECK(refused("ld.volatile.local.u32 %r0, [lo];", "sm_90a"));
+  CHECK(refused("st.relaxed.gpu.local.u32 [lo], %r0;", "sm_90a"));
+  CHECK_FALSE(refused("st.weak.local.u32 [lo], %r0;", "sm_90a"));
+}
+
 TEST_CASE("atomics", "[virtual]") {
   // All threads update out[0].
   Launch l;
@@ -389,7 +409,8 @@ TEST_CASE("atomics on floats, vectors and 128 bits", "[virtual]") {
     red.global.add.f64 [%rd1+8], %d1;
     red.global.add.noftz.f16x2 [%rd1+16], one;
     atom.global.add.noftz.bf16 h, [%rd1+20], h;
-    red.global.add.v4.f32 [%rd1+32], {%f1, %f1, 0f3F800000, 0f40000000};
+    red.global.add.v4.f32 [%rd1+32], {%f1, %f1, 0f3F800000, 0f00000000};
+    red.global.v4.f32.add [%rd1+32], {0f00000000, 0f00000000, 0f00000000, 0f40000000};
     mov.b32 %r2, 0x40003C00;
     red.relaxed.gpu.global.max.noftz.v2.f16x2 [%rd1+48], {one, %r2};
     // 128 bits: only lane 5 finds what it expects

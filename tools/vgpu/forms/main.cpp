@@ -31,6 +31,7 @@ std::string written(const Form& form) {
       if (!words.empty()) words += ", ";
       words += (text.empty() ? "" : ".") + std::string(w);
     }
+    if (item.rest) words = ".*";
     const bool choice = item.words.size() > 1 || item.optional;
     text += choice ? "{" + words + "}" : words;
     if (item.optional) text += "?";

@@ -7,10 +7,12 @@
 //   word?           that token or nothing           parity?
 //   name{a|b|c}     one of the tokens, kept by name sem{acquire|relaxed}
 //   name{a|b|c}?    or nothing
+//   *               whatever follows; of rows that refuse
 // The operand signature lists operands by kind, comma separated, each may end in ? (optional):
 //   d destination (register, vector, pair, sink)   s source register or immediate
 //   p predicate register      m address [..]      v vector or scalar
 //   t tensor address          n name (label, function, variable)
+// "*" alone: any operands.
 // `status`: exact (as the ISA says) or chosen (the ISA is silent; the row's decoder says what was
 // chosen). What is known and named, but not executed, has a row of its own:
 //

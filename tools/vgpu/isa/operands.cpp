@@ -242,6 +242,9 @@ uint32_t DecodeContext::src(const Operand& o, RegClass cls) {
   if (b.find_function(o.name))
     b.refuse("the function " + quoted(o) + " has no address: only those with a body in this " +
              "module, that mov or an initial value names, have one");
+  for (const char* unmodelled : {"%pm", "%envreg", "%reserved_smem_offset_"})
+    if (o.name.starts_with(unmodelled))
+      b.refuse("the special register " + quoted(o) + " does not exist on the virtual machine");
   if (o.name[0] == '%' && o.name.find('.') != std::string::npos)
     b.refuse("unknown special register " + quoted(o));
   b.refuse(quoted(o) + " is not declared");

@@ -26,6 +26,7 @@ bool match_from(const std::vector<PatternItem>& items, size_t item,
   reached = std::max(reached, token);
   if (item == items.size()) return token == tokens.size();
   const PatternItem& p = items[item];
+  if (p.rest) return true;
   if (token < tokens.size())
     for (std::string_view w : p.words)
       if (w == tokens[token]) {
@@ -87,6 +88,11 @@ Pattern Pattern::compile(std::string_view text) {
       continue;
     }
     PatternItem item;
+    if (text.substr(pos) == "*" && !p.items.empty()) {
+      item.rest = true;
+      p.items.push_back(std::move(item));
+      break;
+    }
     std::string_view word = take_word(text, pos);
     if (pos < text.size() && text[pos] == '{') {
       if (word.empty()) bad(text, "a choice needs a name in front of '{'");
@@ -125,6 +131,8 @@ bool Pattern::match(const std::vector<std::string>& tokens, Match& m, size_t& re
 
 Signature Signature::compile(std::string_view text) {
   Signature s;
+  s.any = text == "*";
+  if (s.any) return s;
   bool comma = true;
   for (size_t pos = 0; pos < text.size(); ++pos) {
     char c = text[pos];
@@ -149,7 +157,7 @@ Signature Signature::compile(std::string_view text) {
 
 bool Signature::match(const std::vector<ptx::Operand>& operands, size_t& reached,
                       char& wanted) const {
-  return fit_from(items, 0, operands, 0, reached, wanted);
+  return any || fit_from(items, 0, operands, 0, reached, wanted);
 }
 
 const char* operand_kind_name(char kind) {

@@ -14,6 +14,7 @@ struct PatternItem {
   std::string_view name; // of a choice; empty for a plain word
   std::vector<std::string_view> words;
   bool optional = false;
+  bool rest = false; // whatever follows
 };
 
 struct Pattern {
@@ -31,6 +32,7 @@ struct SignatureItem {
 
 struct Signature {
   std::vector<SignatureItem> items;
+  bool any = false;
   static Signature compile(std::string_view text);
   // `reached`: operands that fit at best; `wanted`: what would have been next (0: no more).
   bool match(const std::vector<ptx::Operand>& operands, size_t& reached, char& wanted) const;

@@ -3,6 +3,7 @@
 // Cache operators, eviction priorities, prefetch sizes and cache policies change no result. Memory
 // orders do not either: warps of a cluster run one at a time and see every earlier access; the
 // choke point is where a checker tells orders apart.
+#include "tools/vgpu/isa/builder.hpp"
 #include "tools/vgpu/ops/memory.hpp"
 
 namespace vgpu::ops {
@@ -177,8 +178,19 @@ void check_vector(DecodeContext& dc, const Statement& s, std::string_view type, 
     dc.refuse(s, "the vector has " + std::to_string(have) + " elements, the instruction moves " +
                      std::to_string(wanted));
   uint32_t bytes = type_bytes(type) * wanted;
-  if (wanted > 1 && bytes > 32)
-    dc.refuse(s, "a vector access of " + std::to_string(bytes) + " bytes; at most 32");
+  if (wanted == 1 || bytes <= 16) return;
+  if (bytes > 32 || type == "b128")
+    dc.refuse(s,
+              "a vector access of " + std::to_string(bytes) + " bytes; at most 32, none of .b128");
+  if (!isa::target_allows(dc.program().target, "sm_100"))
+    dc.refuse(s, "a vector access of 32 bytes needs .target sm_100 or later");
+}
+
+// Memory of one thread has no order with others.
+void check_local(DecodeContext& dc, const Statement& s, const Match& m) {
+  const std::string_view sem = m.get("sem");
+  if (m.get("space") == "local" && !sem.empty() && sem != "weak")
+    dc.refuse(s, "." + std::string(sem) + " on .local");
 }
 
 void cache_policy(DecodeContext& dc, const Statement& s, const Match& m, size_t at,
@@ -195,6 +207,7 @@ void load_any(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst)
   std::string_view t = m.get("type");
   auto* x = dc.make<MemoryAccess>();
   uint32_t bits = 0;
+  check_local(dc, s, m);
   RegClass cls = data_class(dc, s, s.operands[0], t, bits);
   x->keep = bits >= 64 ? ~0ull : (1ull << bits) - 1;
   x->elements = vector_length(m.get("vec"));
@@ -214,6 +227,7 @@ void store_any(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst
   std::string_view t = m.get("type");
   auto* x = dc.make<MemoryAccess>();
   uint32_t bits = 0;
+  check_local(dc, s, m);
   RegClass cls = data_class(dc, s, s.operands[1], t, bits);
   x->elements = vector_length(m.get("vec"));
   x->where = where_of(dc, s, m.get("space"), s.operands[0]);

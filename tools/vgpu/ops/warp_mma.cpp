@@ -130,7 +130,12 @@ void mma_sync(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst)
   x->k = uint32_t(std::stoul(std::string(shape.substr(shape.find('k') + 1))));
   x->a = element_of(m.get("a"));
   x->b = element_of(m.get("b"));
-  x->sum = {x->a, result_of(c), result_of(c), m.has("satfinite"), m.get("bit") == "xor"};
+  x->sum = {x->a,
+            result_of(c),
+            result_of(c),
+            m.has("satfinite"),
+            m.get("bit") == "xor",
+            host_rounding(m.get("rnd"))};
   if (m.get("d") != c) dc.refuse(s, "mma with accumulators of two types");
   uint32_t bits = element_bits(x->a), size = bits == 64 ? 64 : 32;
   if (element_bits(x->b) != bits) dc.refuse(s, "A and B must have elements of one size");

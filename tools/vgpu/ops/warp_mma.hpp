@@ -8,6 +8,7 @@
 #include "tools/vgpu/num/formats.hpp"
 
 #include <algorithm>
+#include <cfenv>
 #include <cmath>
 #include <limits>
 #include <string_view>
@@ -77,10 +78,15 @@ inline Result result_of(std::string_view t) {
                       : Result::s32;
 }
 
+inline int host_rounding(std::string_view t) {
+  return t == "rz" ? FE_TOWARDZERO : t == "rm" ? FE_DOWNWARD : t == "rp" ? FE_UPWARD : FE_TONEAREST;
+}
+
 struct Sum {
   Element a = Element::f16; // of A and B: their type or width
   Result c = Result::f32, d = Result::f32;
   bool satfinite = false, by_xor = false;
+  int rounding = FE_TONEAREST; // of f64
 
   // A row of A times a column of B plus the word of C, as a word of D.
   uint64_t operator()(const double* x, const double* y, uint32_t terms, uint64_t start) const {
@@ -98,9 +104,11 @@ struct Sum {
       return uint32_t(sum);
     }
     if (d == Result::f64) {
-      double sum = std::bit_cast<double>(start);
+      volatile double sum = std::bit_cast<double>(start); // its stores stay between the calls
+      if (rounding != FE_TONEAREST) std::fesetround(rounding);
       for (uint32_t k = 0; k < terms; ++k) sum = std::fma(x[k], y[k], sum);
-      return std::bit_cast<uint64_t>(sum);
+      if (rounding != FE_TONEAREST) std::fesetround(FE_TONEAREST);
+      return std::bit_cast<uint64_t>(double(sum));
     }
     double sum = 0;
     for (uint32_t k = 0; k < terms; ++k) sum += x[k] * y[k];

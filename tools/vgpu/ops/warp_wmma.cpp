@@ -286,8 +286,8 @@ void wmma_mma(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst)
   const Shape shape = shape_of(m);
   x->element = m.has("a") ? element_of(m.get("a")) : Element::f16;
   if (m.get("a") != m.get("b")) dc.refuse(s, "A and B must have elements of one type");
-  x->sum = {x->element, result_of(m.get("c")), result_of(m.get("d")), m.has("satfinite"),
-            m.get("bit") == "xor"};
+  x->sum = {x->element,         result_of(m.get("c")), result_of(m.get("d")),
+            m.has("satfinite"), m.get("bit") == "xor", host_rounding(m.get("rnd"))};
   x->k = shape.k;
   x->a = multiplicand('a', shape, x->element);
   x->b = multiplicand('b', shape, x->element);
