@@ -145,8 +145,7 @@ TEST_CASE("races alone: barriers and lanes", "[virtual]") {
     CHECK(b.notes.errors() == 0);
   }
   SECTION("another lane, before and after bar.warp.sync") {
-    b.races.warp_arrive(b.warp(0));
-    b.races.warp_wait(b.warp(0));
+    b.races.warp_sync(b.warp(0));
     b.access(b.lane(0, 3), b.shared(1024, 4), true);
     CHECK(b.notes.errors() == 0);
     b.access(b.lane(0, 4), b.shared(1024, 4), false);
@@ -313,6 +312,14 @@ TEST_CASE("races: lanes of a warp", "[virtual]") {
   fires(kernel(head + "  ld.shared.u32 %r3, [%r2];"), "bar.warp.sync", check::kRaces, 32);
   silent(kernel(head + "  bar.warp.sync 0xffffffff;\n  ld.shared.u32 %r3, [%r2];"), check::kRaces,
          32);
+  // Halves of the warp with masks of their own: their lanes are ordered, those of both are not.
+  const std::string halves = "  and.b32 %r4, %r43, 16;\n  shl.b32 %r4, 0xffff, %r4;\n"
+                             "  setp.lt.u32 %p1, %r43, 3;\n  @%p1 bra low;\n"
+                             "  bar.warp.sync %r4;\n  bra read;\nlow:\n  bar.warp.sync %r4;\n"
+                             "read:\n";
+  silent(kernel(head + halves + "  ld.shared.u32 %r3, [%r2];"), check::kRaces, 32);
+  fires(kernel(head + halves + "  xor.b32 %r2, %r1, 64;\n  ld.shared.u32 %r3, [%r2];"),
+        "bar.warp.sync", check::kRaces, 32);
 }
 
 TEST_CASE("races: an mbarrier orders, a relaxed arrival does not", "[virtual]") {

@@ -354,6 +354,41 @@ end:
 )",
          block(32), [](uint32_t i) { return i < 16 ? 77u : 1u; });
   expect_fault("bar.warp.sync 0x1;", block(32), "barriers", "leaves some of them out");
+  // Tiles of eight with masks of their own meet at one place; one lane of each comes later, and the
+  // last tile's at another place.
+  expect(R"(
+  mov.u32 %r2, words;
+  shr.u32 %r3, %r0, 3;
+  shl.b32 %r4, %r3, 3;
+  shl.b32 %r5, 255, %r4;
+  mad.lo.u32 %r6, %r3, 4, %r2;
+  and.b32 %r7, %r0, 7;
+  mov.u32 %r8, 3;
+again:
+  setp.ne.u32 %p1, %r7, 5;
+  @%p1 bra meet;
+  mov.u32 %r9, %r3;
+late:
+  sub.u32 %r9, %r9, 1;
+  setp.ge.s32 %p2, %r9, 0;
+  @%p2 bra late;
+  mad.lo.u32 %r10, %r8, 100, %r0;
+  st.shared.u32 [%r6], %r10;
+  setp.gt.u32 %p3, %r0, 24;
+  @%p3 bra other;
+meet:
+  bar.warp.sync %r5;
+  bra read;
+other:
+  bar.warp.sync %r5;
+read:
+  ld.shared.u32 %r1, [%r6];
+  bar.warp.sync %r5;
+  sub.u32 %r8, %r8, 1;
+  setp.ne.u32 %p4, %r8, 0;
+  @%p4 bra again;
+)",
+         block(32), [](uint32_t i) { return 100 + i / 8 * 8 + 5; });
 }
 
 TEST_CASE("cluster barrier: misuse is found", "[virtual][sync]") {

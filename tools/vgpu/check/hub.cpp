@@ -96,9 +96,6 @@ void Hub::before(Warp& w, const Inst& inst, uint32_t mask, bool resumed) {
     each([&](Observer& o) { o.named_arrive(me, id); });
     break;
   }
-  case Event::WarpSync:
-    each([&](Observer& o) { o.warp_arrive(me); });
-    break;
   case Event::ClusterArrive:
     each([&](Observer& o) { o.cluster_arrive(me, !t.relaxed); });
     break;
@@ -151,9 +148,6 @@ void Hub::after(Warp& w, const Inst& inst, uint32_t mask, exec::Step step) {
       break;
     case Event::NamedSync:
       o.named_wait(me, w.lanes<uint32_t>(inst.op[t.id_operand])[std::countr_zero(mask)]);
-      break;
-    case Event::WarpSync:
-      o.warp_wait(me);
       break;
     case Event::ClusterWait:
       o.cluster_wait(me, !t.relaxed);
@@ -302,6 +296,10 @@ void Hub::mbarrier_wait(Warp& w, const Inst& inst, uint32_t lanes, uint32_t cta,
   Who me = who(w, inst, lanes);
   bool acquire = !traits(inst).relaxed;
   each([&](Observer& x) { x.mbarrier_wait(me, cta, offset, phase, acquire); });
+}
+void Hub::warp_sync(Warp& w, const Inst& inst, uint32_t lanes) {
+  Who me = who(w, inst, lanes);
+  each([&](Observer& x) { x.warp_sync(me); });
 }
 void Hub::named_complete(uint32_t cta, uint32_t id) {
   each([&](Observer& x) { x.named_complete(cta, id); });

@@ -47,6 +47,7 @@ public:
                      uint32_t offset, uint64_t phase);
   void named_complete(uint32_t cta, uint32_t id);
   void cluster_complete();
+  void warp_sync(exec::Warp& w, const exec::Inst& inst, uint32_t lanes);
   void tensor_alloc(uint32_t cta, uint32_t column, uint32_t columns, const exec::Origin& o);
   void cta_exit(uint32_t cta);
   void end();

@@ -50,8 +50,7 @@ public:
   void named_arrive(const Who&, uint32_t id) override;
   void named_complete(uint32_t cta, uint32_t id) override;
   void named_wait(const Who&, uint32_t id) override;
-  void warp_arrive(const Who&) override;
-  void warp_wait(const Who&) override;
+  void warp_sync(const Who&) override;
   void grid_wait(const Who&) override;
   void cluster_arrive(const Who&, bool release) override;
   void cluster_complete() override;
@@ -109,7 +108,7 @@ private:
     uint32_t init_fence = 0; // the initialising thread's next fence.mbarrier_init, by number
     Who init;
   };
-  struct Meeting { // named, warp and cluster barriers
+  struct Meeting { // named and cluster barriers
     ClockRef current, completed;
   };
   // The access that is being judged.
@@ -179,7 +178,6 @@ private:
   std::vector<uint32_t> wgmma_started_;            // by first warp of the warpgroup
   std::map<uint64_t, Barrier> barriers_;
   std::map<uint64_t, Meeting> named_;
-  std::vector<Meeting> warp_meetings_;
   Meeting cluster_;
   std::vector<Intervals<Cell>> shared_;                // by CTA
   std::vector<std::array<Intervals<Cell>, 8>> tensor_; // by CTA, 16 lanes each

@@ -33,7 +33,6 @@ Races::Races(const RaceLimits& limits, Sink& sink)
   tensor_ls_.resize(warps);
   wgmma_count_.assign(warps, 0);
   wgmma_started_.assign(warps, 0);
-  warp_meetings_.resize(warps);
   shared_.resize(limits.ctas);
   tensor_.resize(limits.ctas);
   if (limits.earlier) remember_earlier_grids();
@@ -446,14 +445,10 @@ void Races::named_wait(const Who& w, uint32_t id) {
   acquire(w, named_[uint64_t(w.cta) << 8 | id].completed);
 }
 
-void Races::warp_arrive(const Who& w) {
-  release(w, warp_meetings_[w.cta * limits_.warps + w.warp].current);
-}
-void Races::warp_wait(const Who& w) {
-  Meeting& m = warp_meetings_[w.cta * limits_.warps + w.warp];
-  if (m.current) m.completed = std::move(m.current);
-  m.current = nullptr;
-  acquire(w, m.completed);
+void Races::warp_sync(const Who& w) {
+  ClockRef meeting;
+  release(w, meeting);
+  acquire(w, meeting);
 }
 
 void Races::cluster_arrive(const Who& w, bool rel) {

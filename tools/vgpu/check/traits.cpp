@@ -89,9 +89,8 @@ Traits traits_of(const exec::Inst& inst) {
     if (has("commit_group")) t.event = Event::WgmmaCommit;
     if (has("wait_group")) t.event = Event::WgmmaWait;
   } else if (first == "bar" || first == "barrier") {
-    if (has("warp"))
-      t.event = Event::WarpSync;
-    else if (has("cluster"))
+    if (has("warp")) return t;
+    if (has("cluster"))
       t.event = has("arrive") ? Event::ClusterArrive : Event::ClusterWait;
     else
       t.event = has("arrive") ? Event::NamedArrive : Event::NamedSync;

@@ -23,7 +23,6 @@ enum class Event : uint8_t {
   WgmmaWait,
   NamedSync,
   NamedArrive,
-  WarpSync,
   ClusterArrive,
   ClusterWait,
   GridWait

@@ -1,5 +1,7 @@
 // Named barriers, bar.warp.sync and the cluster barrier. PTX ISA 9.7.13.1 - 9.7.13.3.
+#include "tools/vgpu/check/hub.hpp"
 #include "tools/vgpu/ops/async_operand.hpp"
+#include "tools/vgpu/ops/warp_members.hpp"
 
 namespace vgpu::ops {
 
@@ -96,38 +98,50 @@ Step run_bar(Warp& w, const Inst& inst, uint32_t mask) {
   return w.park(mask, b.waiters, WaitInfo{WaitInfo::Kind::NamedBarrier, cta.rank, id, b.expected});
 }
 
+Step run_bar_warp_sync(Warp& w, const Inst& inst, uint32_t mask);
+
+// Lanes of a parked fragment that wait in a bar.warp.sync with these members.
+uint32_t waiting_lanes(Warp& w, const exec::Fragment& f, uint32_t members) {
+  if (f.state != exec::Fragment::State::Parked || f.wait.kind != WaitInfo::Kind::Converge) return 0;
+  const Inst& at = w.program().code[f.pc];
+  if (at.run != run_bar_warp_sync) return 0;
+  const uint32_t* theirs = w.lanes<uint32_t>(at.op[0]);
+  uint32_t lanes = 0;
+  for (uint32_t m = f.mask; m; m &= m - 1) {
+    const uint32_t l = static_cast<uint32_t>(std::countr_zero(m));
+    if (theirs[l] == members) lanes |= 1u << l;
+  }
+  return lanes;
+}
+
 // Lanes wait until all lanes of the mask execute bar.warp.sync with the same mask, at this place or
-// at others.
+// at others. Lanes may come in several groups, each with a mask of its own. The token holds the
+// lanes of a parked fragment that others have released.
 Step run_bar_warp_sync(Warp& w, const Inst& inst, uint32_t mask) {
-  uint32_t slot = inst.op[0];
-  uint32_t members = uniform_u32(w, inst, mask, slot, "the member mask");
-  if (mask & ~members)
-    w.fault(inst, mask, FaultCode::illegal_instruction, "barriers",
-            "lanes " + hex(mask) + " execute bar.warp.sync with member mask " + hex(members) +
-                ", which leaves some of them out");
-  uint32_t needed = members & w.live_mask;
-  if (w.resume_token() == 1 || mask == needed) return Step::Next;
-  uint32_t here = mask;
-  std::vector<exec::Fragment*> others;
-  for (const auto& f : w.fragments()) {
-    if (f->state != exec::Fragment::State::Parked || f->wait.kind != WaitInfo::Kind::Converge)
-      continue;
-    const Inst& at = w.program().code[f->pc];
-    uint32_t lane = static_cast<uint32_t>(std::countr_zero(f->mask));
-    if (at.run != run_bar_warp_sync || w.lanes<uint32_t>(at.op[0])[lane] != members) continue;
-    here |= f->mask;
-    others.push_back(f.get());
-  }
-  if (here == needed) {
-    for (exec::Fragment* f : others) {
-      f->token = 1;
-      w.wake(f->id);
-    }
-    return Step::Next;
-  }
+  const uint32_t slot = inst.op[0];
+  uint32_t ready = static_cast<uint32_t>(w.resume_token()) & mask;
+  w.resume_token() = 0;
+  for_groups(w, mask & ~ready, slot, [&](uint32_t group) {
+    const uint32_t members = w.lanes<uint32_t>(slot)[std::countr_zero(group)];
+    if (group & ~members)
+      w.fault(inst, group, FaultCode::illegal_instruction, "barriers",
+              "lanes " + hex(group) + " execute bar.warp.sync with member mask " + hex(members) +
+                  ", which leaves some of them out");
+    uint32_t here = group;
+    for (const auto& f : w.fragments()) here |= waiting_lanes(w, *f, members);
+    if (members & w.live_mask & ~here) return;
+    for (const auto& f : w.fragments())
+      if (const uint32_t lanes = waiting_lanes(w, *f, members)) {
+        f->token |= lanes;
+        w.wake(f->id);
+      }
+    if (check::Hub* hub = w.cluster().hub.get()) hub->warp_sync(w, inst, here);
+    ready |= group;
+  });
+  if (ready == mask) return Step::Next;
   // The last to come wakes the fragments by id, so no list is kept.
   exec::WaitList unused;
-  return w.park(mask, unused, WaitInfo{WaitInfo::Kind::Converge, w.cta.rank, inst.pc, members});
+  return w.park(mask & ~ready, unused, WaitInfo{WaitInfo::Kind::Converge, w.cta.rank, inst.pc, 0});
 }
 
 Step run_cluster_arrive(Warp& w, const Inst& inst, uint32_t mask) {
