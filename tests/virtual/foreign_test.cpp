@@ -5,6 +5,7 @@
 #include "tests/support/vgpu_run.hpp"
 
 #include "tools/vgpu/check/options.hpp"
+#include "tools/vgpu/num/formats.hpp"
 #include "tools/vgpu/tensor/tensor_map.hpp"
 
 #include <cmath>
@@ -256,6 +257,81 @@ TEST_CASE("foreign: cooperative groups", "[virtual][foreign]") {
     CHECK(f.gpu.download<int>(out, 128)[i] == in[i ^ 64] * 10 + int(i / 64));
   f.must("copied", Params().u64(a).u64(out).s32(100), {.block = {64}, .dynamic_shared = 400});
   for (size_t i = 0; i < 100; ++i) CHECK(f.gpu.download<int>(out, 100)[i] == in[99 - i]);
+}
+
+TEST_CASE("foreign: the wmma API", "[virtual][foreign]") {
+  Foreign f("wmma");
+  constexpr size_t kM = 32, kN = 64, kK = 48;
+  const auto in = numbers(kM * kK + kK * kN, 8);
+  std::vector<uint16_t> a(kM * kK), b(kK * kN);
+  for (size_t i = 0; i < a.size(); ++i) a[i] = vgpu::num::f32_to_f16(float(in[i] % 8));
+  for (size_t i = 0; i < b.size(); ++i) b[i] = vgpu::num::f32_to_f16(float(in[a.size() + i] % 8));
+  const uint64_t x = f.gpu.upload(a), y = f.gpu.upload(b), c = f.gpu.allocate(4 * kM * kN);
+  f.must("product", Params().u64(x).u64(y).u64(c).s32(kN).s32(kK),
+         {.block = {32, 2}, .grid = {2, 2}});
+  const auto out = f.gpu.download<float>(c, kM * kN);
+  for (size_t m = 0; m < kM; ++m)
+    for (size_t n = 0; n < kN; ++n) {
+      int sum = 0;
+      for (size_t k = 0; k < kK; ++k) sum += in[m * kK + k] % 8 * (in[a.size() + k * kN + n] % 8);
+      REQUIRE(out[m * kN + n] == float(std::max(0, 2 * sum)));
+    }
+  // Of 16 bytes a column of a, 8 are its rows.
+  std::vector<int8_t> s(16 * 16), t(16 * 32);
+  for (size_t i = 0; i < s.size(); ++i) s[i] = int8_t(in[i]);
+  for (size_t i = 0; i < t.size(); ++i) t[i] = int8_t(in[i + 300]);
+  const std::vector<int> start(in.begin(), in.begin() + 8 * 32);
+  const uint64_t p = f.gpu.upload(s), q = f.gpu.upload(t), d = f.gpu.upload(start);
+  f.must("bytes", Params().u64(p).u64(q).u64(d), {.block = {32}});
+  const auto got = f.gpu.download<int>(d, 8 * 32);
+  for (size_t m = 0; m < 8; ++m)
+    for (size_t n = 0; n < 32; ++n) {
+      int sum = start[8 * n + m];
+      for (size_t k = 0; k < 16; ++k) sum += s[16 * k + m] * t[16 * n + k];
+      REQUIRE(got[8 * n + m] == sum);
+    }
+}
+
+TEST_CASE("foreign: tiles that meet apart, atomic_ref, packed integers", "[virtual][foreign]") {
+  Foreign f("tiles");
+  const auto in = numbers(256, 9);
+  const uint64_t a = f.gpu.upload(in), out = f.gpu.allocate(1024);
+  f.must("reversed", Params().u64(a).u64(out), {.block = {256}});
+  for (size_t i = 0; i < 256; ++i) {
+    int v = in[i / 8 * 8 + 7 - i % 8];
+    for (int turns = v % 3, k = 0; k < turns; ++k) {
+      v = v * 5 % 7919;
+      turns = v % 3;
+    }
+    CHECK(f.gpu.download<int>(out, 256)[i] == v);
+  }
+  const uint64_t counts = f.gpu.upload(std::vector<int>{0, -1000, 0}),
+                 sum = f.gpu.upload(std::vector<float>{0});
+  f.must("counted", Params().u64(a).u64(counts).u64(sum), {.block = {64}, .grid = {4}});
+  int seen = 0;
+  for (int v : in) seen |= 1 << (v & 31);
+  CHECK(f.gpu.download<int>(counts, 3) == std::vector<int>{std::accumulate(in.begin(), in.end(), 0),
+                                                           *std::max_element(in.begin(), in.end()),
+                                                           seen});
+  CHECK(f.gpu.download<float>(sum, 1)[0] == 64);
+  f.must("packed", Params().u64(a).u64(out), {.block = {32}});
+  const auto got = f.gpu.download<uint32_t>(out, 128);
+  for (size_t i = 0; i < 32; ++i) {
+    const uint32_t x = uint32_t(in[i]), y = uint32_t(in[i + 32]);
+    uint32_t difference = 0, total = 0, most = 0;
+    for (int k = 0; k < 4; ++k) {
+      const int u = uint8_t(x >> 8 * k), v = uint8_t(y >> 8 * k);
+      difference |= uint32_t(std::abs(u - v)) << 8 * k;
+      total += uint32_t(std::abs(u - v));
+    }
+    for (int k = 0; k < 2; ++k)
+      most |= uint32_t(std::max({int(int16_t(x >> 16 * k)), int(int16_t(y >> 16 * k)), 1}))
+              << 16 * k;
+    CHECK(got[4 * i] == difference);
+    CHECK(got[4 * i + 1] == total);
+    CHECK(got[4 * i + 2] == uint32_t(std::max({in[i] + in[i + 32], -5, 0})));
+    CHECK(got[4 * i + 3] == most);
+  }
 }
 
 TEST_CASE("foreign: tensor and bulk copies of cuda::ptx, libcu++ barriers and pipelines",

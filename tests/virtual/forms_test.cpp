@@ -75,6 +75,36 @@ TEST_CASE("optional words are tried both ways", "[virtual][forms]") {
   CHECK(m.get("q") == "a");
 }
 
+TEST_CASE("modifiers in another order", "[virtual][forms]") {
+  auto shuffled = [](const char* pattern, const std::string& opcode, Match& m) {
+    return Pattern::compile(pattern).match_shuffled(split(opcode), m);
+  };
+  Match m;
+  const char* atom = "atom sem{relaxed|acquire}? scope{cta|gpu}? op{add|min} noftz? type{s32|f16}";
+  CHECK(shuffled(atom, "atom.add.relaxed.gpu.s32", m));
+  CHECK(m.get("sem") == "relaxed");
+  CHECK(m.get("op") == "add");
+  CHECK_FALSE(m.has("noftz"));
+  CHECK(shuffled(atom, "atom.f16.noftz.min", m));
+  const size_t bound = m.size();
+  CHECK_FALSE(shuffled(atom, "atom.add.min.s32", m));                   // two of one item
+  CHECK_FALSE(shuffled(atom, "atom.relaxed.s32", m));                   // an item is missing
+  CHECK_FALSE(shuffled(atom, "add.atom.s32", m));                       // the first word stays
+  CHECK_FALSE(shuffled("cvt d{f16|f32} a{f16|f32}", "cvt.f16.f32", m)); // which is which?
+  CHECK(m.size() == bound);
+  // What CUDA's headers write.
+  for (const char* text :
+       {"atom.add.relaxed.gpu.s32 d, [a], b;", "max.s32.relu d, a, b;", "ex2.approx.f32.ftz d, a;",
+        "vote.ballot.sync.b32 d, p, m;", "red.and.release.cta.b32 [a], b;",
+        "atom.global.v2.f32.add d, [a], b;", "atom.cas.acq_rel.sys.b128 d, [a], b, c;"}) {
+    Match n;
+    INFO(text);
+    CHECK(isa::find_form(statement(text), n, nullptr));
+  }
+  Match n;
+  CHECK_FALSE(isa::find_form(statement("mul.s32.lo d, a, b;"), n, nullptr)); // ptxas refuses it too
+}
+
 TEST_CASE("a star takes whatever follows", "[virtual][forms]") {
   CHECK(matches("x *", "x"));
   CHECK(matches("x op{a|b} *", "x.b.c.d"));

@@ -88,14 +88,7 @@ int check(const char* path) {
       tokens.push_back(line.substr(pos, dot - pos));
       pos = dot + 1;
     }
-    bool known = false;
-    for (const Form& f : vgpu::isa::forms()) {
-      vgpu::isa::Match match;
-      size_t reached = 0;
-      known = known || (f.status != Status::refused &&
-                        vgpu::isa::Pattern::compile(f.pattern).match(tokens, match, reached));
-    }
-    if (known) continue;
+    if (vgpu::isa::find_opcode(tokens)) continue;
     ++missing;
     std::cout << line << "\n";
   }

@@ -3,6 +3,8 @@
 
 #include "tools/vgpu/isa/pattern.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <unordered_map>
 
 // The decoders that the rows name, declared from the rows themselves. With VGPU_PARTIAL a program
@@ -66,6 +68,17 @@ const Table& table() {
   return t;
 }
 
+// Their modifiers are taken in any order by ptxas, and CUDA's headers write some so: max.s32.relu,
+// atom.add.relaxed.gpu.s32, vote.ballot.sync.b32.
+constexpr std::string_view kAnyOrder[] = {
+    "add", "atom",  "cvt",   "div",  "ex2",  "fence", "fma", "ld",   "lg2", "max", "min",  "rcp",
+    "red", "redux", "rsqrt", "selp", "setp", "shfl",  "sin", "sqrt", "st",  "sub", "tanh", "vote",
+};
+
+bool any_order(const std::vector<std::string>& opcode) {
+  return std::find(std::begin(kAnyOrder), std::end(kAnyOrder), opcode[0]) != std::end(kAnyOrder);
+}
+
 std::string joined(const std::vector<std::string>& opcode, size_t n) {
   std::string s;
   for (size_t i = 0; i < n && i < opcode.size(); ++i) {
@@ -90,6 +103,24 @@ std::string_view Match::get(std::string_view name) const {
 }
 
 const std::vector<Form>& forms() { return table().forms; }
+
+const Form* find_opcode(const std::vector<std::string>& opcode) {
+  const Table& t = table();
+  const auto it = t.by_word.find(opcode[0]);
+  if (it == t.by_word.end()) return nullptr;
+  for (bool shuffled : {false, true}) {
+    if (shuffled && !any_order(opcode)) break;
+    for (uint32_t index : it->second) {
+      const Compiled& c = t.compiled[index];
+      Match match;
+      size_t reached = 0;
+      if (c.form->status != Status::refused && (shuffled ? c.pattern.match_shuffled(opcode, match)
+                                                         : c.pattern.match(opcode, match, reached)))
+        return c.form;
+    }
+  }
+  return nullptr;
+}
 
 const Form* find_form(const ptx::Statement& statement, Match& match, std::string* why) {
   const Table& t = table();
@@ -120,6 +151,16 @@ const Form* find_form(const ptx::Statement& statement, Match& match, std::string
     }
     opcode_known = true;
   }
+  if (!opcode_known && any_order(opcode))
+    for (uint32_t index : it->second) {
+      const Compiled& c = t.compiled[index];
+      size_t fitted = 0;
+      char next = 0;
+      if (c.pattern.match_shuffled(opcode, match) &&
+          c.signature.match(statement.operands, fitted, next))
+        return c.form;
+      match.truncate(before);
+    }
   if (!why) return nullptr;
   if (opcode_known) {
     std::string position = std::to_string(operands + 1);

@@ -72,4 +72,7 @@ const std::vector<Form>& forms();
 // nearest ("opcode known, operand 3 must be an address").
 const Form* find_form(const ptx::Statement& statement, Match& match, std::string* why);
 
+// The first form that executes the opcode with whatever operands; null when none does.
+const Form* find_opcode(const std::vector<std::string>& opcode);
+
 } // namespace vgpu::isa

@@ -129,6 +129,35 @@ bool Pattern::match(const std::vector<std::string>& tokens, Match& m, size_t& re
   return false;
 }
 
+bool Pattern::match_shuffled(const std::vector<std::string>& tokens, Match& m) const {
+  const size_t before = m.size();
+  std::vector<bool> used(items.size());
+  auto take = [&](const std::string& token, size_t first, size_t end) {
+    size_t at = items.size();
+    std::string_view word;
+    for (size_t i = first; i < end; ++i)
+      for (std::string_view w : items[i].words)
+        if (w == token) {
+          if (at != items.size()) return false;
+          at = i;
+          word = w;
+        }
+    if (at == items.size() || used[at]) return false;
+    used[at] = true;
+    if (!items[at].name.empty())
+      m.bind(items[at].name, word);
+    else if (items[at].optional)
+      m.bind(word, word);
+    return true;
+  };
+  bool good = take(tokens[0], 0, 1);
+  for (size_t t = 1; good && t < tokens.size(); ++t) good = take(tokens[t], 1, items.size());
+  for (size_t i = 0; good && i < items.size(); ++i)
+    good = used[i] || (items[i].optional && !items[i].rest);
+  if (!good) m.truncate(before);
+  return good;
+}
+
 Signature Signature::compile(std::string_view text) {
   Signature s;
   s.any = text == "*";

@@ -23,6 +23,8 @@ struct Pattern {
   static Pattern compile(std::string_view text);
   // Binds optional words and choices. `reached` is raised to the number of tokens matched at best.
   bool match(const std::vector<std::string>& tokens, Match& match, size_t& reached) const;
+  // The same with the words behind the first in any order; false where a word stands for two items.
+  bool match_shuffled(const std::vector<std::string>& tokens, Match& match) const;
 };
 
 struct SignatureItem {
