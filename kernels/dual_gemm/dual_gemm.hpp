@@ -97,16 +97,22 @@ constexpr int sm90_shared_bytes(int tokens, int stages, int columns) {
 }
 Image sm90_decode_image();
 // The same of an sm90_small row: the memory map of sm90_small.ptx.
-constexpr int sm90_small_token_stages = 4;
 constexpr int sm90_small_mma_columns(int tokens) { return tokens < 8 ? 8 : tokens; }
+constexpr int sm90_small_decoders(int tokens) {
+  return tokens == 1 ? 1 : sm90_small_mma_columns(tokens) / 4;
+}
+constexpr int sm90_small_token_stages(int tokens) { return tokens == 1 ? 8 : 4; }
+constexpr int sm90_small_token_bytes(int tokens) {
+  return tokens == 1 ? 544 : sm90_small_mma_columns(tokens) * 512;
+}
 constexpr int sm90_small_stage_bytes(int columns) { return columns * 256 + 4096; }
 constexpr int sm90_small_shared_bytes(int tokens, int columns, int stages) {
-  const int wide = sm90_small_mma_columns(tokens);
   return stages * (sm90_small_stage_bytes(columns) + 16) +
-         sm90_small_token_stages * (wide * 512 + 16) + wide * columns * 32 + 20;
+         sm90_small_token_stages(tokens) * (sm90_small_token_bytes(tokens) + 16) +
+         sm90_small_mma_columns(tokens) * columns * 32 + 8;
 }
 constexpr int sm90_small_threads(int tokens, int columns) {
-  return 32 + 8 * sm90_small_mma_columns(tokens) + 8 * columns;
+  return 32 + 32 * sm90_small_decoders(tokens) + 8 * columns;
 }
 
 // ---- choice of a row

@@ -22,11 +22,13 @@ vgpu::check::LedgerNames ledger_names(const Row& row) {
     number("TILE_RING", sm100_tile_ring(row.grid));
     number("QUERIES", sm100_queries(row.grid));
   } else if (row.fused) {
-    const int tiles = sm90_small_mma_columns(row.tile_m) / 8, first_consumer = 1 + 2 * tiles;
+    const int tiles = sm90_small_mma_columns(row.tile_m) / 8;
+    const int first_consumer = 1 + sm90_small_decoders(row.tile_m);
     number("COLUMNS", row.tile_n);
     number("G", row.tile_n / 16);
     number("T", tiles);
     number("F", first_consumer);
+    number("R", sm90_small_token_stages(row.tile_m));
     names["set"] = std::to_string(first_consumer) + "-";
   } else {
     const int groups = row.tile_n / 32, part = row.tile_m / 8 / row.split_k;
