@@ -314,6 +314,11 @@ TEST_CASE("foreign: tiles that meet apart, atomic_ref, packed integers", "[virtu
                                                            *std::max_element(in.begin(), in.end()),
                                                            seen});
   CHECK(f.gpu.download<float>(sum, 1)[0] == 64);
+  const uint64_t box = f.gpu.allocate(1024);
+  // A block spins long before the others have their turn.
+  f.must("whole_grid", Params().u64(a).u64(box).u64(out),
+         {.block = {64}, .grid = {4}, .instruction_limit = 400'000'000});
+  for (size_t i = 0; i < 256; ++i) CHECK(f.gpu.download<int>(out, 256)[i] == 3 * in[255 - i]);
   f.must("packed", Params().u64(a).u64(out), {.block = {32}});
   const auto got = f.gpu.download<uint32_t>(out, 128);
   for (size_t i = 0; i < 32; ++i) {

@@ -32,3 +32,16 @@ extern "C" __global__ void packed(const unsigned* x, unsigned* out) {
   out[4 * threadIdx.x + 2] = __viaddmax_s32_relu(int(a), int(b), -5);
   out[4 * threadIdx.x + 3] = __vimax3_s16x2_relu(a, b, 0x00010001);
 }
+
+// Every block writes, the whole grid meets, every block reads what another wrote.
+extern "C" __global__ void whole_grid(const int* x, int* box, int* out) {
+  auto grid = cg::this_grid();
+  const int at = grid.thread_rank(), other = grid.size() - 1 - at;
+  box[at] = x[at];
+  grid.sync();
+  out[at] = box[other];
+  grid.sync();
+  box[at] = 2 * x[at];
+  grid.sync();
+  out[at] += box[other];
+}

@@ -19,8 +19,9 @@ std::string text(const std::array<uint32_t, 3>& v) {
 }
 // Turns of idle polls after which a cluster lets others of its thread run.
 constexpr uint64_t kSlice = 16;
-// Turns of agents after which clusters that may talk to each other take turns.
-constexpr uint64_t kTurns = 512;
+// Turns of agents after which clusters that may talk to each other take turns: under the race
+// checker, and where a cluster that spins on memory must not keep the others out for ever.
+constexpr uint64_t kTurns = 512, kSpinTurns = 1 << 14;
 } // namespace
 
 std::string check_launch(const LaunchSpec& s) {
@@ -78,8 +79,9 @@ Stats run_once(const LaunchSpec& given) {
   unsigned threads = spec.host_threads ? spec.host_threads : std::thread::hardware_concurrency();
   // The race checker follows flags between clusters: each access and what it means for the order of
   // others are one step, and a run is the same every time.
-  const bool talk = spec.grid_races && check::talks_between_clusters(*spec.program);
-  if (talk) threads = 1;
+  const bool talk = check::talks_between_clusters(*spec.program),
+             followed = talk && spec.grid_races;
+  if (followed) threads = 1;
   threads = static_cast<unsigned>(std::min<uint64_t>(std::max(1u, threads), count));
 
   LaunchQueue queue(count);
@@ -110,7 +112,7 @@ Stats run_once(const LaunchSpec& given) {
         } else {
           break;
         }
-        const bool over = c->run(kSlice, talk ? kTurns : 0);
+        const bool over = c->run(kSlice, followed ? kTurns : talk ? kSpinTurns : 0);
         idle = !over && c->polls() ? idle + 1 : 0;
         if (over) {
           mine.add(c->stats);

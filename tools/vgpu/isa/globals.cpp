@@ -62,6 +62,15 @@ void note_names(const ptx::Operand& o, std::unordered_set<std::string_view>& nam
   for (const ptx::Operand& item : o.items) note_names(item, names);
 }
 
+bool reads_grid_workspace(const ptx::Module& module) {
+  for (const ptx::Function& f : module.functions)
+    for (const ptx::Statement& s : f.statements)
+      if (s.opcode[0] == "mov" && s.operands.size() > 1 &&
+          (s.operands[1].name == "%envreg1" || s.operands[1].name == "%envreg2"))
+        return true;
+  return false;
+}
+
 // Functions that are named where no call is.
 std::vector<const ptx::Function*> address_taken(const ptx::Module& module) {
   std::vector<const ptx::Function*> list;
@@ -108,6 +117,13 @@ std::vector<GlobalSymbol> place_globals(const ptx::Module& module, mem::DeviceMe
       const uint64_t address = memory.allocate(16, 16, f->name);
       if (!address) throw DecodeError(f->line, "device memory has no room for '" + f->name + "'");
       symbols.push_back({f->name, address, 16, true});
+    }
+    if (reads_grid_workspace(module)) {
+      constexpr uint64_t kBytes = 64; // its size, then the barrier of the grid
+      const uint64_t address = memory.allocate(kBytes, 16, std::string(kGridWorkspace));
+      if (!address) throw DecodeError(0, "device memory has no room for the grid's barrier");
+      symbols.push_back({std::string(kGridWorkspace), address, kBytes});
+      std::memset(memory.find(address, kBytes), 0, kBytes);
     }
     Symbols by_name;
     for (const GlobalSymbol& g : symbols) by_name.emplace(g.name, &g);

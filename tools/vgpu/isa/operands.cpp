@@ -1,5 +1,6 @@
 // What decoders ask for: slots of operands, addresses, labels, constants.
 #include "tools/vgpu/isa/builder.hpp"
+#include "tools/vgpu/isa/globals.hpp"
 
 #include <bit>
 
@@ -124,6 +125,13 @@ uint32_t ProgramBuilder::special_register(std::string_view name, RegClass cls) {
                class_name(cls));
       return constant(cls, f.value);
     }
+  // PTX leaves them to the driver; CUDA's holds the address of a workspace there.
+  auto workspace = index_.globals.find(kGridWorkspace);
+  if (workspace != index_.globals.end() && (name == "%envreg1" || name == "%envreg2")) {
+    if (cls != RegClass::B32) refuse("'" + std::string(name) + "' has 32 bits");
+    const uint64_t address = workspace->second->address;
+    return constant(cls, name == "%envreg1" ? address >> 32 : uint32_t(address));
+  }
   return exec::kNoSlot;
 }
 
