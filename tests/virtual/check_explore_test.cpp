@@ -131,6 +131,20 @@ TEST_CASE("explore: texts of schedules", "[virtual]") {
   CHECK_FALSE(warpline::cli::check_schedule("starve:").empty());
 }
 
+TEST_CASE("hold: an operation that stays behind", "[virtual]") {
+  // Some seeds hold the second load: a read of it behind a wait for the first finds it in flight.
+  int found = 0, second = 0;
+  for (int seed = 1; seed <= 32; ++seed) {
+    const std::string schedule = "hold:" + std::to_string(seed);
+    found += !run(two_loads("bar"), schedule).ok;
+    second += !run(two_loads("bar + 8"), schedule).ok;
+    CHECK(run(two_loads("bar"), schedule).text == run(two_loads("bar"), schedule).text);
+  }
+  CHECK(found > 0);
+  CHECK(second == 0);
+  CHECK_FALSE(run(two_loads("bar"), "hold:").ok);
+}
+
 TEST_CASE("reverse: the newest operation first", "[virtual]") {
   // The second load is there before the first: a wait for the first is no luck then.
   CHECK(run(two_loads("bar"), "reverse").ok);

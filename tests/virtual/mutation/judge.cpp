@@ -20,6 +20,12 @@ const std::vector<std::string> kSchedules = {"lazy",     "random:1", "eager",   
                                              "random:2", "random:3", "starve:2", "starve:4",
                                              "starve:5", "starve:6", "starve:7", "starve:8"};
 
+std::vector<std::string> hold_schedules(int seeds) {
+  std::vector<std::string> schedules;
+  for (int s = 1; s <= seeds; ++s) schedules.push_back("hold:" + std::to_string(s));
+  return schedules;
+}
+
 std::string driver_path;
 
 namespace {

@@ -39,6 +39,9 @@ struct Outcome {
 };
 
 extern const std::vector<std::string> kSchedules;
+// For what has passed those: operations that stay behind for whole tiles.
+constexpr int kHoldSeeds = 32;
+std::vector<std::string> hold_schedules(int seeds);
 
 // A copy of the virtual GPU that nobody rebuilds meanwhile; "" = the one that was built.
 extern std::string driver_path;

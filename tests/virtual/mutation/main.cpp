@@ -1,7 +1,7 @@
 // build/tests/mutation [--rows a,b] [--line N] [--out FILE] [--fresh] [--again] [--jobs N] [--list]
 //                      [--baseline SEEDS] [--check LIST] [--text FILE] [--driver PATH]
 // --out keeps what FILE says of rows whose PTX is the same, and does not run those, unless --fresh;
-// with --again it runs the mutants of those that nobody killed.
+// with --again it runs the mutants of those that survived, without a reason.
 // --baseline runs the kernels as they are (or the --text FILE in place of one) and wants silence;
 // the same holds for its --out.
 //
@@ -32,18 +32,20 @@ std::string without_type(std::string text) {
   return text;
 }
 
-// Runs the mutants of one row that nothing is known to kill; false when the kernel itself is not
-// clean.
+// Runs the mutants of one row that nothing is known to kill, or of these those without a reason to
+// be equivalent; false when the kernel itself is not clean.
 bool run_row(const Row& row, const std::vector<Mutant>& mutants, unsigned jobs, bool print,
-             Section& section) {
+             bool survivors_only, Section& section) {
   section.preface.clear();
+  std::vector<std::string> all = kSchedules;
+  for (const std::string& s : hold_schedules(kHoldSeeds)) all.push_back(s);
   std::string check = "all,advice";
-  Child base = start(row, "", check, kSchedules, 0);
+  Child base = start(row, "", check, all, 0);
   Outcome clean = finish(base);
   if (!clean.verdict.by.empty()) {
     const std::string first = clean.verdict.by;
     check = "all";
-    Child again = start(row, "", check, kSchedules, 0);
+    Child again = start(row, "", check, all, 0);
     clean = finish(again);
     if (!clean.verdict.by.empty()) {
       section.preface = "The kernel itself is reported by " + clean.verdict.by + " (schedule " +
@@ -65,9 +67,10 @@ bool run_row(const Row& row, const std::vector<Mutant>& mutants, unsigned jobs, 
     section.killers[i] = v.by.empty() || v.schedule.empty() ? v.by : v.by + " (" + v.schedule + ")";
   };
   for (size_t i = 0; i < mutants.size(); ++i) {
-    if (!section.killers[i].empty()) continue;
+    const bool equivalent = !equivalent_reason(row.name, mutants[i]).empty();
+    if (!section.killers[i].empty() || (equivalent && survivors_only)) continue;
     if (running.size() == jobs) settle();
-    running.push_back(start(row, mutants[i].text, check, kSchedules, i));
+    running.push_back(start(row, mutants[i].text, check, equivalent ? kSchedules : all, i));
   }
   while (!running.empty()) settle();
   std::cout << row.name << ": " << told(totals(section, mutants)) << std::endl;
@@ -108,6 +111,7 @@ int run_baseline(const std::vector<Row>& rows, const std::vector<Row>& all_rows,
   std::vector<std::string> schedules = kSchedules;
   std::erase_if(schedules, [](const std::string& s) { return s.rfind("random:", 0) == 0; });
   for (int s = 1; s <= seeds; ++s) schedules.push_back("random:" + std::to_string(s));
+  for (const std::string& s : hold_schedules(seeds / 4)) schedules.push_back(s);
   const std::string how =
       "`mutation --baseline " + std::to_string(seeds) + " --check " + check + "`";
   std::map<std::string, std::string> said, before; // by row
@@ -265,7 +269,7 @@ int main(int argc, char** argv) {
       texts.push_back(section_text(s->second, mutants));
       all.add(totals(s->second, mutants));
     }
-    std::ofstream(out_path) << table_text(all, texts, missing, kSchedules.size());
+    std::ofstream(out_path) << table_text(all, texts, missing, kSchedules.size(), kHoldSeeds);
   };
   bool clean = true;
   for (const Row& r : rows) {
@@ -279,7 +283,7 @@ int main(int argc, char** argv) {
     Section section{r.name, hash_code(r.text), "", {}, {}};
     if (known) section = sections[r.name];
     if (auto same = twins.find(r.name); same != twins.end()) section.twins = same->second;
-    clean &= run_row(r, mutants, jobs, line != 0, section);
+    clean &= run_row(r, mutants, jobs, line != 0, known && again, section);
     if (line) continue; // a look at one line is no section
     sections[r.name] = std::move(section);
     write(); // after each row, so that a run that is cut short leaves what it found

@@ -325,6 +325,13 @@ std::string equivalent_reason(const std::string& row, const Mutant& m) {
       has(m.before, "mbarrier.try_wait") && !has(row, "pair") && !has(row, "x"))
     return "a tile of one CTA has rows and columns: a warp that drains them waits for this commit "
            "before the accumulator can be used again, and the first commit of that use comes later";
+  if (m.label == "mma_empty" && has(op, "[lag_barrier], lag_phase"))
+    return "an empty tile copies no scales. The next tile's first copy waits for a commit that "
+           "this "
+           "thread issued later or at the same place, which covers every MMA that this one covers; "
+           "and the stage ring keeps each barrier less than two phases behind, so that wait's "
+           "parity "
+           "tells";
   if (has(op, "griddepcontrol.launch_dependents"))
     return "only lets the next grid start earlier; without it that grid starts when this one ends";
   return "";

@@ -135,7 +135,7 @@ bool read_section(const std::string& text, const std::vector<Mutant>& mutants, S
 }
 
 std::string table_text(const Totals& all, const std::vector<std::string>& sections,
-                       const std::vector<std::string>& missing, size_t schedules) {
+                       const std::vector<std::string>& missing, size_t schedules, int hold_seeds) {
   const int judged = all.killed + all.survived;
   std::ostringstream text;
   text
@@ -144,7 +144,10 @@ std::string table_text(const Totals& all, const std::vector<std::string>& sectio
          "bent, one at a time,\nand the mutant runs on the virtual GPU with all checkers and "
          "advice, under "
       << schedules
-      << " schedules. *result*: no checker spoke, but D was wrong.\nEverything here ran on the "
+      << " schedules,\nand if nobody kills it there and no reason makes it equivalent under "
+      << hold_seeds
+      << " of `hold:SEED`. *result*: no checker spoke, but D was wrong.\nEverything here ran on "
+         "the "
          "virtual GPU only. A section names the hash of its PTX: rows whose text has changed since "
          "are run\nagain by the next `make mutation`, the others stay.\n\n"
       << "**" << all.killed << " of " << judged << " killed ("

@@ -44,7 +44,7 @@ bool read_section(const std::string& text, const std::vector<Mutant>& mutants, S
 
 // The whole file. `missing`: the rows that have no section.
 std::string table_text(const Totals& all, const std::vector<std::string>& sections,
-                       const std::vector<std::string>& missing, size_t schedules);
+                       const std::vector<std::string>& missing, size_t schedules, int hold_seeds);
 
 std::string joined_names(const std::vector<std::string>& words);
 

@@ -15,6 +15,20 @@ namespace {
 constexpr uint32_t kWarpTier = 0, kStarvedTier = 1, kLazyTier = 2;
 constexpr uint32_t kQuantum = 4096;
 
+class Generator { // splitmix64
+public:
+  Generator(uint64_t seed, uint64_t cluster) : state_(seed * 0x9E3779B97F4A7C15ull + cluster) {}
+  uint64_t next() {
+    uint64_t z = (state_ += 0x9E3779B97F4A7C15ull);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    return z ^ (z >> 31);
+  }
+
+private:
+  uint64_t state_;
+};
+
 class EagerPolicy : public Policy {
 public:
   bool immediate() const override { return true; }
@@ -57,24 +71,39 @@ private:
 
 class RandomPolicy : public Policy {
 public:
-  RandomPolicy(uint64_t seed, uint64_t cluster) : state_(seed * 0x9E3779B97F4A7C15ull + cluster) {}
+  RandomPolicy(uint64_t seed, uint64_t cluster) : random_(seed, cluster) {}
   // Delays span several orders of magnitude, so that some operations overtake whole stages.
   When op_when(const AsyncOp&, uint64_t now) override {
-    uint32_t bits = next() % 15;
-    return {kWarpTier, now + next() % (1ull << bits), 0};
+    uint32_t bits = random_.next() % 15;
+    return {kWarpTier, now + random_.next() % (1ull << bits), 0};
   }
-  When warp_when(const Warp&, uint64_t now) override { return {kWarpTier, now + next() % 64, 0}; }
-  uint32_t quantum(const Warp&) override { return 1u << next() % 9; }
-  bool spurious_false() override { return next() % 16 == 0; }
+  When warp_when(const Warp&, uint64_t now) override {
+    return {kWarpTier, now + random_.next() % 64, 0};
+  }
+  uint32_t quantum(const Warp&) override { return 1u << random_.next() % 9; }
+  bool spurious_false() override { return random_.next() % 16 == 0; }
 
 private:
-  uint64_t next() { // splitmix64
-    uint64_t z = (state_ += 0x9E3779B97F4A7C15ull);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-    return z ^ (z >> 31);
+  Generator random_;
+};
+
+// Operations complete soon, but for some that are held until nothing else can happen, and then the
+// newest of them goes: an old one stays behind for as long as the rest can do without it. Held are
+// half of what a quarter of the instructions issue: few enough for the rest to get far ahead.
+class HoldPolicy : public Policy {
+public:
+  HoldPolicy(uint64_t seed, uint64_t cluster) : seed_(seed), random_(seed, cluster) {}
+  When op_when(const AsyncOp& op, uint64_t now) override {
+    const bool may = Generator(seed_, op.origin.inst->pc + 1).next() % 4 == 0;
+    if (!may || random_.next() % 2 != 0) return {kWarpTier, now, 0};
+    return {kLazyTier, ~op.id, 0};
   }
-  uint64_t state_;
+  When warp_when(const Warp&, uint64_t now) override { return {kWarpTier, now, 0}; }
+  uint32_t quantum(const Warp&) override { return kQuantum; }
+
+private:
+  uint64_t seed_;
+  Generator random_;
 };
 
 class ExplorePolicy : public Policy {
@@ -106,19 +135,20 @@ std::unique_ptr<Policy> make_policy(const std::string& text, uint64_t cluster_in
   if (text == "lazy" || text == "reverse") return std::make_unique<LazyPolicy>(text == "reverse");
   Exploration explore;
   if (parse_exploration(text, explore)) return std::make_unique<ExplorePolicy>(explore.late);
-  for (const std::string prefix : {"random:", "starve:"}) {
+  for (const std::string prefix : {"random:", "starve:", "hold:"}) {
     if (text.rfind(prefix, 0) != 0 || text.size() == prefix.size()) continue;
     char* end = nullptr;
     errno = 0;
     uint64_t number = std::strtoull(text.c_str() + prefix.size(), &end, 10);
     if (errno != 0 || *end != 0 || text[prefix.size()] == '-') break;
     if (prefix == "starve:") return std::make_unique<StarvePolicy>(number);
+    if (prefix == "hold:") return std::make_unique<HoldPolicy>(number, cluster_index);
     return std::make_unique<RandomPolicy>(number, cluster_index);
   }
   if (error)
     *error = "schedule \"" + text +
              "\" is not known; the choices are eager, lazy, reverse, random:SEED, "
-             "starve:WARP, explore:RUNS and explore:@POINT,POINT... (decimal numbers)";
+             "starve:WARP, hold:SEED, explore:RUNS and explore:@POINT,POINT... (decimal numbers)";
   return nullptr;
 }
 

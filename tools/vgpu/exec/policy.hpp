@@ -35,7 +35,9 @@ public:
 // first, one at a time; "reverse": newest first. "random:SEED": completion, order of warps and
 // length of their turns come from a generator seeded by SEED and the cluster's index.
 // "starve:WARP": operations complete soon, and warp WARP (modulo their number) of each CTA runs
-// only when nothing else can. "explore:@P,Q": operations complete soon, but what happens at the
+// only when nothing else can. "hold:SEED": operations complete soon, but half of those that a
+// quarter of the instructions issue, chosen by SEED, only when nothing else can happen, the newest
+// of them first. "explore:@P,Q": operations complete soon, but what happens at the
 // points P, Q ... of each cluster (an operation is free to complete, a warp to run, or a warp has
 // done what others can see) comes only when nothing else can happen; see explore.hpp. Null and a
 // sentence in `error` for any other text.
