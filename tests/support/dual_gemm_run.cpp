@@ -2,6 +2,7 @@
 
 #include "runtime/src/context.hpp"
 #include "runtime/src/driver.hpp"
+#include "tests/reference/quantize.hpp"
 #include "tests/support/captured_graph.hpp"
 #include "tests/support/device_buffer.hpp"
 
@@ -15,6 +16,37 @@ namespace {
 constexpr size_t kGuard = 256;     // elements before and after D
 constexpr uint16_t kFill = 0x7FFF; // NaN in both output types
 
+// A quantisation that writes an operand, if the case has one.
+class Quantiser {
+public:
+  Quantiser(wl_context* context, const DualGemmCase& c, int64_t rows, const DeviceBuffer& values,
+            const DeviceBuffer& scales)
+      : x_(context, c.quantised ? matrix(c, rows).codes : std::vector<uint16_t>()) {
+    if (!c.quantised) return;
+    wl_quantize_args args{};
+    args.struct_size = sizeof args;
+    args.m = rows, args.k = c.k, args.l = c.l;
+    args.x = x_.pointer, args.x_type = WL_F16;
+    args.d = values.pointer, args.sfd = scales.pointer;
+    status = wl_quantize_plan(context, &args, &plan_);
+  }
+  ~Quantiser() { wl_plan_destroy(plan_); }
+  Quantiser(const Quantiser&) = delete;
+  Quantiser& operator=(const Quantiser&) = delete;
+
+  static Matrix matrix(const DualGemmCase& c, int64_t rows) {
+    return make_matrix(rows, c.k, c.l, OutputType::f16, c.seed + static_cast<uint64_t>(rows));
+  }
+  wl_status run(wl_stream stream) const {
+    return plan_ ? wl_plan_run(plan_, nullptr, 0, stream) : WL_SUCCESS;
+  }
+  wl_status status = WL_SUCCESS;
+
+private:
+  DeviceBuffer x_;
+  wl_plan* plan_ = nullptr;
+};
+
 } // namespace
 
 std::string describe(const DualGemmCase& c) {
@@ -22,7 +54,8 @@ std::string describe(const DualGemmCase& c) {
   s << name_of(c.kind) << " m " << c.m << " n " << c.n << " k " << c.k << " l " << c.l << " out "
     << (c.out == OutputType::f16 ? "f16" : "bf16") << " config "
     << (c.config.empty() ? "auto" : c.config) << " ldd " << c.ldd << " gap " << c.entry_gap
-    << " alphas " << c.alphas << " " << c.alpha1 << " " << c.alpha2 << " seed " << c.seed;
+    << " alphas " << c.alphas << " " << c.alpha1 << " " << c.alpha2 << " seed " << c.seed
+    << (c.quantised ? " quantised" : "");
   return s.str();
 }
 
@@ -30,6 +63,10 @@ Problem problem_of(const DualGemmCase& c) {
   Problem p = make_problem(c.m, c.n, c.k, c.l, c.kind, c.seed);
   if (c.alpha1 != 0) p.alpha1 = c.alpha1;
   if (c.alpha2 != 0) p.alpha2 = c.alpha2;
+  if (c.quantised) {
+    p.a = quantize(Quantiser::matrix(c, c.m), 1);
+    p.b1 = quantize(Quantiser::matrix(c, c.n), 1);
+  }
   return p;
 }
 
@@ -81,6 +118,8 @@ DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c, const P
     r.message = wl_last_error();
     return true;
   };
+  const Quantiser quantise_a(context, c, c.m, a, sfa), quantise_b1(context, c, c.n, b1, sfb1);
+  if (failed(quantise_a.status) || failed(quantise_b1.status)) return r;
   wl_plan* plan = nullptr;
   if (failed(wl_dual_gemm_plan(context, &args, &plan))) return r;
   r.info.struct_size = sizeof r.info;
@@ -91,7 +130,8 @@ DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c, const P
   DeviceBuffer workspace(context, junk.size());
   if (!c.unwritten) wl_upload(context, workspace.pointer, junk.data(), junk.size());
   const auto enqueue = [&](wl_stream stream) {
-    wl_status status = WL_SUCCESS;
+    wl_status status = quantise_b1.run(stream);
+    if (status == WL_SUCCESS) status = quantise_a.run(stream);
     for (int i = 0; i < c.in_a_row && status == WL_SUCCESS; ++i)
       status = wl_plan_run(plan, workspace.pointer, r.info.workspace_bytes, stream);
     return status;

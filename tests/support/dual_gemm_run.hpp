@@ -25,6 +25,7 @@ struct DualGemmCase {
   int runs = 1;                 // the plan is run this often into fresh outputs: bits must agree
   int in_a_row = 1;             // a run is the plan so often, one behind the other
   bool graph = false;           // the runs are launches of one captured graph
+  bool quantised = false;       // A and B1 are what quantisations ahead of the first run write
   // D, the workspace and the scales' padding are what the allocation holds, for checkers that know
   // who wrote a byte.
   bool unwritten = false;

@@ -50,7 +50,8 @@ std::string checker_of(const std::string& report) {
 bool right_values(wl_context* context, const DualGemmCase& problem, std::string& message) {
   const DualGemmResult r = run_dual_gemm(context, problem);
   if (r.status != WL_SUCCESS) message = r.message;
-  return r.guards_intact && r.bound.passed() && r.exact.unequal == 0;
+  // Sums of what a quantisation made are not exact in any order.
+  return r.guards_intact && r.bound.passed() && (problem.quantised || r.exact.unequal == 0);
 }
 
 bool right_nvfp4(wl_context* context, const DualGemmCase& c, std::string& message) {
@@ -179,6 +180,8 @@ Row make_row(const warpline::Image& image) {
     const int columns = row->tile_n * row->cluster_n;
     c.n = columns > 128 ? 600 : row->cluster_n == 2 ? 168 : 200;
     if (row->d_type == WL_NVFP4) c.n = (c.n + 63) / 64 * 64;
+    // Enough tiles for the ring of tile slots to wrap where clusters share them.
+    if (row->d_type == WL_NVFP4 && row->grid == Grid::stream_k && row->tile_n == 128) c.n *= 2;
     c.k = row->split_k == 2             ? 3648
           : row->grid == Grid::one_tile ? 2112
           : row->cta_group == 2         ? 1728
@@ -189,6 +192,7 @@ Row make_row(const warpline::Image& image) {
   r.sms = 2;
   // These start while the grid ahead ends, which then has used the same workspace and D.
   c.in_a_row = 2;
+  c.quantised = row->fused; // and these read operands that the grids ahead write
   c.m = row->tile_m == 256 ? 264 : row->tile_m + row->tile_m / 8 + 4;
   c.n = 72;
   // Rows for few tokens go round four stages of activations in code of their own each.

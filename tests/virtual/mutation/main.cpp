@@ -36,6 +36,19 @@ std::string without_type(std::string text) {
 // be equivalent; false when the kernel itself is not clean.
 bool run_row(const Row& row, const std::vector<Mutant>& mutants, unsigned jobs, bool print,
              bool survivors_only, Section& section) {
+  const auto equivalent = [&](size_t i) {
+    return !equivalent_reason(row.name, mutants[i]).empty();
+  };
+  const auto told_before = [&](size_t i) {
+    return i < section.killers.size() &&
+           (!section.killers[i].empty() || (survivors_only && equivalent(i)));
+  };
+  size_t left = 0;
+  for (size_t i = 0; i < mutants.size(); ++i) left += !told_before(i);
+  if (left == 0) {
+    std::cout << row.name << ": as told before" << std::endl;
+    return true;
+  }
   section.preface.clear();
   std::vector<std::string> all = kSchedules;
   for (const std::string& s : hold_schedules(kHoldSeeds)) all.push_back(s);
@@ -67,10 +80,9 @@ bool run_row(const Row& row, const std::vector<Mutant>& mutants, unsigned jobs, 
     section.killers[i] = v.by.empty() || v.schedule.empty() ? v.by : v.by + " (" + v.schedule + ")";
   };
   for (size_t i = 0; i < mutants.size(); ++i) {
-    const bool equivalent = !equivalent_reason(row.name, mutants[i]).empty();
-    if (!section.killers[i].empty() || (equivalent && survivors_only)) continue;
+    if (told_before(i)) continue;
     if (running.size() == jobs) settle();
-    running.push_back(start(row, mutants[i].text, check, equivalent ? kSchedules : all, i));
+    running.push_back(start(row, mutants[i].text, check, equivalent(i) ? kSchedules : all, i));
   }
   while (!running.empty()) settle();
   std::cout << row.name << ": " << told(totals(section, mutants)) << std::endl;
