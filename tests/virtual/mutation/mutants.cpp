@@ -338,12 +338,8 @@ std::string equivalent_reason(const std::string& row, const Mutant& m) {
 }
 
 std::string survivor_note(const Mutant& m) {
-  if (m.label == "release_only" && starts(m.instruction, "mbarrier.try_wait"))
-    return "a schedule has to hold one of the two commits back for a whole tile";
   if (m.label == "poll" && starts(m.instruction, "bar.warp.sync"))
     return "the lanes of a virtual warp poll as one; a GPU may split them";
-  if (starts(m.instruction, "griddepcontrol.wait"))
-    return "no grid ahead of this launch writes what it reads; check_grids_test.cpp has such grids";
   return "";
 }
 
