@@ -57,9 +57,11 @@ check() {
 }
 
 # The rows that the library chooses from one token to several tiles, edges of M and N included.
-shapes=("dual-gemm -m 1 -n 136 -k 320" "dual-gemm -m 16 -n 256 -k 1024 --out bf16"
-  "dual-gemm -m 64 -n 256 -k 1024 -l 2" "dual-gemm -m 130 -n 264 -k 704"
-  "dual-gemm -m 300 -n 520 -k 448 --out bf16" "quantize -m 130 -k 1088 -l 2"
+# On an H200: small_t1, small_t16 with a tail of rows, t32, t64, t128_split, t128c96, t256.
+shapes=("dual-gemm -m 1 -n 136 -k 320" "dual-gemm -m 130 -n 264 -k 704 --out bf16"
+  "dual-gemm -m 32 -n 4096 -k 2048" "dual-gemm -m 64 -n 4096 -k 320 -l 2"
+  "dual-gemm -m 100 -n 4096 -k 1024" "dual-gemm -m 300 -n 4096 -k 320 --out bf16"
+  "dual-gemm -m 512 -n 4096 -k 448" "quantize -m 130 -k 1088 -l 2"
   "quantize -m 3 -k 64 --type f16")
 # Without specialised warps: the one schedule whose shared memory racecheck can follow.
 plain=("dual-gemm -m 8 -n 64 -k 256 --config dual_gemm_sm90_double_buffered_t8_f16")
