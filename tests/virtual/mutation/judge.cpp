@@ -110,11 +110,14 @@ Verdict judge(const Row& row, const std::string& source, const std::string& chec
   if (!source.empty()) option("source", source);
   wl_context* context = nullptr;
   if (wl_context_create(0, &context) != WL_SUCCESS) return {kNoDriver, wl_last_error()};
-  // The short problem last: it tells little that the other has not told.
+  // The short problem last: it tells little that the other has not told. Four schedules of each
+  // kind are enough.
   std::vector<std::pair<int64_t, std::string>> runs;
   for (const std::string& schedule : schedules) runs.emplace_back(row.problem.k, schedule);
-  for (size_t i = 0; i < schedules.size() && i < 4; ++i)
-    runs.emplace_back(row.short_k, schedules[i]);
+  size_t plain = 0, hold = 0;
+  for (const std::string& schedule : schedules)
+    if ((schedule.starts_with("hold:") ? hold++ : plain++) < 4)
+      runs.emplace_back(row.short_k, schedule);
   for (const auto& [k, schedule] : runs) {
     option("schedule", schedule);
     std::string message;
