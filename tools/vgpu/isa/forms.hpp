@@ -13,8 +13,9 @@
 //   p predicate register      m address [..]      v vector or scalar
 //   t tensor address          n name (label, function, variable)
 // "*" alone: any operands.
-// `status`: exact (as the ISA says) or chosen (the ISA is silent; the row's decoder says what was
-// chosen). What is known and named, but not executed, has a row of its own:
+// `status`: exact (as the ISA says), chosen (the ISA is silent; the row's decoder says what was
+// chosen) or card (as an H200 does where the ISA says something else: the comment above the row).
+// What is known and named, but not executed, has a row of its own:
 //
 //   REFUSED("opcode pattern", "operands", "why", "ISA section", "target")
 //
@@ -37,7 +38,7 @@ namespace vgpu::isa {
 
 class DecodeContext; // isa/decode.hpp
 
-enum class Status : uint8_t { exact, chosen, refused };
+enum class Status : uint8_t { exact, chosen, card, refused };
 
 // What a pattern bound: optional words present and named choices.
 class Match {
