@@ -120,12 +120,11 @@ double store_clocks(const Row& row, const Problem& problem) {
 //     faster than epilogues; halves that share K do half of it each, after 1500 for sums to each
 //     other; with PING_PONG a warpgroup alone needs 20 a column, as nothing runs beside its
 //     multiplications by product 2 and its stores, while both together keep the pace of 16
-//   stores of FP16 and BF16 add to both paces what does not hide: with BULK_STORE 4 a column (128
-//   rows
-//     x 2 bytes into and out of shared memory at 128 bytes a clock); where rows of D do not start
-//     on 32 bytes half a clock for each sector written in part, which L2 must merge: all sectors
-//     of 16-byte stores (8 a column), of TMA 2 a row of a tile, the ends of its two boxes in every
-//     other row (128 a tile)
+//   stores of FP16 and BF16 add to both paces what does not hide: with BULK_STORE 4 a column
+//     (128 rows x 2 bytes into and out of shared memory at 128 bytes a clock); where rows of D do
+//     not start on 32 bytes half a clock for each sector written in part, which L2 must merge: all
+//     sectors of 16-byte stores (8 a column), of TMA 2 a row of a tile, the ends of its two boxes
+//     in every other row (128 a tile)
 //   start of a CTA: 1500 (first bytes from DRAM, barriers, tensor memory), 400 more in a cluster of
 //     several CTAs; for every wave with a cluster for each tile, else once
 //   a query of launch control: 50 a wave (the scheduler warp asks while the tile before runs)
