@@ -27,10 +27,13 @@ std::string module_of(const std::string& body) {
 }
 
 enum class Between { nothing, copy, synchronisation, stream };
+// Which of the launches are a graph's.
+enum class Graph { none, both, second };
 
 // What the launches say when `second` comes behind `first`; "" when it is clean.
 std::string report_of(const std::string& body, bool programmatic = true,
-                      Between between = Between::nothing, const char* checks = "all,advice") {
+                      Between between = Between::nothing, const char* checks = "all,advice",
+                      Graph graph = Graph::none) {
   VgpuDriver d("h200");
   d.open();
   d.set_option("check", checks);
@@ -42,7 +45,15 @@ std::string report_of(const std::string& body, bool programmatic = true,
   CUdeviceptr a = d.upload(zeros), b = d.upload(zeros), c = d.upload(zeros);
   Launch l;
   l.block = 64;
+  const auto capture = [&](bool starts) {
+    if (starts)
+      REQUIRE(d.cu.StreamBeginCapture(l.stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
+  };
+  if (graph != Graph::none)
+    REQUIRE(d.cu.StreamCreate(&l.stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+  capture(graph == Graph::both);
   REQUIRE(launch(d, entry_of(d, r.module, "first"), l, {&a, &b, &c}) == CUDA_SUCCESS);
+  capture(graph == Graph::second);
   if (between == Between::copy) REQUIRE(d.cu.MemcpyHtoD(c, zeros.data(), 4) == CUDA_SUCCESS);
   if (between == Between::synchronisation) REQUIRE(d.cu.CtxSynchronize() == CUDA_SUCCESS);
   if (between == Between::stream)
@@ -52,6 +63,13 @@ std::string report_of(const std::string& body, bool programmatic = true,
   dependent.value.programmaticStreamSerializationAllowed = programmatic;
   l.attributes = {dependent};
   launch(d, entry_of(d, r.module, "second"), l, {&a, &b, &c});
+  if (graph != Graph::none) {
+    CUgraph captured = nullptr;
+    CUgraphExec executable = nullptr;
+    REQUIRE(d.cu.StreamEndCapture(l.stream, &captured) == CUDA_SUCCESS);
+    REQUIRE(d.cu.GraphInstantiate(&executable, captured, 0) == CUDA_SUCCESS);
+    d.cu.GraphLaunch(executable, l.stream);
+  }
   return d.cu.CtxSynchronize() == CUDA_SUCCESS ? "" : d.report();
 }
 
@@ -95,6 +113,16 @@ TEST_CASE("grids: only launches that ask for it overlap, and only with the one a
     INFO(int(b));
     CHECK(report_of(kRead, true, b) == "");
   }
+}
+
+TEST_CASE("grids: kernels of a graph overlap each other, and nothing ahead of it", "[virtual]") {
+  const auto report = [](Graph graph, const std::string& body) {
+    return report_of(body, true, Between::nothing, "all,advice", graph);
+  };
+  CHECK(report(Graph::both, kRead).find("races: order: read of global memory") !=
+        std::string::npos);
+  CHECK(report(Graph::both, kWait + kRead) == "");
+  CHECK(report(Graph::second, kRead) == "");
 }
 
 TEST_CASE("grids: a copy by the async proxy of what threads of the grid ahead wrote", "[virtual]") {

@@ -67,6 +67,10 @@ TEST_CASE("driver: what a capture forbids ends it", "[virtual]") {
   captured(stream, global, CUDA_SUCCESS, CUDA_SUCCESS, [&] { return s.run(1, s.p, s.q); });
   captured(blocking, global, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, invalid,
            [&] { return s.run(1, s.p, s.q); });
+  captured(blocking, global, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, CUDA_SUCCESS, [&] {
+    CUstreamCaptureStatus status{};
+    return s.d.cu.StreamIsCapturing(nullptr, &status);
+  });
   captured(stream, global, invalid, invalid, [&] {
     s.d.cu.MemAlloc(&p, 4);
     return s.run(1, s.p, s.q, stream);

@@ -33,7 +33,7 @@ CUresult capture_info(const char* name, CUstream handle, CUstreamCaptureStatus* 
     c.require(!more, "the graph and the nodes of a capture under way are not shown",
               CUDA_ERROR_NOT_SUPPORTED);
     auto stream = find_stream(c, handle);
-    if (!c.s.streams.find(handle)) forbid_implicit(c);
+    if (!c.s.streams.find(handle)) forbid_implicit(c, true);
     *status = !stream->capture               ? CU_STREAM_CAPTURE_STATUS_NONE
               : stream->capture->invalidated ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
                                              : CU_STREAM_CAPTURE_STATUS_ACTIVE;
@@ -179,6 +179,7 @@ VGPU_API CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream_handle) {
       c.refuse(CUDA_ERROR_NOT_SUPPORTED, "child graphs are not supported", true);
     }
     if (!c.s.streams.find(stream_handle)) forbid_implicit(c);
+    c.execute([] {}); // work of its own: no kernel of the graph starts under what is ahead of it
     for (const Work& work : graph->work) {
       run_work(c, work);
       if (c.context->sticky != CUDA_SUCCESS) break;

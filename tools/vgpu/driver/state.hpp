@@ -301,8 +301,9 @@ std::shared_ptr<Stream> find_stream(Call& call, CUstream handle);
 void enqueue(Call& call, CUstream stream, Work work);
 // Calls that a capture forbids (allocation, synchronous copies, loading); invalidates the capture.
 void forbid_in_capture(Call& call);
-// Work on the legacy default stream would be ordered with streams being captured.
-void forbid_implicit(Call& call);
+// Work on the legacy default stream would be ordered with streams being captured: refused, and the
+// captures are over, unless the call is only a question.
+void forbid_implicit(Call& call, bool question = false);
 // Ends all that belongs to a context. Lock held on entry and exit.
 void destroy_context_resources(Call& call, Context& context);
 std::shared_ptr<Function> find_function(Call& call, const void* handle);

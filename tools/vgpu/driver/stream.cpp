@@ -93,13 +93,13 @@ void forbid_in_capture(Call& c) {
             CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 }
 
-void forbid_implicit(Call& c) {
+void forbid_implicit(Call& c, bool question) {
   bool found = false;
   c.s.streams.for_each([&](Stream& stream) {
     if (!stream.capture || stream.context != c.context->handle ||
         stream.flags & CU_STREAM_NON_BLOCKING)
       return;
-    stream.capture->invalidated = true;
+    if (!question) stream.capture->invalidated = true;
     found = true;
   });
   c.require(!found, "the default stream would be ordered with a stream that is being captured",
