@@ -173,8 +173,9 @@ const RuleTable<Subject>& rules() {
                   in_range(static_cast<int64_t>(s.args.sf_layout), WL_SF_128x4, WL_SF_128x4)),
           WL_RULE("d_type", "d_type", "must be WL_F16 (0), WL_BF16 (1) or WL_NVFP4 (2)", range,
                   in_range(static_cast<int64_t>(s.args.d_type), WL_F16, WL_NVFP4)),
-          WL_RULE("flags", "flags", "must be 0 or WL_STATIC_WEIGHTS (1)", range,
-                  in_range(static_cast<int64_t>(s.args.flags), 0, WL_STATIC_WEIGHTS)),
+          WL_RULE("flags", "flags",
+                  "must be 0, WL_STATIC_WEIGHTS (1), WL_GRAPH_LAUNCH (2) or their sum", range,
+                  flags_among(s.args.flags, WL_STATIC_WEIGHTS | WL_GRAPH_LAUNCH)),
           WL_RULE("nvfp4_columns", "N", "must be a multiple of 64 columns for WL_NVFP4", multiple,
                   nvfp4_columns(s)),
 

@@ -52,9 +52,9 @@ struct Plan : wl_plan {
 void log_args(const wl_quantize_args& args) {
   WL_LOG(log_arguments,
          "M %" PRId64 ", K %" PRId64 ", L %" PRId64 ", X %p, x_type %d, ldx %" PRId64
-         ", batch_stride_x %" PRId64 ", D %p, SFD %p, d_scale %p, config %s",
+         ", batch_stride_x %" PRId64 ", D %p, SFD %p, d_scale %p, flags 0x%x, config %s",
          args.m, args.k, args.l, args.x, static_cast<int>(args.x_type), args.ldx,
-         args.batch_stride_x, args.d, args.sfd, static_cast<const void*>(args.d_scale),
+         args.batch_stride_x, args.d, args.sfd, static_cast<const void*>(args.d_scale), args.flags,
          args.config != nullptr ? args.config : "(chosen)");
 }
 

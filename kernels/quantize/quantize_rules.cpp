@@ -83,6 +83,9 @@ const RuleTable<Subject>& rules() {
           WL_RULE("sf_layout", "sf_layout", "must be WL_SF_128x4 (0)", range,
                   in_range(static_cast<int64_t>(s.args.sf_layout), WL_SF_128x4, WL_SF_128x4)),
 
+          WL_RULE("flags", "flags", "must be 0 or WL_GRAPH_LAUNCH (2)", range,
+                  flags_among(s.args.flags, WL_GRAPH_LAUNCH)),
+
           WL_RULE("x_null", "X", "must not be null", pointer, not_null(s.args.x)),
           WL_RULE("d_null", "D", "must not be null", pointer, not_null(s.args.d)),
           WL_RULE("sfd_null", "SFD", "must not be null", pointer, not_null(s.args.sfd)),

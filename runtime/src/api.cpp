@@ -253,7 +253,7 @@ wl_status wl_plan_run(const wl_plan* plan, void* workspace, size_t workspace_byt
     const ContextScope scope(*plan->context);
     WL_TRY(scope.status());
     WL_TRY(check_stream(*plan->context, stream));
-    return plan->run(workspace, stream);
+    return plan->graphs ? plan->graphs->run(workspace, stream) : plan->run(workspace, stream);
   });
 }
 

@@ -367,6 +367,8 @@ enum CUtensorMapFloatOOBfill : int {
   X(StreamBeginCapture, "cuStreamBeginCapture_v2", (CUstream stream, CUstreamCaptureMode mode))    \
   X(StreamEndCapture, "cuStreamEndCapture", (CUstream stream, CUgraph * graph))                    \
   X(StreamIsCapturing, "cuStreamIsCapturing", (CUstream stream, CUstreamCaptureStatus * status))   \
+  X(ThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode",                          \
+    (CUstreamCaptureMode * mode))                                                                  \
   X(GraphInstantiate, "cuGraphInstantiateWithFlags",                                               \
     (CUgraphExec * executable, CUgraph graph, unsigned long long flags))                           \
   X(GraphLaunch, "cuGraphLaunch", (CUgraphExec executable, CUstream stream))                       \

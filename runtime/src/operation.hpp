@@ -4,6 +4,8 @@
 #include "runtime/src/plan.hpp"
 #include "runtime/src/rules.hpp"
 
+#include <memory>
+
 namespace warpline {
 
 // A subject is {arguments, device limits}. `log` writes the arguments down before they are judged.
@@ -18,6 +20,7 @@ wl_status check_args(const wl_context* context, const Args* args, const char* ty
 }
 
 // `make` runs with the context current and with checked arguments; *plan is null when it fails.
+// Flags that concern every plan are seen to here.
 template <class Args, class Check, class Make>
 wl_status plan_args(wl_context* context, const Args* args, wl_plan** plan, const Check& check,
                     const Make& make) {
@@ -26,7 +29,12 @@ wl_status plan_args(wl_context* context, const Args* args, wl_plan** plan, const
   WL_TRY(check(context, args));
   const ContextScope scope(*context);
   WL_TRY(scope.status());
-  return make(context, *args, plan);
+  wl_plan* made = nullptr;
+  WL_TRY(make(context, *args, &made));
+  std::unique_ptr<wl_plan> owner(made);
+  if (args->flags & WL_GRAPH_LAUNCH) WL_TRY(GraphRuns::make(*made, &made->graphs));
+  *plan = owner.release();
+  return WL_SUCCESS;
 }
 
 } // namespace warpline

@@ -3,7 +3,10 @@
 #pragma once
 
 #include "runtime/src/context.hpp"
+#include "runtime/src/graph_runs.hpp"
 #include "warpline/warpline.h"
+
+#include <memory>
 
 // In the global namespace because the public header declares it there.
 struct wl_plan {
@@ -19,6 +22,7 @@ struct wl_plan {
 
   wl_context* context;
   wl_plan_info info{};
+  std::unique_ptr<warpline::GraphRuns> graphs; // runs go through it, null without WL_GRAPH_LAUNCH
 };
 
 namespace warpline {

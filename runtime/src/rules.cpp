@@ -60,6 +60,11 @@ Verdict at_least(int64_t value, int64_t least) {
   return violated(" = " + number(value), number(least));
 }
 
+Verdict flags_among(uint32_t flags, uint32_t allowed) {
+  if ((flags & ~allowed) == 0) return holds();
+  return violated(" = " + number(flags), number(flags & allowed));
+}
+
 Verdict multiple_of(int64_t value, int64_t multiple, int64_t least) {
   if (value < least || value % multiple == 0) return holds();
   const int64_t below = value / multiple * multiple;

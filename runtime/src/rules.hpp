@@ -40,6 +40,8 @@ Verdict violated(std::string finding, std::string nearest = "");
 // them, so that one wrong value violates one rule.
 Verdict in_range(int64_t value, int64_t least, int64_t greatest);
 Verdict at_least(int64_t value, int64_t least);
+// No bit beside those of `allowed`.
+Verdict flags_among(uint32_t flags, uint32_t allowed);
 Verdict multiple_of(int64_t value, int64_t multiple, int64_t least = 1);
 Verdict not_null(const void* pointer);
 // Holds for null.

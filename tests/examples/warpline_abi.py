@@ -11,7 +11,7 @@ import pathlib
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 F16, BF16, NVFP4 = 0, 1, 2  # wl_dtype
 SF_128X4 = 0                # wl_sf_layout
-STATIC_WEIGHTS = 1          # wl_dual_gemm_flags
+STATIC_WEIGHTS, GRAPH_LAUNCH = 1, 2  # wl_plan_flags
 
 
 class DualGemmArgs(c.Structure):  # wl_dual_gemm_args
@@ -29,7 +29,8 @@ class QuantizeArgs(c.Structure):  # wl_quantize_args
                 + [(name, c.c_int64) for name in "mkl"]
                 + [("x", c.c_void_p), ("x_type", c.c_int), ("ldx", c.c_int64),
                    ("batch_stride_x", c.c_int64), ("d", c.c_void_p), ("sfd", c.c_void_p),
-                   ("sf_layout", c.c_int), ("d_scale", c.c_void_p), ("config", c.c_char_p)])
+                   ("sf_layout", c.c_int), ("d_scale", c.c_void_p), ("config", c.c_char_p),
+                   ("flags", c.c_uint32)])
 
 
 class PlanInfo(c.Structure):  # wl_plan_info

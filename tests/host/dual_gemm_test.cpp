@@ -150,7 +150,7 @@ TEST_CASE("every rule of the dual GEMM refuses what it names and nothing else",
        }},
       {"sf_layout", [](auto& a) { a.sf_layout = static_cast<wl_sf_layout>(7); }},
       {"d_type", [](auto& a) { a.d_type = static_cast<wl_dtype>(3); }},
-      {"flags", [](auto& a) { a.flags = 2; }},
+      {"flags", [](auto& a) { a.flags = 4; }},
       {"nvfp4_columns",
        [&](auto& a) {
          nvfp4(a);

@@ -75,6 +75,11 @@ TEST_CASE("evaluators", "[host][rules]") {
   CHECK(in_range(5, 1, 4).nearest == "4");
   CHECK(in_range(-5, 1, 4).nearest == "1");
   CHECK(in_range(4, 1, 4).holds);
+  CHECK(flags_among(0, 3).holds);
+  CHECK(flags_among(3, 3).holds);
+  CHECK(flags_among(6, 3).nearest == "2");
+  CHECK(flags_among(0x80000001u, 2).finding == " = 2147483649");
+  CHECK(flags_among(0x80000001u, 2).nearest == "0");
   CHECK_FALSE(not_null(nullptr).holds);
   CHECK(aligned(nullptr, 16).holds);
   CHECK(aligned(address(48), 16).holds);

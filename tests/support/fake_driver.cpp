@@ -10,6 +10,7 @@ using namespace cuapi;
 namespace {
 
 wltest::FakeDriver fake;
+CUstream captured_stream = nullptr;
 char context_object, other_context_object, module_object, function_object;
 
 struct Defaults {
@@ -242,11 +243,13 @@ CUresult cuMemcpyDtoH_v2(void* destination, CUdeviceptr source, size_t bytes) {
 }
 
 CUresult cuStreamCreate(CUstream* stream, unsigned) {
+  ++fake.live_streams;
   *stream = reinterpret_cast<CUstream>(std::malloc(16));
   return CUDA_SUCCESS;
 }
 
 CUresult cuStreamDestroy_v2(CUstream stream) {
+  --fake.live_streams;
   std::free(stream);
   return CUDA_SUCCESS;
 }
@@ -259,6 +262,7 @@ CUresult cuStreamGetCtx(CUstream, CUcontext* context) {
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction, void** parameters, void**) {
+  if (config->hStream && config->hStream == captured_stream) ++fake.captured;
   __atomic_add_fetch(&fake.launches, 1, __ATOMIC_RELAXED);
   if (fake.launch_result != CUDA_SUCCESS) return fake.launch_result;
   fake.launch = *config;
@@ -266,6 +270,60 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction, void** param
   if (parameters && fake.param_count && fake.param_size[0] <= sizeof(uint64_t))
     std::memcpy(&fake.first_param, parameters[0], fake.param_size[0]);
   return CUDA_SUCCESS;
+}
+
+// One capture at a time: `captured_stream`.
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+  const CUstreamCaptureMode before = fake.thread_mode;
+  fake.thread_mode = *mode;
+  *mode = before;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
+  *status = stream && stream == captured_stream ? CU_STREAM_CAPTURE_STATUS_ACTIVE : fake.capturing;
+  return fake.question_result;
+}
+
+CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode) {
+  if (fake.begin_result != CUDA_SUCCESS) return fake.begin_result;
+  fake.mode_of_capture = fake.thread_mode;
+  captured_stream = stream;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuStreamEndCapture(CUstream, CUgraph* graph) {
+  captured_stream = nullptr;
+  *graph = nullptr;
+  if (fake.end_result != CUDA_SUCCESS) return fake.end_result;
+  ++fake.live_graphs;
+  *graph = reinterpret_cast<CUgraph>(std::malloc(16));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphDestroy(CUgraph graph) {
+  --fake.live_graphs;
+  std::free(graph);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphInstantiateWithFlags(CUgraphExec* executable, CUgraph, unsigned long long) {
+  if (fake.instantiate_result != CUDA_SUCCESS) return fake.instantiate_result;
+  ++fake.live_executables;
+  *executable = reinterpret_cast<CUgraphExec>(std::malloc(16));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphExecDestroy(CUgraphExec executable) {
+  --fake.live_executables;
+  std::free(executable);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphLaunch(CUgraphExec executable, CUstream) {
+  ++fake.graph_launches; // not atomic: the library lets one thread in at a time
+  fake.launched_graph = executable;
+  return fake.graph_result;
 }
 
 CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, uint32_t, void*,

@@ -24,6 +24,8 @@ struct FakeDriver {
   int registers, static_shared_bytes, max_threads;
   cuapi::CUresult alloc_result, copy_result, launch_result, encode_result;
   bool foreign_streams; // streams belong to another context
+  cuapi::CUresult begin_result, end_result, instantiate_result, graph_result, question_result;
+  cuapi::CUstreamCaptureStatus capturing; // of streams whose capture this driver did not see begin
 
   // What it was asked.
   int loads, unloads, launches, encodes, retained, pushed, live_allocations;
@@ -32,6 +34,9 @@ struct FakeDriver {
   cuapi::CUlaunchConfig launch;
   cuapi::CUlaunchAttribute attributes[4];
   uint64_t first_param;
+  int live_streams, live_graphs, live_executables, captured, graph_launches;
+  cuapi::CUstreamCaptureMode thread_mode, mode_of_capture;
+  cuapi::CUgraphExec launched_graph;
   int dynamic_shared_limit;
   bool nonportable;
 };

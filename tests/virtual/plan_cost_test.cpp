@@ -68,6 +68,11 @@ public:
     };
     driver_->cu.LaunchKernelEx = [](const cuapi::CUlaunchConfig*, cuapi::CUfunction, void**,
                                     void**) { return answer(); };
+    driver_->cu.StreamIsCapturing = [](cuapi::CUstream, cuapi::CUstreamCaptureStatus* status) {
+      *status = cuapi::CU_STREAM_CAPTURE_STATUS_NONE;
+      return answer();
+    };
+    driver_->cu.GraphLaunch = [](cuapi::CUgraphExec, cuapi::CUstream) { return answer(); };
   }
   ~StubbedRun() { driver_->cu = before_; }
   StubbedRun(const StubbedRun&) = delete;
@@ -99,8 +104,8 @@ int allocations_of(const Body& body) {
 namespace {
 
 // A run of a plan, on a stream of its own, on the default one, and where the library's context is
-// not current.
-void check_run(wl_context* context, const wl_plan* plan, int launches) {
+// not current. By graph it is a question more and one launch, once the graph is there.
+void check_run(wl_context* context, const wl_plan* plan, int launches, bool graph) {
   wl_plan_info info{};
   info.struct_size = sizeof info;
   REQUIRE(wl_plan_get_info(plan, &info) == WL_SUCCESS);
@@ -111,6 +116,7 @@ void check_run(wl_context* context, const wl_plan* plan, int launches) {
   void* workspace = nullptr;
   if (info.workspace_bytes)
     REQUIRE(wl_malloc(context, info.workspace_bytes, &workspace) == WL_SUCCESS);
+  if (graph) REQUIRE(wl_plan_run(plan, workspace, info.workspace_bytes, nullptr) == WL_SUCCESS);
   const struct {
     wl_stream stream;
     bool current;
@@ -129,7 +135,7 @@ void check_run(wl_context* context, const wl_plan* plan, int launches) {
               status = wl_plan_run(plan, workspace, info.workspace_bytes, c.stream);
             }) == 0);
       CHECK(status == WL_SUCCESS);
-      CHECK(driver_calls == c.questions + launches);
+      CHECK(driver_calls == c.questions + (graph ? 2 : launches));
     }
   }
   CHECK(wl_stream_destroy(context, stream) == WL_SUCCESS);
@@ -140,9 +146,6 @@ void check_runs(wl_context* context, const char* config, int launches) {
   wltest::PlanProblem problem(context);
   problem.args.config = config;
   wl_plan* plan = nullptr;
-  REQUIRE(wl_dual_gemm_plan(context, &problem.args, &plan) == WL_SUCCESS);
-  check_run(context, plan, launches);
-  wl_plan_destroy(plan);
 
   wl_quantize_args quantisation{};
   quantisation.struct_size = sizeof quantisation;
@@ -150,9 +153,15 @@ void check_runs(wl_context* context, const char* config, int launches) {
   quantisation.x = problem.bytes(8 * 64 * 2, 1);
   quantisation.d = problem.bytes(8 * 64 / 2, 2);
   quantisation.sfd = problem.scales(8);
-  REQUIRE(wl_quantize_plan(context, &quantisation, &plan) == WL_SUCCESS);
-  check_run(context, plan, 1);
-  wl_plan_destroy(plan);
+  for (const bool graph : {false, true}) {
+    problem.args.flags = quantisation.flags = graph ? WL_GRAPH_LAUNCH : 0;
+    REQUIRE(wl_dual_gemm_plan(context, &problem.args, &plan) == WL_SUCCESS);
+    check_run(context, plan, launches, graph);
+    wl_plan_destroy(plan);
+    REQUIRE(wl_quantize_plan(context, &quantisation, &plan) == WL_SUCCESS);
+    check_run(context, plan, 1, graph);
+    wl_plan_destroy(plan);
+  }
 }
 
 } // namespace

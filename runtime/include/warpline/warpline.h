@@ -4,8 +4,9 @@
  *   check  compares the arguments with the constraint table; reports every violated rule at once.
  *   plan   chooses a configuration row for the device, loads its kernel, builds the tensor maps and
  *          sizes the workspace.
- *   run    enqueues the launches on a stream. It allocates nothing, loads nothing and synchronises
- *          nothing, so it can be captured in a CUDA graph and called from several threads.
+ *   run    enqueues the launches on a stream. It allocates nothing (but see WL_GRAPH_LAUNCH), loads
+ *          nothing and synchronises nothing, so it can be captured in a CUDA graph and called from
+ *          several threads.
  *
  * Every function returns a wl_status. When it is not WL_SUCCESS, wl_last_error() holds the
  * sentence: entry, argument, value, rule and nearest legal value. Nothing is launched or written in
@@ -142,6 +143,25 @@ WL_API wl_status wl_sf_unpack(wl_sf_layout layout, int64_t rows, int64_t k, cons
 
 typedef struct wl_plan wl_plan;
 
+/* `flags` of an operation's arguments. */
+typedef enum wl_plan_flags {
+  /* Dual GEMM: B1, B2, SFB1 and SFB2 are not written by any work that may still run when the plan's
+   * does: they were complete before the run was queued, or before an event or a kernel without
+   * programmatic launch that the stream waits for. As weights of a model are. A kernel may then
+   * read them while the work ahead of it in the stream ends; A, SFA, the factors and D it touches
+   * afterwards, as ever. */
+  WL_STATIC_WEIGHTS = 1,
+  /* Any operation: a run launches a CUDA graph that the plan made of its kernels, one driver call
+   * for all of them. It takes less of the host's time and may take more of the device's: a graph
+   * starts when all work ahead of it has ended, where kernels of the library start under it (so
+   * WL_STATIC_WEIGHTS gains nothing here). The first run with a workspace makes the graph, which
+   * allocates. The plan keeps the graphs of the last 4 workspaces and frees them when it is
+   * destroyed. The driver runs one graph once at a time: runs of a plan with the same workspace, or
+   * with none, follow each other, on whatever streams. In a stream that is being captured a run
+   * enqueues the kernels themselves. wl_*_plan refuses the flag where the driver has no graphs. */
+  WL_GRAPH_LAUNCH = 2
+} wl_plan_flags;
+
 typedef struct wl_plan_info {
   size_t struct_size; /* in: sizeof(wl_plan_info) */
   char config[64];    /* name of the configuration row */
@@ -181,15 +201,6 @@ WL_API void wl_plan_destroy(wl_plan* plan);
  * written. A batch of L problems lies contiguously: operand entry l starts l * rows * K / 2 bytes
  * in, scale entry l starts l * wl_sf_bytes() in, D entry l starts l * batch_stride_d elements in.
  */
-typedef enum wl_dual_gemm_flags {
-  /* B1, B2, SFB1 and SFB2 are not written by any work that may still run when the plan's does: they
-   * were complete before the run was queued, or before an event or a kernel without programmatic
-   * launch that the stream waits for. As weights of a model are. A kernel may then read them
-   * while the work ahead of it in the stream ends; A, SFA, the factors and D it touches afterwards,
-   * as ever. */
-  WL_STATIC_WEIGHTS = 1
-} wl_dual_gemm_flags;
-
 typedef struct wl_dual_gemm_args {
   size_t struct_size; /* sizeof(wl_dual_gemm_args) */
   int64_t m;          /* >= 1 */
@@ -213,7 +224,7 @@ typedef struct wl_dual_gemm_args {
   /* WL_NVFP4 only; ldd and batch_stride_d are 0, N and M * N then. */
   void* sfd;            /* device, scales of D in sf_layout, 16-byte aligned */
   const float* d_scale; /* device, 4-byte aligned, positive, null = 1; read when the kernel runs */
-  uint32_t flags;       /* of enum wl_dual_gemm_flags */
+  uint32_t flags;       /* of enum wl_plan_flags */
 } wl_dual_gemm_args;
 
 /* Checks the arguments against the constraint table for the context's device. Touches no memory. */
@@ -295,6 +306,7 @@ typedef struct wl_quantize_args {
   wl_sf_layout sf_layout;
   const float* d_scale; /* device, 4-byte aligned, null = 1; read when the kernel runs */
   const char* config;   /* name of a configuration row to force, null = the library chooses */
+  uint32_t flags;       /* of enum wl_plan_flags: 0 or WL_GRAPH_LAUNCH */
 } wl_quantize_args;
 
 /* Checks the arguments against the constraint table for the context's device. Touches no memory. */
