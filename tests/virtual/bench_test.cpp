@@ -11,31 +11,45 @@ using wltest::ContainsSubstring;
 TEST_CASE("bench: host-cost measures runs and cold starts", "[virtual][bench]") {
   const wltest::TemporaryDirectory directory;
   const std::string file = directory / "cost.json";
-  const wltest::ChildResult child =
-      wltest::run_child({wltest::build_file("host-cost"), "--m", "8", "--n", "64", "--k", "128",
-                         "--starts", "2", "--calls", "2", "--batches", "2", "--json", file},
-                        {{"WARPLINE_DRIVER", "virtual:h200"}});
+  const wltest::ChildResult child = wltest::run_child(
+      {wltest::build_file("host-cost"), "--m", "8", "--n", "64", "--k", "128", "--starts", "2",
+       "--calls", "2", "--batches", "2", "--row", "3", "--json", file},
+      {{"WARPLINE_DRIVER", "virtual:h200"}});
   INFO(child.out << child.err);
   REQUIRE(child.status == 0);
   CHECK_THAT(child.out, ContainsSubstring("wl_plan_run") && ContainsSubstring("us, 1 launches") &&
+                            ContainsSubstring("wl_plan_run, WL_GRAPH_LAUNCH") &&
                             ContainsSubstring("cold start, JIT") &&
                             ContainsSubstring("cold start, machine code: the library holds none"));
   const Json json = warpline::cli::parse_json(wltest::read_text(file));
-  CHECK(json.find("own_us")->find("median")->number >= 0);
-  CHECK(json.find("run_us")->find("median")->number > 0);
+  for (const char* name : {"own_us", "graph_own_us"})
+    CHECK(json.find(name)->find("median")->number >= 0);
+  for (const char* name : {"run_us", "row_us", "graph_run_us", "graph_row_us"})
+    CHECK(json.find(name)->find("median")->number > 0);
+  CHECK(json.find("graph_first_us")->number > 0);
   const Json* jit = json.find("start_jit_ms");
   REQUIRE(jit);
   CHECK(jit->find("least")->number <= jit->find("most")->number);
 }
 
-TEST_CASE("bench: host-cost refuses what it cannot read", "[virtual][bench]") {
-  const auto refused = [](const std::string& name, const std::string& value) {
-    return wltest::run_child({wltest::build_file("host-cost"), name, value},
-                             {{"WARPLINE_DRIVER", "virtual:h200"}});
+TEST_CASE("bench: wrong options are refused, and help lists the right ones", "[virtual][bench]") {
+  const auto said = [](const char* program, const std::vector<std::string>& options, int status) {
+    std::vector<std::string> command{wltest::build_file(program)};
+    command.insert(command.end(), options.begin(), options.end());
+    const wltest::ChildResult child =
+        wltest::run_child(command, {{"WARPLINE_DRIVER", "virtual:h200"}});
+    INFO(program << child.out << child.err);
+    CHECK(child.status == status);
+    return status ? child.err : child.out;
   };
-  CHECK_THAT(refused("--m", "0").err, ContainsSubstring("\"0\" is no positive number"));
-  CHECK_THAT(refused("--what", "1").err, ContainsSubstring("unknown option --what"));
-  CHECK(refused("--m", "0").status == 1);
+  CHECK_THAT(said("host-cost", {"--m", "0"}, 2),
+             ContainsSubstring("host-cost: option --m is '0', must be a whole number from 1 to ") &&
+                 ContainsSubstring("\nSee: host-cost --help"));
+  CHECK_THAT(said("host-cost", {"--col", "1"}, 2), ContainsSubstring("unknown option --col"));
+  CHECK_THAT(said("driver-cost", {"--loads"}, 2),
+             ContainsSubstring("driver-cost: option --loads needs a value: N"));
+  CHECK_THAT(said("host-cost", {"--help"}, 0), ContainsSubstring("Usage: host-cost [options]"));
+  CHECK_THAT(said("driver-cost", {"-h"}, 0), ContainsSubstring("--rows ROW,ROW,..."));
 }
 
 TEST_CASE("bench: driver-cost asks the driver for all that it lists", "[virtual][bench]") {

@@ -1,9 +1,9 @@
 // What wl_plan_run costs on the host: no allocation, and as few driver calls as there can be.
-#include "runtime/src/context.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/plan_problem.hpp"
 #include "tests/support/virtual_context.hpp"
+#include "tools/bench/answers_only.hpp"
 
 #include <cstddef>
 #include <string>
@@ -16,7 +16,6 @@
 namespace {
 thread_local bool counting = false;
 thread_local int allocations = 0;
-int driver_calls = 0;
 } // namespace
 
 #pragma GCC visibility push(default)
@@ -47,48 +46,7 @@ void* aligned_alloc(size_t alignment, size_t bytes) {
 
 namespace {
 
-// The driver's share is not the library's: calls of a run are answered here.
-class StubbedRun {
-public:
-  explicit StubbedRun(wl_context* context)
-      : driver_(const_cast<warpline::Driver*>(context->driver)), before_(driver_->cu) {
-    owner = context->handle;
-    driver_->cu.CtxGetCurrent = [](cuapi::CUcontext* current) {
-      *current = is_current ? owner : nullptr;
-      return answer();
-    };
-    driver_->cu.CtxPushCurrent = [](cuapi::CUcontext) { return answer(); };
-    driver_->cu.CtxPopCurrent = [](cuapi::CUcontext* popped) {
-      *popped = owner;
-      return answer();
-    };
-    driver_->cu.StreamGetCtx = [](cuapi::CUstream, cuapi::CUcontext* context_of_stream) {
-      *context_of_stream = owner;
-      return answer();
-    };
-    driver_->cu.LaunchKernelEx = [](const cuapi::CUlaunchConfig*, cuapi::CUfunction, void**,
-                                    void**) { return answer(); };
-    driver_->cu.StreamIsCapturing = [](cuapi::CUstream, cuapi::CUstreamCaptureStatus* status) {
-      *status = cuapi::CU_STREAM_CAPTURE_STATUS_NONE;
-      return answer();
-    };
-    driver_->cu.GraphLaunch = [](cuapi::CUgraphExec, cuapi::CUstream) { return answer(); };
-  }
-  ~StubbedRun() { driver_->cu = before_; }
-  StubbedRun(const StubbedRun&) = delete;
-  StubbedRun& operator=(const StubbedRun&) = delete;
-
-  static inline bool is_current = true; // the library's context, as under a framework
-
-private:
-  static cuapi::CUresult answer() {
-    ++driver_calls;
-    return cuapi::CUDA_SUCCESS;
-  }
-  static inline cuapi::CUcontext owner = nullptr;
-  warpline::Driver* driver_;
-  cuapi::Functions before_;
-};
+using Stub = bench::AnswersOnly; // the driver's share is not the library's
 
 template <class Body>
 int allocations_of(const Body& body) {
@@ -125,17 +83,17 @@ void check_run(wl_context* context, const wl_plan* plan, int launches, bool grap
                {nullptr, true, 1},   // current context
                {nullptr, false, 3}}; // pushed and popped too
   {
-    const StubbedRun stubbed(context);
+    const Stub stubbed(context);
     CHECK(allocations_of([] { std::vector<std::string> seen(3, std::string(100, 'x')); }) == 5);
     for (const auto& c : cases) {
-      StubbedRun::is_current = c.current;
+      Stub::is_current = c.current;
       wl_status status = WL_ERROR_INTERNAL;
-      driver_calls = 0;
+      Stub::calls = 0;
       CHECK(allocations_of([&] {
               status = wl_plan_run(plan, workspace, info.workspace_bytes, c.stream);
             }) == 0);
       CHECK(status == WL_SUCCESS);
-      CHECK(driver_calls == c.questions + (graph ? 2 : launches));
+      CHECK(Stub::calls == c.questions + (graph ? 2 : launches));
     }
   }
   CHECK(wl_stream_destroy(context, stream) == WL_SUCCESS);

@@ -1,8 +1,5 @@
 // bench: time of the dual GEMM, or of the quantisation, on a GPU, without any framework.
 //
-//   bench [--n N] [--k K] [--m M,M,...] [--config ROW,ROW,...] [--replays R] [--warm] [--json FILE]
-//   bench --quantize [--k K] [--m M,M,...] ...
-//
 // Operand sets rotate: together they exceed three times the L2, so that every call finds its
 // weights in DRAM. One CUDA graph holds one call for each set; a time is a graph's time between two
 // events over its calls, the median of the replays, launches included. --warm uses one set for all
@@ -10,6 +7,7 @@
 // (the smallest legal problem) and what a copy of the rotated bytes reaches.
 #include "runtime/src/context.hpp"
 #include "tools/bench/problem.hpp"
+#include "tools/bench/timing.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -27,42 +25,25 @@ struct Options {
   int64_t n = 4096, k = 7168;
   std::vector<int64_t> m = {1, 16, 64, 256, 512, 4096};
   std::vector<std::string> configs = {""};
-  int replays = 30;
+  int64_t replays = 30;
   bool warm = false, quantize = false;
   std::string json;
 };
 
-Options parse(int argc, char** argv) {
-  Options options;
-  for (int i = 1; i < argc; ++i) {
-    const std::string name = argv[i];
-    if (name == "--warm") {
-      options.warm = true;
-      continue;
-    }
-    if (name == "--quantize") {
-      options.quantize = true;
-      continue;
-    }
-    if (i + 1 == argc) die(name + " needs a value, or is unknown");
-    const std::string value = argv[++i];
-    if (name == "--n")
-      options.n = number(value);
-    else if (name == "--k")
-      options.k = number(value);
-    else if (name == "--replays")
-      options.replays = static_cast<int>(number(value));
-    else if (name == "--config")
-      options.configs = split(value);
-    else if (name == "--json")
-      options.json = value;
-    else if (name == "--m") {
-      options.m.clear();
-      for (const std::string& part : split(value)) options.m.push_back(number(part));
-    } else
-      die("unknown option " + name);
-  }
-  return options;
+Options parse_options(int argc, char** argv) {
+  Options o;
+  warpline::cli::Options options(
+      "bench", "Times the dual GEMM, or the quantisation, on the GPU of this machine.", "");
+  count(options, "--n", "columns of B1 and B2 (4096)", o.n);
+  count(options, "--k", "the common extent (7168)", o.k);
+  counts(options, "--m", "rows of A, one time for each (1,16,64,256,512,4096)", o.m);
+  names(options, "--config", "rows to force (the library's choice)", o.configs);
+  count(options, "--replays", "replays of a graph, of which the median counts (30)", o.replays);
+  options.flag("--warm", "one set of operands, which L2 may hold", o.warm);
+  options.flag("--quantize", "the quantisation of an M x K matrix", o.quantize);
+  options.text("--json", "FILE", "the figures", o.json);
+  parse(options, argc, argv);
+  return o;
 }
 
 class Bench {
@@ -71,11 +52,9 @@ public:
     require(wl_context_create(0, &context_));
     require(wl_stream_create(context_, &stream_));
     cu_ = &context_->driver->cu;
-    if (!cu_->GraphLaunch || !cu_->EventElapsedTime || !cu_->StreamBeginCapture)
-      die("the driver lacks graphs or events");
+    if (!cu_->GraphLaunch || !cu_->StreamBeginCapture) die("the driver lacks graphs");
     require(cu_->CtxPushCurrent(context_->handle), "cuCtxPushCurrent");
-    require(cu_->EventCreate(&start_, 0), "cuEventCreate");
-    require(cu_->EventCreate(&end_, 0), "cuEventCreate");
+    interval_ = std::make_unique<Interval>(*cu_, static_cast<cuapi::CUstream>(stream_));
   }
 
   struct Result {
@@ -105,15 +84,11 @@ public:
     const auto stream = static_cast<cuapi::CUstream>(stream_);
     double best = 0;
     for (int i = 0; i < 6; ++i) {
-      float milliseconds = 0;
-      require(cu_->EventRecord(start_, stream), "cuEventRecord");
+      interval_->start();
       require(cu_->MemcpyDtoDAsync(reinterpret_cast<cuapi::CUdeviceptr>(to.get()),
                                    reinterpret_cast<cuapi::CUdeviceptr>(from.get()), bytes, stream),
               "cuMemcpyDtoDAsync");
-      require(cu_->EventRecord(end_, stream), "cuEventRecord");
-      require(cu_->EventSynchronize(end_), "cuEventSynchronize");
-      require(cu_->EventElapsedTime(&milliseconds, start_, end_), "cuEventElapsedTime");
-      best = std::max(best, 2 * static_cast<double>(bytes) / milliseconds * 1e-9);
+      best = std::max(best, 2 * static_cast<double>(bytes) / interval_->stop() * 1e-6);
     }
     return best;
   }
@@ -148,34 +123,31 @@ private:
     require(cu_->StreamEndCapture(stream, &graph), "capture");
     require(cu_->GraphInstantiate(&executable, graph, 0), "cuGraphInstantiate");
     std::vector<double> times;
-    for (int replay = 0; replay < options_.replays + 2; ++replay) {
-      float milliseconds = 0;
-      require(cu_->EventRecord(start_, stream), "cuEventRecord");
+    for (int64_t replay = 0; replay < options_.replays + 2; ++replay) {
+      interval_->start();
       require(cu_->GraphLaunch(executable, stream), "cuGraphLaunch");
-      require(cu_->EventRecord(end_, stream), "cuEventRecord");
-      require(cu_->EventSynchronize(end_), "cuEventSynchronize");
-      require(cu_->EventElapsedTime(&milliseconds, start_, end_), "cuEventElapsedTime");
-      if (replay >= 2) times.push_back(milliseconds * 1e3 / static_cast<double>(calls));
+      const double microseconds = interval_->stop();
+      if (replay >= 2) times.push_back(microseconds / static_cast<double>(calls));
     }
     require(cu_->GraphExecDestroy(executable), "cuGraphExecDestroy");
     require(cu_->GraphDestroy(graph), "cuGraphDestroy");
-    std::sort(times.begin(), times.end());
+    const Spread time = spread(times);
     const wl_plan_info& info = sets.front()->info();
-    return {info.config, times[times.size() / 2], times.front(), info.grid[0]};
+    return {info.config, time.median, time.least, info.grid[0]};
   }
 
   Options options_;
   wl_context* context_ = nullptr;
   wl_stream stream_ = nullptr;
   const cuapi::Functions* cu_ = nullptr;
-  cuapi::CUevent start_ = nullptr, end_ = nullptr;
+  std::unique_ptr<Interval> interval_;
   uint64_t state_ = 1;
 };
 
 } // namespace
 
 int main(int argc, char** argv) {
-  const Options options = parse(argc, argv);
+  const Options options = parse_options(argc, argv);
   Bench bench(options);
   std::printf("%s, driver %s: copy %.2f TB/s, the smallest call %.2f us\n",
               bench.limits().name.c_str(), warpline::version_text(bench.driver_version()).c_str(),
@@ -208,11 +180,6 @@ int main(int argc, char** argv) {
                     r.config.c_str());
       json += entry;
     }
-  if (!options.json.empty()) {
-    FILE* file = std::fopen(options.json.c_str(), "w");
-    if (file == nullptr) die("cannot write " + options.json);
-    std::fprintf(file, "%s\n]\n", json.c_str());
-    std::fclose(file);
-  }
+  if (!options.json.empty()) write_file(options.json, json + "\n]\n");
   return 0;
 }

@@ -1,7 +1,5 @@
 // driver-cost: what the driver takes on the host for what the library asks of it.
 //
-//   driver-cost [--calls C] [--batches B] [--loads L] [--rows ROW,ROW]
-//
 // calls    the questions of a run, nanoseconds
 // launch   one cuLaunchKernelEx of a kernel that ends at once, by what it carries, microseconds;
 //          batches of calls that the device's queue has room for
@@ -11,9 +9,8 @@
 #include "runtime/src/context.hpp"
 #include "runtime/src/images.hpp"
 #include "tools/bench/problem.hpp"
+#include "tools/bench/timing.hpp"
 
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -26,41 +23,25 @@ using namespace cuapi;
 namespace {
 
 struct Options {
-  int calls = 64, batches = 100, loads = 5;
+  int64_t calls = 64, batches = 100, loads = 5;
   std::vector<std::string> rows;
 };
 
-Options parse(int argc, char** argv) {
-  Options options;
-  for (int i = 1; i < argc; i += 2) {
-    const std::string name = argv[i];
-    if (i + 1 == argc) die(name + " needs a value, or is unknown");
-    const std::string value = argv[i + 1];
-    if (name == "--calls")
-      options.calls = static_cast<int>(number(value));
-    else if (name == "--batches")
-      options.batches = static_cast<int>(number(value));
-    else if (name == "--loads")
-      options.loads = static_cast<int>(number(value));
-    else if (name == "--rows")
-      options.rows = split(value);
-    else
-      die("unknown option " + name);
-  }
-  return options;
-}
-
-using Clock = std::chrono::steady_clock;
-double microseconds_of(const std::function<void()>& body) {
-  const auto start = Clock::now();
-  body();
-  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+Options parse_options(int argc, char** argv) {
+  Options o;
+  warpline::cli::Options options(
+      "driver-cost", "What the driver takes on the host for what the library asks of it.", "");
+  count(options, "--calls", "calls of a batch, fewer than the device's queue holds (64)", o.calls);
+  count(options, "--batches", "batches, of which the median counts (100)", o.batches);
+  count(options, "--loads", "turns of compiling (5)", o.loads);
+  names(options, "--rows", "rows to compile (two of the device)", o.rows);
+  parse(options, argc, argv);
+  return o;
 }
 
 void print(const char* what, std::vector<double> values, const char* unit) {
-  std::sort(values.begin(), values.end());
-  std::printf("  %-58s %9.2f %9.2f %9.2f  %s\n", what, values[values.size() / 2], values.front(),
-              values.back(), unit);
+  const Spread s = spread(std::move(values));
+  std::printf("  %-58s %9.2f %9.2f %9.2f  %s\n", what, s.median, s.least, s.most, unit);
 }
 
 // ---- launches -----------------------------------------------------------------------------------
@@ -148,25 +129,18 @@ private:
   bool packed_;
 };
 
-// Batches of `call`, microseconds a call; the device is idle before each.
-std::vector<double> batches(const Options& options, const Functions& cu, CUstream stream,
-                            const std::function<void()>& call) {
-  std::vector<double> times;
-  for (int batch = 0; batch < options.batches + 3; ++batch) {
-    require(cu.StreamSynchronize(stream), "cuStreamSynchronize");
-    const double time = microseconds_of([&] {
-      for (int i = 0; i < options.calls; ++i) call();
-    });
-    if (batch >= 3) times.push_back(time / options.calls);
-  }
-  require(cu.StreamSynchronize(stream), "cuStreamSynchronize");
-  return times;
+template <class Call>
+std::vector<double> batches_of(const Options& options, const Functions& cu, CUstream stream,
+                               const Call& call) {
+  return batches(
+      options.batches, options.calls,
+      [&] { require(cu.StreamSynchronize(stream), "cuStreamSynchronize"); }, call);
 }
 
 void print_calls(const Options& options, const Functions& cu, CUstream stream) {
   std::printf("calls\n");
   const auto nanoseconds = [&](const char* what, const std::function<void()>& call) {
-    std::vector<double> times = batches(options, cu, stream, call);
+    std::vector<double> times = batches_of(options, cu, stream, call);
     for (double& time : times) time *= 1000;
     print(what, times, "ns");
   };
@@ -182,15 +156,15 @@ void print_launches(const Options& options, const Functions& cu, CUstream stream
   std::printf("launch\n");
   for (const Variant& variant : variants) {
     Launcher launcher(cu, variant);
-    print(variant.what, batches(options, cu, stream, [&] { launcher.launch(stream); }), "us");
+    print(variant.what, batches_of(options, cu, stream, [&] { launcher.launch(stream); }), "us");
   }
   Launcher first(cu, variants[4]), second(cu, variants[4]);
   print("two runs of the library",
-        batches(options, cu, stream,
-                [&] {
-                  first.launch(stream);
-                  second.launch(stream);
-                }),
+        batches_of(options, cu, stream,
+                   [&] {
+                     first.launch(stream);
+                     second.launch(stream);
+                   }),
         "us");
   if (!cu.StreamBeginCapture || !cu.GraphLaunch) return;
   CUgraph graph = nullptr;
@@ -201,7 +175,7 @@ void print_launches(const Options& options, const Functions& cu, CUstream stream
   require(cu.StreamEndCapture(stream, &graph), "cuStreamEndCapture");
   require(cu.GraphInstantiate(&executable, graph, 0), "cuGraphInstantiateWithFlags");
   print("a graph of both",
-        batches(options, cu, stream, [&] { cu.GraphLaunch(executable, stream); }), "us");
+        batches_of(options, cu, stream, [&] { cu.GraphLaunch(executable, stream); }), "us");
   cu.GraphExecDestroy(executable);
   cu.GraphDestroy(graph);
 }
@@ -294,7 +268,7 @@ void print_compiling(const Options& options, const warpline::DeviceLimits& limit
   for (const uintptr_t level : {3, 2, 1, 0})
     add("one after the other, optimisation level " + std::to_string(level), texts,
         {{CU_JIT_OPTIMIZATION_LEVEL, level}});
-  for (int i = 0; i < options.loads; ++i)
+  for (int64_t i = 0; i < options.loads; ++i)
     for (Way& way : ways) way.milliseconds.push_back(1e-3 * microseconds_of(way.compile));
   for (const Way& way : ways) print(way.what.c_str(), way.milliseconds, "ms");
 }
@@ -303,7 +277,7 @@ void print_compiling(const Options& options, const warpline::DeviceLimits& limit
 
 int main(int argc, char** argv) {
   setenv("CUDA_CACHE_DISABLE", "1", 1);
-  const Options options = parse(argc, argv);
+  const Options options = parse_options(argc, argv);
   wl_context* context = nullptr;
   require(wl_context_create(0, &context));
   const Functions& cu = context->driver->cu;

@@ -1,20 +1,19 @@
 // host-cost: what the library costs on the host's side.
 //
-//   host-cost [--m M] [--n N] [--k K] [--starts S] [--calls C] [--json FILE]
-//
 // run      wl_plan_run of a made plan, its context current as under a framework: the median over
 //          batches of calls that the device's queue has room for, so that no call waits for the
-//          device
-//          the library's own share is that of the same call with a driver that only answers
-// start    cold start after the context exists: wl_dual_gemm_plan, workspace, first run,
-// synchronise.
+//          device; with WL_GRAPH_LAUNCH too, and its first run, which makes the graph.
+//          The library's own share is that of the same call with a driver that only answers
+// in a row runs that follow one another in a stream, microseconds of the device a run, between two
+//          events: what WL_GRAPH_LAUNCH costs there
+// start    cold start after the context exists: wl_dual_gemm_plan, workspace, first run, wait.
 //          Each sample is a process of its own with the driver's cache off; once with the library's
 //          machine code, once with CUDA_FORCE_PTX_JIT=1, where the driver compiles the PTX
 #include "runtime/src/context.hpp"
+#include "tools/bench/answers_only.hpp"
 #include "tools/bench/problem.hpp"
+#include "tools/bench/timing.hpp"
 
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -28,52 +27,25 @@ namespace {
 
 struct Options {
   Shape shape = {16, 4096, 7168};
-  int starts = 5, calls = 64, batches = 100;
+  int64_t starts = 5, calls = 64, batches = 100, row = 200;
   std::string json;
   bool child = false; // one cold start, printed for the parent
 };
 
-Options parse(int argc, char** argv) {
-  Options options;
-  for (int i = 1; i < argc; ++i) {
-    const std::string name = argv[i];
-    if (name == "--child") {
-      options.child = true;
-      continue;
-    }
-    if (i + 1 == argc) die(name + " needs a value, or is unknown");
-    const std::string value = argv[++i];
-    if (name == "--m")
-      options.shape.m = number(value);
-    else if (name == "--n")
-      options.shape.n = number(value);
-    else if (name == "--k")
-      options.shape.k = number(value);
-    else if (name == "--starts")
-      options.starts = static_cast<int>(number(value));
-    else if (name == "--calls")
-      options.calls = static_cast<int>(number(value));
-    else if (name == "--batches")
-      options.batches = static_cast<int>(number(value));
-    else if (name == "--json")
-      options.json = value;
-    else
-      die("unknown option " + name);
-  }
-  return options;
-}
-
-using Clock = std::chrono::steady_clock;
-double microseconds_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
-}
-
-struct Spread {
-  double median = 0, least = 0, most = 0;
-};
-Spread spread(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return {values[values.size() / 2], values.front(), values.back()};
+Options parse_options(int argc, char** argv) {
+  Options o;
+  warpline::cli::Options options("host-cost", "What the library costs on the host's side.", "");
+  count(options, "--m", "rows of A (16)", o.shape.m);
+  count(options, "--n", "columns of B1 and B2 (4096)", o.shape.n);
+  count(options, "--k", "the common extent (7168)", o.shape.k);
+  count(options, "--starts", "cold starts, each a process (5)", o.starts);
+  count(options, "--calls", "calls of a batch, fewer than the device's queue holds (64)", o.calls);
+  count(options, "--batches", "batches, of which the median counts (100)", o.batches);
+  count(options, "--row", "runs between two events on the device (200)", o.row);
+  options.text("--json", "FILE", "the figures", o.json);
+  options.flag("--child", "one cold start, printed for the process that asked", o.child);
+  parse(options, argc, argv);
+  return o;
 }
 
 // One cold start, in milliseconds: what it took, the driver's loading in it, and the same call
@@ -91,16 +63,17 @@ void print_start(const Options& options) {
   uint64_t state = 1;
   Problem problem(context, options.shape, "", &state);
   require(wl_stream_synchronize(context, nullptr));
-  const auto start = Clock::now();
-  problem.make_plan();
-  problem.run(nullptr);
-  require(wl_stream_synchronize(context, nullptr));
-  const double total = microseconds_since(start);
-  const auto again = Clock::now();
-  problem.run(nullptr);
-  require(wl_stream_synchronize(context, nullptr));
-  std::printf("start %f %f %f %d\n", total * 1e-3, problem.info().load_ms,
-              microseconds_since(again) * 1e-3, problem.info().precompiled);
+  const auto run = [&] {
+    problem.run(nullptr);
+    require(wl_stream_synchronize(context, nullptr));
+  };
+  const double total = microseconds_of([&] {
+    problem.make_plan();
+    run();
+  });
+  const double again = microseconds_of(run);
+  std::printf("start %f %f %f %d\n", total * 1e-3, problem.info().load_ms, again * 1e-3,
+              problem.info().precompiled);
 }
 
 Start start_in_child(const Options& options, bool jit) {
@@ -126,7 +99,7 @@ struct StartResult {
 
 StartResult starts(const Options& options, bool jit) {
   std::vector<double> total, load, again;
-  for (int i = 0; i < options.starts; ++i) {
+  for (int64_t i = 0; i < options.starts; ++i) {
     const Start start = start_in_child(options, jit);
     if (jit && start.precompiled) die("machine code was loaded despite CUDA_FORCE_PTX_JIT");
     if (!jit && !start.precompiled) return {"machine code", "cubin", {}, {}, 0};
@@ -138,44 +111,35 @@ StartResult starts(const Options& options, bool jit) {
           spread(again).median};
 }
 
-// A driver that only answers, in the place of the real one: what is left is the library's.
-class AnswersOnly {
-public:
-  explicit AnswersOnly(wl_context* context)
-      : driver_(const_cast<warpline::Driver*>(context->driver)), before_(driver_->cu) {
-    owner = context->handle;
-    driver_->cu.CtxGetCurrent = answer;
-    driver_->cu.StreamGetCtx = [](cuapi::CUstream, cuapi::CUcontext* c) { return answer(c); };
-    driver_->cu.StreamSynchronize = [](cuapi::CUstream) { return cuapi::CUDA_SUCCESS; };
-    driver_->cu.LaunchKernelEx = [](const cuapi::CUlaunchConfig*, cuapi::CUfunction, void**,
-                                    void**) { return cuapi::CUDA_SUCCESS; };
-  }
-  ~AnswersOnly() { driver_->cu = before_; }
-  AnswersOnly(const AnswersOnly&) = delete;
-  AnswersOnly& operator=(const AnswersOnly&) = delete;
-
-private:
-  static inline cuapi::CUcontext owner = nullptr;
-  static cuapi::CUresult answer(cuapi::CUcontext* context) {
-    *context = owner;
-    return cuapi::CUDA_SUCCESS;
-  }
-  warpline::Driver* driver_;
-  cuapi::Functions before_;
+// Of a plan: the host's microseconds of one wl_plan_run, the library's own part, and the device's.
+struct RunResult {
+  double first = 0;
+  Spread run, own, row;
 };
 
-// Microseconds of one wl_plan_run.
-Spread run_cost(const Options& options, wl_context* context, wl_stream stream,
-                const Problem& problem) {
-  std::vector<double> times;
-  for (int batch = 0; batch < options.batches + 3; ++batch) {
-    require(wl_stream_synchronize(context, stream));
-    const auto start = Clock::now();
-    for (int call = 0; call < options.calls; ++call) problem.run(stream);
-    if (batch >= 3) times.push_back(microseconds_since(start) / options.calls);
+RunResult runs(const Options& options, wl_context* context, wl_stream stream,
+               const Problem& problem) {
+  const auto wait = [&] { require(wl_stream_synchronize(context, stream)); };
+  const auto run = [&] { problem.run(stream); };
+  RunResult result;
+  result.first = microseconds_of(run);
+  result.run = spread(batches(options.batches, options.calls, wait, run));
+  Interval interval(context->driver->cu, static_cast<cuapi::CUstream>(stream));
+  std::vector<double> rows;
+  for (int i = 0; i < 10; ++i) {
+    interval.start();
+    for (int64_t call = 0; call < options.row; ++call) run();
+    rows.push_back(interval.stop() / static_cast<double>(options.row));
   }
-  require(wl_stream_synchronize(context, stream));
-  return spread(times);
+  result.row = spread(rows);
+  const AnswersOnly driver(context);
+  result.own = spread(batches(options.batches, options.calls, wait, run));
+  return result;
+}
+
+void print(const std::string& what, const Spread& s, const std::string& unit) {
+  std::printf("%-44s %9.2f %9.2f %9.2f  %s\n", what.c_str(), s.median, s.least, s.most,
+              unit.c_str());
 }
 
 std::string json(const Spread& s) {
@@ -188,7 +152,7 @@ std::string json(const Spread& s) {
 } // namespace
 
 int main(int argc, char** argv) {
-  const Options options = parse(argc, argv);
+  const Options options = parse_options(argc, argv);
   if (options.child) {
     print_start(options);
     return 0;
@@ -198,30 +162,33 @@ int main(int argc, char** argv) {
   require(wl_context_create(0, &context));
   uint64_t state = 1;
   Problem problem(context, options.shape, "", &state);
-  problem.make_plan();
   wl_stream stream = nullptr;
   require(wl_stream_create(context, &stream));
   const warpline::ContextScope current(*context);
   require(current.status());
-  const Spread run = run_cost(options, context, stream, problem);
-  Spread own;
-  {
-    const AnswersOnly driver(context);
-    own = run_cost(options, context, stream, problem);
-  }
+  problem.make_plan();
+  const RunResult plain = runs(options, context, stream, problem);
+  problem.make_plan(WL_GRAPH_LAUNCH);
+  const RunResult graph = runs(options, context, stream, problem);
 
   std::printf("%s, driver %s, %lld x %lld x %lld, %s\n", context->limits.name.c_str(),
               warpline::version_text(context->driver->version).c_str(),
               static_cast<long long>(options.shape.m), static_cast<long long>(options.shape.n),
               static_cast<long long>(options.shape.k), problem.info().config);
   std::printf("%-44s %9s %9s %9s\n", "", "median", "least", "most");
-  std::printf("%-44s %9.2f %9.2f %9.2f  us, %d launches\n", "wl_plan_run", run.median, run.least,
-              run.most, problem.info().launches);
-  std::printf("%-44s %9.2f %9.2f %9.2f  us\n", "  of it the library's own", own.median, own.least,
-              own.most);
-  std::string text = "{\"device\": \"" + context->limits.name + "\", \"config\": \"" +
-                     problem.info().config + "\", \"run_us\": " + json(run) +
-                     ", \"own_us\": " + json(own);
+  print("wl_plan_run", plain.run, "us, " + std::to_string(problem.info().launches) + " launches");
+  print("  of it the library's own", plain.own, "us");
+  print("  on the device, in a row", plain.row, "us");
+  print("wl_plan_run, WL_GRAPH_LAUNCH", graph.run, "us");
+  print("  of it the library's own", graph.own, "us");
+  print("  on the device, in a row", graph.row, "us");
+  std::printf("%-44s %9.2f  us\n", "  the first, which makes the graph", graph.first);
+  std::string text =
+      "{\"device\": \"" + context->limits.name + "\", \"config\": \"" + problem.info().config +
+      "\", \"run_us\": " + json(plain.run) + ", \"own_us\": " + json(plain.own) +
+      ", \"row_us\": " + json(plain.row) + ", \"graph_run_us\": " + json(graph.run) +
+      ", \"graph_own_us\": " + json(graph.own) + ", \"graph_row_us\": " + json(graph.row) +
+      ", \"graph_first_us\": " + std::to_string(graph.first);
   for (const StartResult& r : results) {
     if (r.total.median == 0) {
       std::printf(
@@ -229,20 +196,11 @@ int main(int argc, char** argv) {
           r.name);
       continue;
     }
-    const std::string title = std::string("cold start, ") + r.name;
-    std::printf("%-44s %9.2f %9.2f %9.2f  ms\n", title.c_str(), r.total.median, r.total.least,
-                r.total.most);
-    std::printf("%-44s %9.2f %9.2f %9.2f  ms\n", "  of it the driver's loading", r.load.median,
-                r.load.least, r.load.most);
+    print(std::string("cold start, ") + r.name, r.total, "ms");
+    print("  of it the driver's loading", r.load, "ms");
     text += std::string(", \"start_") + r.key + "_ms\": " + json(r.total) + ", \"load_" + r.key +
             "_ms\": " + json(r.load);
   }
-  text += "}\n";
-  if (!options.json.empty()) {
-    FILE* file = std::fopen(options.json.c_str(), "w");
-    if (file == nullptr) die("cannot write " + options.json);
-    std::fputs(text.c_str(), file);
-    std::fclose(file);
-  }
+  if (!options.json.empty()) write_file(options.json, text + "}\n");
   return 0;
 }

@@ -1,6 +1,7 @@
 #include "tools/bench/problem.hpp"
 
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -30,6 +31,15 @@ std::unique_ptr<Memory> random_bytes(wl_context* context, size_t bytes, bool sca
   return memory;
 }
 
+std::vector<std::string> split(std::string_view text) { // at commas
+  std::vector<std::string> parts;
+  size_t from = 0;
+  for (size_t at; (at = text.find(',', from)) != std::string_view::npos; from = at + 1)
+    parts.emplace_back(text.substr(from, at - from));
+  parts.emplace_back(text.substr(from));
+  return parts;
+}
+
 } // namespace
 
 void die(const std::string& text) {
@@ -43,21 +53,52 @@ void require(cuapi::CUresult result, const char* what) {
   if (result != cuapi::CUDA_SUCCESS) die(std::string(what) + ": error " + std::to_string(result));
 }
 
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts;
-  size_t from = 0;
-  for (size_t at; (at = text.find(',', from)) != std::string::npos; from = at + 1)
-    parts.push_back(text.substr(from, at - from));
-  parts.push_back(text.substr(from));
-  return parts;
+void parse(warpline::cli::Options& options, int argc, char** argv) {
+  try {
+    if (options.parse({argv + 1, argv + argc})) return;
+  } catch (const warpline::cli::Failure& failure) {
+    std::fprintf(stderr, "%s\n", failure.what());
+    std::exit(failure.status);
+  }
+  std::fputs(options.help().c_str(), stdout);
+  std::exit(0);
 }
 
-int64_t number(const std::string& text) {
-  char* end = nullptr;
-  const long long value = std::strtoll(text.c_str(), &end, 10);
-  if (end == text.c_str() || *end != '\0' || value < 1)
-    die("\"" + text + "\" is no positive number");
-  return value;
+void count(warpline::cli::Options& options, std::string name, std::string help, int64_t& target) {
+  options.integer(std::move(name), std::move(help), target, 1, INT32_MAX);
+}
+
+void counts(warpline::cli::Options& options, std::string name, std::string help,
+            std::vector<int64_t>& target) {
+  options.custom({std::move(name), "N,N,...", std::move(help),
+                  [&target](std::string_view text) -> std::string {
+                    target.clear();
+                    for (const std::string& part : split(text)) {
+                      int64_t number = 0;
+                      const auto [end, error] =
+                          std::from_chars(part.data(), part.data() + part.size(), number);
+                      if (error != std::errc{} || end != part.data() + part.size() || number < 1)
+                        return "positive whole numbers with commas between";
+                      target.push_back(number);
+                    }
+                    return "";
+                  }});
+}
+
+void names(warpline::cli::Options& options, std::string name, std::string help,
+           std::vector<std::string>& target) {
+  options.custom(
+      {std::move(name), "ROW,ROW,...", std::move(help), [&target](std::string_view text) {
+         target = split(text);
+         return std::string();
+       }});
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  FILE* file = std::fopen(path.c_str(), "w");
+  const bool written = file != nullptr && std::fputs(text.c_str(), file) >= 0;
+  if (file == nullptr || std::fclose(file) != 0 || !written)
+    die("cannot write " + path + ": " + std::strerror(errno));
 }
 
 Memory::Memory(wl_context* context, size_t bytes) : context_(context) {
@@ -100,7 +141,10 @@ Problem::Problem(wl_context* context, Shape shape, const std::string& config, ui
 
 Problem::~Problem() { wl_plan_destroy(plan_); }
 
-void Problem::make_plan() {
+void Problem::make_plan(uint32_t flags) {
+  wl_plan_destroy(plan_);
+  plan_ = nullptr;
+  args_.flags = flags;
   require(wl_dual_gemm_plan(context_, &args_, &plan_));
   info_.struct_size = sizeof info_;
   require(wl_plan_get_info(plan_, &info_));

@@ -1,7 +1,8 @@
-// What the programs of this folder share: options' values, and operations on random operands.
+// What the programs of this folder share: options, files, and operations on random operands.
 #pragma once
 
 #include "runtime/src/cuda_api.hpp"
+#include "tools/cli/options.hpp"
 #include "warpline/warpline.h"
 
 #include <cstdint>
@@ -16,8 +17,16 @@ namespace bench {
 void require(wl_status status);
 void require(cuapi::CUresult result, const char* what);
 
-std::vector<std::string> split(const std::string& text); // at commas
-int64_t number(const std::string& text);                 // positive
+// Ends the program where the arguments are wrong, with what would be right, or ask for help.
+void parse(warpline::cli::Options& options, int argc, char** argv);
+// A positive number, and lists with commas, of such numbers and of names.
+void count(warpline::cli::Options& options, std::string name, std::string help, int64_t& target);
+void counts(warpline::cli::Options& options, std::string name, std::string help,
+            std::vector<int64_t>& target);
+void names(warpline::cli::Options& options, std::string name, std::string help,
+           std::vector<std::string>& target);
+
+void write_file(const std::string& path, const std::string& text);
 
 class Memory {
 public:
@@ -45,7 +54,7 @@ public:
   Problem(const Problem&) = delete;
   Problem& operator=(const Problem&) = delete;
 
-  void make_plan();
+  void make_plan(uint32_t flags = 0); // in place of the one before
   void run(wl_stream stream) const;
   const wl_plan_info& info() const { return info_; }
 

@@ -67,8 +67,8 @@ std::string check_device(std::string_view text) {
          (near.empty() ? "" : " (did you mean " + near + "?)");
 }
 
-Options::Options(std::string command, std::string summary)
-    : command_(std::move(command)), summary_(std::move(summary)) {}
+Options::Options(std::string command, std::string summary, std::string program)
+    : command_(std::move(command)), summary_(std::move(summary)), program_(std::move(program)) {}
 
 void Options::custom(Option option) { options_.push_back(std::move(option)); }
 
@@ -136,7 +136,7 @@ void Options::positional(std::string value, std::string help, std::string& targe
 }
 
 void Options::refuse(const std::string& what) const {
-  throw Failure(exit_usage, command_ + ": " + what + "\nSee: warpline " + command_ + " --help");
+  throw Failure(exit_usage, command_ + ": " + what + "\nSee: " + program_ + command_ + " --help");
 }
 
 const Option& Options::find(std::string_view name) const {
@@ -190,7 +190,7 @@ bool Options::given(std::string_view name) const {
 
 std::string Options::help() const {
   std::vector<std::pair<std::string, std::string>> lines;
-  std::string usage = "Usage: warpline " + command_;
+  std::string usage = "Usage: " + program_ + command_;
   for (const Positional& argument : positionals_) {
     usage += " " + argument.value;
     lines.emplace_back(argument.value, argument.help);

@@ -24,7 +24,8 @@ struct Option {
 
 class Options {
 public:
-  Options(std::string command, std::string summary);
+  // `program` is what stands before the command where a user types it.
+  Options(std::string command, std::string summary, std::string program = "warpline ");
 
   void integer(std::string name, std::string help, int64_t& target, int64_t least, int64_t most);
   void unsigned64(std::string name, std::string help, uint64_t& target);
@@ -47,7 +48,7 @@ private:
     std::string value, help;
     std::string* target;
   };
-  std::string command_, summary_;
+  std::string command_, summary_, program_;
   std::vector<Option> options_;
   std::vector<Positional> positionals_;
   std::vector<std::string> given_;
