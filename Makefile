@@ -254,7 +254,7 @@ $(eval $(call suite_rule,virtual,$(CLI_PARTS) $(VGPU_CORE) $(FUZZ_PARTS)))
 $(eval $(call suite_rule,hardware,$(VGPU_CORE)))
 
 $(BUILD)/tests/mutation: $(call object,$(wildcard tests/virtual/mutation/*.cpp) \
-                          $(addprefix tests/support/,dual_gemm_run.cpp dual_gemm_nvfp4_run.cpp quantize_run.cpp) \
+                          $(addprefix tests/support/,dual_gemm_run.cpp dual_gemm_nvfp4_run.cpp quantize_run.cpp ledger_names.cpp) \
                           $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
 	@mkdir -p $(@D)
 	@echo "  LD   $@"
@@ -288,7 +288,7 @@ mutation: $(BUILD)/tests/mutation $(BUILD)/libvgpu.so
 sweep: $(BUILD)/tests/sweep $(BUILD)/libvgpu.so
 	$(BUILD)/tests/sweep --out tests/virtual/sweep.md
 false-alarms: $(BUILD)/tests/mutation $(BUILD)/libvgpu.so
-	$(BUILD)/tests/mutation --baseline 32 --check all,advice --out tests/virtual/false_alarms.md
+	$(BUILD)/tests/mutation --baseline 32 --check all,advice,ledger --out tests/virtual/false_alarms.md
 hardware-test: suites
 	@tests/run_suites.sh $(BUILD)/tests/hardware
 

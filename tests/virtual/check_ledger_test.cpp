@@ -183,6 +183,26 @@ TEST_CASE("ledger: the kernel's table against what ran", "[virtual]") {
   }
 }
 
+TEST_CASE("ledger: tiles that reach beyond the matrices", "[virtual]") {
+  std::string head = kHead + kFull + kEmpty;
+  auto bend = [&](const std::string& from, const std::string& to) {
+    REQUIRE(head.find(from) != std::string::npos);
+    head.replace(head.find(from), from.size(), to);
+  };
+  bend("16 * STAGES", "32 * STAGES");
+  bend("1 (2)", "1 2");
+  CHECK(run(head, "STAGES=2,W=1").faulted("barriers", "got 32 bytes in 1 phase"));
+  CHECK(run(head, "STAGES=2,W=1,EDGES=0").faulted("barriers", "got 32 bytes in 1 phase"));
+  const RunResult r = run(head, "STAGES=2,W=1,EDGES=1");
+  INFO(r.text);
+  CHECK(r.ok);
+  CHECK(r.stats.advice.empty());
+  bend("32 * STAGES", "8 * STAGES"); // not more than those of a whole tile
+  CHECK(run(head, "STAGES=2,W=1,EDGES=1").faulted("barriers", "the table says 16"));
+  bend("| 1 | 8 *", "| 2 | 8 *");
+  CHECK(run(head, "STAGES=2,W=1,EDGES=1").faulted("barriers", "awaits 1 arrivals"));
+}
+
 TEST_CASE("ledger: a kernel without mbarriers needs no table; values of names", "[virtual]") {
   Vgpu gpu("b200");
   Launch l;

@@ -3,6 +3,7 @@
 #include "kernels/dual_gemm/dual_gemm.hpp"
 #include "runtime/src/driver.hpp"
 #include "tests/support/dual_gemm_nvfp4_run.hpp"
+#include "tests/support/ledger_names.hpp"
 #include "tests/support/quantize_run.hpp"
 
 #include <cstdio>
@@ -106,6 +107,7 @@ Verdict judge(const Row& row, const std::string& source, const std::string& chec
   option("check", check);
   option("threads", "1");
   option("instruction_limit", "4000000");
+  option("define", row.names);
   if (!source.empty()) option("source", source);
   wl_context* context = nullptr;
   if (wl_context_create(0, &context) != WL_SUCCESS) return {kNoDriver, wl_last_error()};
@@ -166,6 +168,9 @@ Row make_row(const warpline::Image& image) {
   const warpline::dual_gemm::Row* row = warpline::dual_gemm::find_row(r.config);
   if (!row) throw std::runtime_error("no problem for " + r.name);
   const int ctas = row->cluster[0];
+  vgpu::check::LedgerNames names = ledger_names(*row);
+  names["EDGES"] = "1";
+  r.names = names_text(names);
   c.config = r.config;
   c.out = row->d_type == WL_BF16 ? OutputType::bf16 : OutputType::f16;
   if (row->d_type == WL_NVFP4) r.run = Row::Run::dual_gemm_nvfp4;

@@ -13,6 +13,7 @@ namespace wltest {
 struct Row {
   std::string name, config, profile;
   std::string text;
+  std::string names;     // with values, for the check of the kernel's BARRIER LEDGER
   DualGemmCase problem;  // more K tiles than stages
   int64_t short_k = 192; // of a second run, where what one tile leaves behind meets the next
   int sms = 1;

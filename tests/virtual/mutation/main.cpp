@@ -1,12 +1,12 @@
-// build/tests/mutation [--rows a,b] [--line N] [--out FILE] [--fresh] [--again] [--jobs N] [--list]
-//                      [--baseline SEEDS] [--check LIST] [--text FILE] [--driver PATH]
+// build/tests/mutation [--rows a,b] [--line N] [--out FILE] [--fresh] [--survivors] [--jobs N]
+//                      [--list] [--baseline SEEDS] [--check LIST] [--text FILE] [--driver PATH]
 // --out keeps what FILE says of rows whose PTX is the same, and does not run those, unless --fresh;
-// with --again it runs the mutants of those that survived, without a reason.
+// with --survivors it runs of those the mutants that survived without a reason, and nothing else.
 // --baseline runs the kernels as they are (or the --text FILE in place of one) and wants silence;
 // the same holds for its --out.
 //
 // Runs every mutant of every kernel row on the virtual GPU, each in a process of its own, with all
-// checkers and advice, under several schedules, and writes a table of what noticed it.
+// checkers, advice and the kernel's own BARRIER LEDGER, under several schedules, and writes a table of what noticed it.
 #include "tests/virtual/mutation/judge.hpp"
 #include "tests/virtual/mutation/mutants.hpp"
 #include "tests/virtual/mutation/table.hpp"
@@ -52,12 +52,12 @@ bool run_row(const Row& row, const std::vector<Mutant>& mutants, unsigned jobs, 
   section.preface.clear();
   std::vector<std::string> all = kSchedules;
   for (const std::string& s : hold_schedules(kHoldSeeds)) all.push_back(s);
-  std::string check = "all,advice";
+  std::string check = "all,advice,ledger";
   Child base = start(row, "", check, all, 0);
   Outcome clean = finish(base);
   if (!clean.verdict.by.empty()) {
     const std::string first = clean.verdict.by;
-    check = "all";
+    check = "all,ledger";
     Child again = start(row, "", check, all, 0);
     clean = finish(again);
     if (!clean.verdict.by.empty()) {
@@ -193,9 +193,9 @@ int run_baseline(const std::vector<Row>& rows, const std::vector<Row>& all_rows,
 } // namespace
 
 int main(int argc, char** argv) {
-  std::string wanted, out_path, text_path, check = "all";
+  std::string wanted, out_path, text_path, check = "all,ledger";
   unsigned jobs = 2;
-  bool list = false, fresh = false, again = false;
+  bool list = false, fresh = false, survivors = false;
   int seeds = 0, line = 0;
   for (int i = 1; i < argc; ++i) {
     std::string a = argv[i];
@@ -210,8 +210,8 @@ int main(int argc, char** argv) {
       line = std::atoi(value().c_str());
     else if (a == "--fresh")
       fresh = true;
-    else if (a == "--again")
-      again = true;
+    else if (a == "--survivors")
+      survivors = true;
     else if (a == "--list")
       list = true;
     else if (a == "--driver")
@@ -286,7 +286,8 @@ int main(int argc, char** argv) {
   bool clean = true;
   for (const Row& r : rows) {
     const bool known = !fresh && !line && sections.count(r.name);
-    if (known && !again) {
+    if (survivors && !known) continue;
+    if (known && !survivors) {
       std::cout << r.name << ": as told before" << std::endl;
       continue;
     }
@@ -295,7 +296,7 @@ int main(int argc, char** argv) {
     Section section{r.name, hash_code(r.text), "", {}, {}};
     if (known) section = sections[r.name];
     if (auto same = twins.find(r.name); same != twins.end()) section.twins = same->second;
-    clean &= run_row(r, mutants, jobs, line != 0, known && again, section);
+    clean &= run_row(r, mutants, jobs, line != 0, survivors, section);
     if (line) continue; // a look at one line is no section
     sections[r.name] = std::move(section);
     write(); // after each row, so that a run that is cut short leaves what it found

@@ -141,8 +141,8 @@ std::string table_text(const Totals& all, const std::vector<std::string>& sectio
   text
       << "# Mutants of the shipped kernels\n\n"
       << "Written by `make mutation`: every synchronising instruction of a kernel is deleted or "
-         "bent, one at a time,\nand the mutant runs on the virtual GPU with all checkers and "
-         "advice, under "
+         "bent, one at a time,\nand the mutant runs on the virtual GPU with all checkers, "
+         "advice and the kernel's own\nBARRIER LEDGER, under "
       << schedules
       << " schedules,\nand if nobody kills it there and no reason makes it equivalent under "
       << hold_seeds

@@ -6,6 +6,9 @@
 // those and no others, each of them; "4-" is any from 4 on, "(2)" one that may do without;
 // "2 (commit)" arrives by operations that it issued. first: the parity of a warp's first wait, 0
 // where that waits for a phase and 1 where it passes; "0 1": either.
+//
+// Bytes are those of whole tiles. EDGES, among the names with a value other than 0, says that tiles
+// of this launch reach beyond the matrices: a phase may then have fewer, and a warp nothing to do.
 #pragma once
 
 #include "tools/vgpu/check/observer.hpp"
@@ -27,8 +30,7 @@ uint64_t formula_value(const std::string& text, const LedgerNames& names);
 
 class Ledger : public Observer {
 public:
-  Ledger(LedgerTable table, LedgerNames names, Sink& sink)
-      : table_(std::move(table)), names_(std::move(names)), sink_(sink) {}
+  Ledger(LedgerTable table, LedgerNames names, Sink& sink);
 
   void mbarrier_init(const Who&, uint32_t cta, uint32_t offset, uint32_t count) override;
   void mbarrier_arrive(const Who&, uint32_t cta, uint32_t offset, uint32_t, bool) override;
@@ -66,6 +68,7 @@ private:
   Line read(const std::vector<std::string>& cells) const; // throws std::string: what is wrong
   uint64_t number(const std::string& cell) const { return formula_value(cell, names_); }
   Named warps(const std::string& cell) const;
+  bool may_have(const Line& line, int64_t bytes) const;
   void compare(const Line& line, uint64_t index, const Seen& seen, const std::string& where) const;
   void compare_warps(const Named& named, const Warps& seen, const std::string& who, const Who& at,
                      bool all) const;
@@ -74,6 +77,7 @@ private:
   LedgerTable table_;
   LedgerNames names_;
   Sink& sink_;
+  bool edges_;
   std::map<std::pair<uint32_t, uint32_t>, Seen> seen_; // by CTA and offset
 };
 
