@@ -260,3 +260,44 @@ TEST_CASE("flags between clusters: atomics and strong accesses", "[virtual]") {
                "  add.u64 %rd7, %rd1, %rd5;\n  ld.global.u32 %r7, [%rd7];\n"),
         "grid");
 }
+
+// All lanes of the consumer poll; lane 0 takes the flag down for the next round.
+TEST_CASE("lanes of a warp may see a flag one after the other", "[virtual]") {
+  const std::string poll = R"(poll:
+  ld.acquire.gpu.global.u32 %r6, [%rd2];
+  setp.ne.u32 %p3, %r6, 7;
+  @%p3 bra poll;
+)",
+                    down = R"(  mov.u32 %r6, 0;
+  @!%p1 st.relaxed.gpu.global.u32 [%rd2], %r6;
+  bar.sync 0;
+)";
+  const std::string raise = "  bar.sync 0;\n  mov.u32 %r6, 7;\n"
+                            "  @!%p1 st.release.gpu.global.u32 [%rd2], %r6;\n";
+  auto ran = [&](const std::string& sync, const std::string& schedule) {
+    Vgpu gpu("b200");
+    Launch l;
+    l.block = {32, 1, 1};
+    l.grid = {2, 1, 1};
+    l.schedule = schedule;
+    l.checks = check::kRaces | check::kAdvice;
+    l.instruction_limit = 100'000;
+    const std::vector<uint32_t> zeros(64);
+    return gpu.run(kernel(raise, poll + sync + down),
+                   Params().u64(gpu.allocate(1024)).u64(gpu.upload(zeros)).u64(gpu.allocate(1024)),
+                   l);
+  };
+  int hung = 0;
+  for (int seed = 1; seed <= 64; ++seed) {
+    const std::string schedule = "random:" + std::to_string(seed);
+    for (const char* sync : {"  bar.warp.sync 0xffffffff;\n", "  bar.sync 0;\n"}) {
+      const RunResult r = ran(sync, schedule);
+      INFO("schedule " << schedule << "\n" << r.text);
+      CHECK(r.ok);
+    }
+    hung += !ran("", schedule).ok;
+  }
+  INFO(hung << " of 64 seeds");
+  CHECK(hung > 0);
+  for (const char* schedule : {"lazy", "eager"}) CHECK(ran("", schedule).ok);
+}

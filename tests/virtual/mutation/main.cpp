@@ -6,7 +6,8 @@
 // the same holds for its --out.
 //
 // Runs every mutant of every kernel row on the virtual GPU, each in a process of its own, with all
-// checkers, advice and the kernel's own BARRIER LEDGER, under several schedules, and writes a table of what noticed it.
+// checkers, advice and the kernel's own BARRIER LEDGER, under several schedules, and writes a table
+// of what noticed it.
 #include "tests/virtual/mutation/judge.hpp"
 #include "tests/virtual/mutation/mutants.hpp"
 #include "tests/virtual/mutation/table.hpp"

@@ -337,10 +337,4 @@ std::string equivalent_reason(const std::string& row, const Mutant& m) {
   return "";
 }
 
-std::string survivor_note(const Mutant& m) {
-  if (m.label == "poll" && starts(m.instruction, "bar.warp.sync"))
-    return "the lanes of a virtual warp poll as one; a GPU may split them";
-  return "";
-}
-
 } // namespace wltest

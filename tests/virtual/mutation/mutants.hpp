@@ -21,7 +21,4 @@ std::vector<Mutant> make_mutants(const std::string& ptx);
 // Why a mutant that survives cannot be told from the kernel by any run; "" when there is no reason.
 std::string equivalent_reason(const std::string& row, const Mutant& mutant);
 
-// What is known of a mutant that survives and is not equivalent.
-std::string survivor_note(const Mutant& mutant);
-
 } // namespace wltest

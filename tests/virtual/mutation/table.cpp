@@ -88,9 +88,8 @@ std::string section_text(const Section& s, const std::vector<Mutant>& mutants) {
     const Mutant& m = mutants[i];
     std::string verdict = s.killers[i];
     if (verdict.empty()) {
-      const std::string why = equivalent_reason(s.row, m), note = survivor_note(m);
-      verdict =
-          !why.empty() ? "equivalent: " + why : "**survived**" + (note.empty() ? "" : ": " + note);
+      const std::string why = equivalent_reason(s.row, m);
+      verdict = why.empty() ? "**survived**" : "equivalent: " + why;
     }
     out << "| " << m.line << named(m) << verdict << " |\n";
   }

@@ -45,6 +45,7 @@ struct Inst {
   uint32_t guard = kNoSlot; // slot of the guard predicate
   bool guard_negated = false;
   bool aligned = false; // needs all live lanes of the warp together (.aligned, .sync.aligned)
+  bool parts = false;   // a strong load: some lanes may see memory before others (Policy)
   bool own_pending_check = false; // the handler checks registers of operations in flight itself
   uint8_t width = 0;              // decoder-private: bytes of an element, ...
   uint8_t flags = 0;              // decoder-private

@@ -27,13 +27,17 @@ public:
   // Called after each step that other agents can see (an operation issued, an arrival, an atomic):
   // true ends the turn of the warp that took it.
   virtual bool preempts() { return false; }
+  // Which lanes of a strong load see memory first; the others follow after what these do next. All
+  // of `mask`, or a part of it that is not empty.
+  virtual uint32_t first_lanes(uint32_t mask) { return mask; }
   // Points where a schedule could have gone another way, so far.
   virtual uint64_t points() const { return 0; }
 };
 
 // "eager": operations complete at issue. "lazy": they complete only when no warp can run, oldest
-// first, one at a time; "reverse": newest first. "random:SEED": completion, order of warps and
-// length of their turns come from a generator seeded by SEED and the cluster's index.
+// first, one at a time; "reverse": newest first. "random:SEED": completion, order of warps, length
+// of their turns and lanes that a strong load parts come from a generator seeded by SEED and the
+// cluster's index.
 // "starve:WARP": operations complete soon, and warp WARP (modulo their number) of each CTA runs
 // only when nothing else can. "hold:SEED": operations complete soon, but half of those that a
 // quarter of the instructions issue, chosen by SEED, only when nothing else can happen, the newest

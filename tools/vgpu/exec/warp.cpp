@@ -213,8 +213,21 @@ Fragment* Warp::select() {
   return best;
 }
 
+// `lanes` of the fragment stay where they are until the others give way, come back here, or have
+// had a whole turn.
+void Warp::leave_behind(Fragment& f, uint32_t lanes) {
+  auto rest = std::make_unique<Fragment>();
+  rest->id = next_fragment_++;
+  rest->pc = f.pc;
+  rest->mask = lanes;
+  rest->yielded = true;
+  f.mask &= ~lanes;
+  fragments_.push_back(std::move(rest));
+}
+
 uint32_t Warp::run(uint32_t budget) {
   uint32_t n = 0;
+  const uint32_t turn = budget;
   polling = false;
   const Inst* code = program_->code.data();
   check::Hub* hub = cta.cluster.hub.get();
@@ -246,6 +259,11 @@ uint32_t Warp::run(uint32_t budget) {
           fault(inst, mask, FaultCode::illegal_instruction, "aligned",
                 "an .aligned instruction is executed by a part of the warp: its guard holds for "
                 "some lanes only");
+      }
+      if (inst.parts && mask == f->mask) {
+        const uint32_t first = cta.cluster.policy->first_lanes(mask);
+        if (first != mask) leave_behind(*f, mask & ~first);
+        mask = first;
       }
       if (pending_total_ != 0 && !inst.own_pending_check) check_pending(inst, mask);
       if (hub) hub->before(*this, inst, mask, f->woken);
@@ -282,6 +300,8 @@ uint32_t Warp::run(uint32_t budget) {
       }
     }
   }
+  if (n >= turn) // a whole turn: who gave way has done so
+    for (auto& f : fragments_) f->yielded = false;
   executed += n;
   streak = runnable() ? streak + n : 0;
   return n;

@@ -135,6 +135,7 @@ private:
   void check_convergence();
   uint64_t special_slot_value(const SpecialSlot& slot, uint32_t lane) const;
   Fragment* select();
+  void leave_behind(Fragment& f, uint32_t lanes);
   void merge();
 
   const Program* program_;

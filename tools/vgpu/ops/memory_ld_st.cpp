@@ -218,6 +218,8 @@ void load_any(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst)
   if (cls == RegClass::B128 && type_bytes(t) != 16)
     dc.refuse(s, "a 128-bit register takes a .b128 load only");
   cache_policy(dc, s, m, 2, src);
+  const std::string_view sem = m.get("sem");
+  inst.parts = !sem.empty() && sem != "weak";
   inst.run = pick_load(t, cls);
   inst.data = x;
   dc.set_operands(inst, dst, src);
