@@ -72,6 +72,11 @@ printf "$row_format" kernel target registers cap spills bytes result
 assembled=0
 failed=0
 for file in "${files[@]}"; do
+  if [ ! -r "$file" ]; then
+    echo "$file: cannot be read"
+    failed=$((failed + 1))
+    continue
+  fi
   kernel=$(basename "$file" .ptx)
   directive=$(sed -n 's/^\.target[[:space:]]*\([a-z0-9_]*\).*/\1/p' "$file" | head -n 1)
   cap=$(sed -n 's/.*Launched with \([0-9]*\) registers a thread.*/\1/p' "$file" | head -n 1)
