@@ -70,6 +70,19 @@ TEST_CASE("doctor reports a driver that cannot be opened", "[host][doctor]") {
   CHECK_THAT(child.out, ContainsSubstring("problem  gpu: "));
 }
 
+TEST_CASE("doctor takes the virtual GPU for a driver, and says which profiles there are",
+          "[host][doctor]") {
+  const ChildResult good = doctor({"--no-probe"}, {{"WARPLINE_DRIVER", "virtual:h200"}});
+  INFO(good.out << good.err);
+  CHECK(good.status == 0);
+  CHECK_THAT(good.out, ContainsSubstring("note     gpu: ") || !ContainsSubstring("not available"));
+  const ChildResult bad = doctor({"--no-probe"}, {{"WARPLINE_DRIVER", "virtual:h100"}});
+  INFO(bad.out << bad.err);
+  CHECK(bad.status == 3);
+  CHECK_THAT(bad.out, ContainsSubstring("problem  ") &&
+                          ContainsSubstring("profile \"h100\" of the virtual GPU must be b200"));
+}
+
 TEST_CASE("the README's tables of rules are the constraint tables", "[host][readme]") {
   for (const char* operation : {"dual-gemm", "quantize"}) {
     const ChildResult child =

@@ -247,6 +247,15 @@ TEST_CASE("stamps: without a place for the timeline nothing runs", "[virtual][st
                         {{"WARPLINE_DRIVER", ""}});
   CHECK(child.status == 2);
   CHECK_THAT(child.err, ContainsSubstring("--stamps needs --trace PREFIX"));
+  for (const char* stamps : {"--verify", "--stamps"}) {
+    const wltest::ChildResult nowhere =
+        wltest::run_child({wltest::build_file("warpline"), "dual-gemm", "-m", "64", "--device",
+                           "virtual:b200", stamps, "--trace", "/dev/null/t"},
+                          {{"WARPLINE_DRIVER", ""}});
+    CHECK(nowhere.status == 2);
+    CHECK(nowhere.out == "");
+    CHECK_THAT(nowhere.err, ContainsSubstring("/dev/null/t: cannot be written: Not a directory"));
+  }
 }
 
 TEST_CASE("stamps: ptxas takes stamped kernels without spills", "[virtual][stamps]") {

@@ -3,6 +3,7 @@
 // finding, and a process holds one profile of the virtual GPU.
 #include "runtime/src/images.hpp"
 #include "tools/cli/commands.hpp"
+#include "tools/cli/device.hpp"
 #include "tools/cli/json.hpp"
 #include "tools/cli/options.hpp"
 #include "tools/cli/report.hpp"
@@ -196,6 +197,16 @@ private:
   }
 
   void look_at_devices(bool probe) {
+    const std::string asked = environment("WARPLINE_DRIVER");
+    const bool asked_for_virtual = asked.rfind("virtual", 0) == 0;
+    if (asked_for_virtual) { // the listing opens each profile by its own name
+      const Answer opened = in_child(true, [] {
+        int count = 0;
+        require(wl_device_count(&count));
+        return exit_right;
+      });
+      if (opened.status != exit_right) problems_.push_back(last_line(opened.text));
+    }
     const Answer answer = in_child(false, [] { return run_devices({"--json", "-"}); });
     Json listing;
     try {
@@ -212,7 +223,7 @@ private:
       if (const Json* error = device.find("error")) {
         facts_.add(option, "not available", "", "");
         // Without a GPU the virtual one serves; a driver that was asked for must be there.
-        const bool note = real && environment("WARPLINE_DRIVER").empty();
+        const bool note = real && (asked.empty() || asked_for_virtual);
         (note ? notes_ : problems_).push_back(option + ": " + error->text);
         continue;
       }

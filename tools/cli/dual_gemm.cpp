@@ -22,7 +22,7 @@ namespace {
 
 struct Request : RunOptions {
   int64_t m = 256, n = 4096, k = 7168, l = 1;
-  std::string out = "f16", trace;
+  std::string out = "f16";
   std::optional<float> alpha1, alpha2, d_scale;
   bool stats = false, stamps = false;
 

@@ -39,6 +39,7 @@ Device prepare_run(const std::string& command, const RunOptions& r) {
                   command + ": --schedule is for the virtual GPU, --device is " + r.device);
   if (!r.output.empty()) check_writable(r.output);
   if (!r.json.empty() && r.json != "-") check_writable(r.json);
+  if (!r.trace.empty()) check_writable(r.trace);
   const Device device = choose_device(r.device);
   if (!device.note.empty()) std::fprintf(stderr, "warpline: %s\n", device.note.c_str());
   if (!r.schedule.empty()) set_virtual_option("schedule", r.schedule);

@@ -14,12 +14,12 @@
 namespace warpline::cli {
 
 struct RunOptions {
-  std::string device = "auto", schedule, check, config, json, input, output;
+  std::string device = "auto", schedule, check, config, json, input, output, trace;
   uint64_t seed = 1;
   bool verify = false;
 };
-// --device, --seed, --schedule, --check, --config, --json, --output, --verify; --input is the
-// command's own.
+// --device, --seed, --schedule, --check, --config, --json, --output, --verify; --input and --trace
+// are the command's own.
 void declare_run(Options* options, RunOptions* r);
 
 // Refuses options that do not go together and files that cannot be written, then chooses the device
