@@ -1,5 +1,6 @@
 // The README cannot rot: its commands run, its program is the one of tests/examples, its error
 // message is the one that the program prints.
+#include "kernels/dual_gemm/dual_gemm.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/source_tree.hpp"
@@ -200,6 +201,21 @@ TEST_CASE("the README's configuration row becomes a kernel", "[host][readme]") {
   });
   REQUIRE(row != lines.end());
   const std::string name = row->substr(10, row->find(',') - 10);
+  // It has as many stages as fit, or the tests over all rows would refuse it.
+  std::vector<std::string> fields{""};
+  for (const char c : *row)
+    if (c == ',')
+      fields.emplace_back();
+    else if (c != ' ')
+      fields.back() += c;
+  REQUIRE(fields.size() == 14);
+  CHECK((fields[2] == "DIRECT" && fields[12] == "PERSISTENT"));
+  const auto number = [&](size_t i) { return std::stoi(fields[i]); };
+  using namespace warpline::dual_gemm;
+  const int bytes = sm100_shared_bytes(number(4), number(7), number(8), number(9), number(10),
+                                       Grid::persistent, Store::direct);
+  CHECK(bytes <= 232448);
+  CHECK(bytes + sm100_stage_bytes(number(4), number(8)) > 232448);
   Copy copy;
   // Behind the table's other rows, before their macros end.
   const std::string table = copy.directory / "kernels/dual_gemm/rows.def";
