@@ -348,14 +348,8 @@ enum CUtensorMapFloatOOBfill : int {
   X(DeviceGetUuid, "cuDeviceGetUuid_v2", (CUuuid * uuid, CUdevice device))                         \
   X(MemGetInfo, "cuMemGetInfo_v2", (size_t * free_bytes, size_t * total_bytes))                    \
   X(MemsetD8, "cuMemsetD8_v2", (CUdeviceptr destination, unsigned char value, size_t count))       \
-  X(MemsetD8Async, "cuMemsetD8Async",                                                              \
-    (CUdeviceptr destination, unsigned char value, size_t count, CUstream stream))                 \
   X(MemsetD32Async, "cuMemsetD32Async",                                                            \
     (CUdeviceptr destination, unsigned value, size_t count, CUstream stream))                      \
-  X(MemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2",                                                       \
-    (CUdeviceptr destination, const void* source, size_t bytes, CUstream stream))                  \
-  X(MemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2",                                                       \
-    (void* destination, CUdeviceptr source, size_t bytes, CUstream stream))                        \
   X(MemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2",                                                       \
     (CUdeviceptr destination, CUdeviceptr source, size_t bytes, CUstream stream))                  \
   X(PointerGetAttribute, "cuPointerGetAttribute",                                                  \

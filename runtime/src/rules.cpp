@@ -55,11 +55,6 @@ Verdict in_range(int64_t value, int64_t least, int64_t greatest) {
   return violated(" = " + number(value), number(value < least ? least : greatest));
 }
 
-Verdict at_least(int64_t value, int64_t least) {
-  if (value >= least) return holds();
-  return violated(" = " + number(value), number(least));
-}
-
 Verdict flags_among(uint32_t flags, uint32_t allowed) {
   if ((flags & ~allowed) == 0) return holds();
   return violated(" = " + number(flags), number(flags & allowed));
@@ -143,14 +138,6 @@ wl_status report_violations(const std::string& operation,
                            : all(RuleKind::support) ? WL_ERROR_NOT_SUPPORTED
                                                     : WL_ERROR_INVALID_ARGUMENT;
   return fail_with(status, message);
-}
-
-std::string rules_markdown(const std::vector<RuleRow>& rows) {
-  std::string text = "| argument | rule | kind | id |\n| --- | --- | --- | --- |\n";
-  for (const RuleRow& row : rows)
-    text += "| `" + row.argument + "` | " + row.text + " | " + rule_kind_name(row.kind) + " | `" +
-            row.id + "` |\n";
-  return text;
 }
 
 } // namespace warpline

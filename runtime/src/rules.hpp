@@ -1,6 +1,7 @@
 // The constraint table. An operation states each of its rules once, as a row of a table; checking,
-// documentation (Markdown) and tests all read that table. This file knows no operation: `Subject`
-// is whatever an operation wants its rules to see, as a rule its arguments and the device.
+// documentation (`warpline rules`) and tests all read that table. This file knows no operation:
+// `Subject` is whatever an operation wants its rules to see, as a rule its arguments and the
+// device.
 //
 //   const RuleTable<Subject> rules{"wl_dual_gemm", {
 //     {"k_multiple", "K", "must be a multiple of 64 elements", RuleKind::multiple,
@@ -39,7 +40,6 @@ Verdict violated(std::string finding, std::string nearest = "");
 // Ready-made evaluators. Values below `least` are for a row of kind range: `multiple_of` holds for
 // them, so that one wrong value violates one rule.
 Verdict in_range(int64_t value, int64_t least, int64_t greatest);
-Verdict at_least(int64_t value, int64_t least);
 // No bit beside those of `allowed`.
 Verdict flags_among(uint32_t flags, uint32_t allowed);
 Verdict multiple_of(int64_t value, int64_t multiple, int64_t least = 1);
@@ -78,9 +78,6 @@ struct Violation {
 // WL_ERROR_INVALID_ARGUMENT.
 //   wl_dual_gemm: K = 7000 must be ...; B1: address ... ; 2 rules violated, nothing was launched
 wl_status report_violations(const std::string& operation, const std::vector<Violation>& violations);
-
-// | argument | rule | kind | id |
-std::string rules_markdown(const std::vector<RuleRow>& rows);
 
 template <class Subject>
 struct Rule {
@@ -126,8 +123,6 @@ public:
   wl_status check(const Subject& subject) const {
     return report_violations(operation_, violations(subject));
   }
-
-  std::string markdown() const { return rules_markdown(rows()); }
 
 private:
   std::string operation_;

@@ -2,7 +2,6 @@
 #include "tests/support/catch.hpp"
 
 using namespace warpline;
-using wltest::ContainsSubstring;
 
 namespace {
 
@@ -19,7 +18,7 @@ const RuleTable<Subject>& table() {
       "wl_example",
       {
           {"k_range", "K", "must be at least 1", RuleKind::range,
-           [](const Subject& s) { return at_least(s.k, 1); }},
+           [](const Subject& s) { return in_range(s.k, 1, INT64_MAX); }},
           {"k_multiple", "K", "must be a multiple of 64 elements", RuleKind::multiple,
            [](const Subject& s) { return multiple_of(s.k, 64); }},
           {"b_aligned", "B1", "must be 32-byte aligned", RuleKind::alignment,
@@ -53,15 +52,11 @@ TEST_CASE("the status follows the kinds of the violated rules", "[host][rules]")
   CHECK(table().check({64, address(8), false}) == WL_ERROR_INVALID_ARGUMENT);
 }
 
-TEST_CASE("the table can be enumerated and printed", "[host][rules]") {
+TEST_CASE("the table can be enumerated", "[host][rules]") {
   const std::vector<RuleRow> rows = table().rows();
   REQUIRE(rows.size() == 4);
   CHECK(rows[1].id == "k_multiple");
   CHECK(rows[1].kind == RuleKind::multiple);
-  CHECK_THAT(table().markdown(),
-             ContainsSubstring("| argument | rule | kind | id |\n| --- | --- | --- | --- |\n") &&
-                 ContainsSubstring("| `K` | must be a multiple of 64 elements | multiple | "
-                                   "`k_multiple` |\n"));
   CHECK(table().violations({7000, address(8), false}).size() == 3);
 }
 
