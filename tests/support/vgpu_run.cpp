@@ -90,6 +90,7 @@ RunResult Vgpu::run(const std::string& text, const Params& params, const Launch&
     spec.cluster = launch.cluster;
     spec.dynamic_shared = launch.dynamic_shared;
     spec.stack_bytes = launch.stack_bytes;
+    spec.heap_bytes = launch.heap_bytes;
     spec.params = params.packed();
     spec.schedule = launch.schedule;
     spec.checks = launch.checks;

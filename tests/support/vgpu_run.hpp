@@ -57,6 +57,7 @@ struct Launch {
   unsigned host_threads = 1;
   bool hopper_sums = false;
   uint32_t stack_bytes = 1024;
+  uint64_t heap_bytes = 8 << 20;
   bool cluster_launch = false; // names clusters, even of one CTA
 };
 

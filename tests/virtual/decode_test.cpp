@@ -175,6 +175,10 @@ TEST_CASE("blocks hide names, labels belong to blocks", "[virtual][decode]") {
 
 TEST_CASE("vector registers", "[virtual][decode]") {
   CHECK(value(".reg .v2 .b32 v;\nmov.u32 v.x, 3;\nmov.u32 v.y, 4;\nsub.u32 %r1, v.y, v.x;") == 1);
+  // The letters of colours name the same elements.
+  CHECK(value(".reg .v4 .b32 v;\nmov.v4.u32 v, {3, 5, 7, 11};\nsub.u32 %r1, v.a, v.r;\n"
+              "mad.lo.u32 %r1, v.g, 100, %r1;\nsub.u32 %r1, %r1, v.b;") == 11 - 3 + 500 - 7);
+  contains(refusal_of(".reg .v2 .b32 v;\nmov.u32 a, v.b;"), "'v.b' is not declared");
 }
 
 TEST_CASE("immediates", "[virtual][decode]") {
@@ -198,6 +202,30 @@ TEST_CASE("special registers", "[virtual][decode]") {
   CHECK(values("mov.u32 %r1, %cluster_ctarank;", {.grid = {4}, .cluster = {2}})[32 * 3] == 1);
   CHECK(values("mov.u32 %r1, %clusterid.x;", {.grid = {4}, .cluster = {2}})[32 * 3] == 1);
   CHECK(value("mov.u32 %r1, %ntid.y;") == 1);
+  // Vectors, whole.
+  const std::string all = "mov.v4.u32 {%r2, %r3, %r4, %r5}, %tid;\n.reg .v4 .b32 n;\n"
+                          "mov.v4.b32 n, %ntid;\nmad.lo.u32 %r1, %r4, n.y, %r3;\n"
+                          "mad.lo.u32 %r1, %r1, n.x, %r2;\nmul.lo.u32 %r1, %r1, n.w;\n"
+                          "add.u32 %r1, %r1, %r5;\n";
+  const auto linear = values(all + "mov.u32 %r2, %tid.x; setp.ne.u32 %p1, %r2, 0;\n"
+                                   "@%p1 ret;\nmov.u32 %r2, %tid.g; setp.ne.u32 %p1, %r2, 1;\n"
+                                   "@%p1 ret;\nmov.u32 %r2, %tid.z; setp.ne.u32 %p1, %r2, 2;\n"
+                                   "@%p1 ret;",
+                             {.block = {4, 3, 5}});
+  CHECK(linear[0] == (2 * 3 + 1) * 4);
+  CHECK(values("mov.v4.s32 {%r1, %r2, _, %r3}, %cluster_ctaid;\nadd.u32 %r1, %r1, %r3;",
+               {.grid = {4}, .cluster = {2}})[32 * 3] == 1);
+  for (const char* name : {"%ctaid", "%nctaid", "%clusterid", "%nclusterid", "%cluster_nctaid"})
+    CHECK(value(std::string("mov.v4.u32 {%r2, %r1, %r3, %r4}, ") + name +
+                ";\nadd.u32 %r1, %r1, %r3;\nadd.u32 %r1, %r1, %r4;") ==
+          (std::string_view(name).find("%n") == 0 || name[9] == 'n' ? 3 : 0));
+  // 16-bit code takes the low half.
+  CHECK(values("mov.u16 %h1, %ctaid.x;\ncvt.u32.u16 %r1, %h1;", {.grid = {65539}})[65538 * 32] ==
+        2);
+  CHECK(value("mov.v4.u16 {%h1, %h2, %h3, %h4}, %ntid;\nmov.b32 %r1, {%h2, %h4};") == 0x10001);
+  contains(refusal_of("mov.v2.u32 {a, b}, %tid;"), "must have 2 elements");
+  contains(refusal_of("mov.u32 a, %tid;"), "'%tid' has four elements");
+  contains(refusal_of("mov.v4.u32 {a, b, c, _}, %laneid;"), "must have 4 elements");
   CHECK(value("mov.u64 %rd1, %gridid;\nmov.b64 {%r1, %r2}, %rd1;\nmov.u32 %r1, 7;") == 7);
   CHECK(value("mov.pred %p1, %is_explicit_cluster;\nselp.u32 %r1, 1, 2, %p1;") != 0);
   CHECK(value("mov.u32 %r1, %total_smem_size;") < 1u << 20);

@@ -1,10 +1,8 @@
 // PTX that other compilers emit runs unchanged: foreign/*.ptx, with the sources beside them (see
 // foreign/README.md). Results are computed here.
 #include "tests/support/catch.hpp"
-#include "tests/support/source_tree.hpp"
-#include "tests/support/vgpu_run.hpp"
+#include "tests/virtual/foreign_text.hpp"
 
-#include "tools/vgpu/check/options.hpp"
 #include "tools/vgpu/num/formats.hpp"
 #include "tools/vgpu/tensor/tensor_map.hpp"
 
@@ -16,40 +14,6 @@
 #include <unistd.h>
 
 using namespace wltest;
-
-namespace {
-
-std::string text_of(const std::string& name) {
-  std::ifstream in(source_file("tests/virtual/foreign/" + name + ".ptx"));
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-struct Foreign {
-  explicit Foreign(const std::string& name, const std::string& profile = "h200")
-      : gpu(profile), text(text_of(name)) {}
-  RunResult run(const std::string& entry, const Params& p, Launch l) {
-    l.entry = entry;
-    // Of one cluster each: what several do to global memory at once is theirs to order.
-    l.checks = vgpu::check::kDefinedness | vgpu::check::kBarriers;
-    l.schedule = "random:5";
-    return gpu.run(text, p, l);
-  }
-  void must(const std::string& entry, const Params& p, const Launch& l) {
-    RunResult r = run(entry, p, l);
-    INFO(entry << ": " << r.text);
-    REQUIRE(r.ok);
-  }
-  Vgpu gpu;
-  std::string text;
-};
-
-std::vector<int> numbers(size_t n, unsigned seed) {
-  std::vector<int> v(n);
-  for (int& x : v) x = int((seed = seed * 1664525u + 1013904223u) >> 12) % 1000 - 500;
-  return v;
-}
-
-} // namespace
 
 TEST_CASE("foreign: reductions and scans", "[virtual][foreign]") {
   Foreign f("reduction");
@@ -483,7 +447,7 @@ TEST_CASE("foreign: what tools/vgpu/README.md plants is found", "[virtual][forei
   // By line, from 1: another one in its place.
   auto replaced = [](const std::string& name, int line, const std::string& from,
                      const std::string& to) {
-    std::string text = text_of(name);
+    std::string text = foreign_text(name);
     size_t at = 0;
     for (int i = 1; i < line; ++i) at = text.find('\n', at) + 1;
     const size_t found = text.find(from, at);
@@ -496,7 +460,7 @@ TEST_CASE("foreign: what tools/vgpu/README.md plants is found", "[virtual][forei
   l.entry = "largest";
   l.checks = vgpu::check::kAll;
   const Params p = Params().u64(a).s32(1000).u64(b);
-  CHECK(gpu.run(text_of("reduction"), p, l).ok);
+  CHECK(gpu.run(foreign_text("reduction"), p, l).ok);
   RunResult r = gpu.run(replaced("reduction", 162, "bar.sync \t0;", ""), p, l);
   INFO(r.text);
   CHECK(r.faulted("races", "missing: bar.warp.sync"));

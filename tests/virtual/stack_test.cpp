@@ -201,3 +201,59 @@ TEST_CASE("alloca: its bytes are undefined until they are written", "[virtual][s
   CHECK(run("  alloca.u32 %r1, %r9;\n  mov.u32 %r30, 1;", "", kDefinedness)
             .faulted("definedness", "operand"));
 }
+
+// n activations that each store a word in a frame of 12 bytes, hand its address down and add what
+// lies above.
+const std::string kFrames = R"(
+.func (.reg .b32 result) down (.reg .b32 n, .reg .b64 above)
+{
+  .local .align 4 .b8 frame[12];
+  .reg .b32 x, y, z;
+  .reg .b64 here, next;
+  .reg .pred last;
+  mov.u64 here, frame;
+  st.local.u32 [frame+4], n;
+  ld.local.u32 x, [above+4];
+  mov.u32 result, x;
+  setp.eq.u32 last, n, 0;
+  @last ret;
+  sub.u32 y, n, 1;
+  mov.u64 next, frame;
+  call (z), down, (y, next);
+  ld.local.u32 x, [here+4];
+  setp.ne.u32 last, x, n;
+  @last trap;
+  mad.lo.u32 result, z, 2, result;
+  ret;
+}
+)";
+
+TEST_CASE("recursion: every activation has .local variables of its own", "[virtual][stack]") {
+  const std::string body = "  .local .align 4 .b8 top[12];\n  mov.u32 %r1, 100;\n"
+                           "  st.local.u32 [top+4], %r1;\n  mov.u64 %rd3, top;\n"
+                           "  and.b32 %r2, %r0, 15;\n  call (%r30), down, (%r2, %rd3);";
+  const std::vector<uint32_t> out = must_run(body, kFrames);
+  for (uint32_t t = 0; t < 64; ++t) {
+    uint32_t want = t % 16 ? 1 : 100;
+    for (uint32_t above = 2; t % 16 && above <= t % 16; ++above) want = want * 2 + above;
+    if (t % 16) want = want * 2 + 100;
+    INFO(t);
+    REQUIRE(out[t] == want);
+  }
+  RunResult r = run(body, kFrames, 0, nullptr, 100);
+  INFO(r.text);
+  CHECK(r.faulted("stack", "a call of 'down' for its .local variables of 12 bytes, alignment 4: of "
+                           "the thread's stack of 112 bytes 4 are left"));
+}
+
+TEST_CASE("recursion: .local variables count as written", "[virtual][stack]") {
+  // The word at frame+8 is nobody's, as padding of a structure is.
+  std::string functions = kFrames;
+  const std::string load = "  ld.local.u32 x, [above+4];\n";
+  functions.replace(functions.find("  mov.u32 result, x;"), 0, "  ld.local.u32 x, [frame+8];\n");
+  const std::string body = "  .local .align 4 .b8 top[12];\n  mov.u64 %rd3, top;\n"
+                           "  call (%r30), down, (3, %rd3);\n  mov.u32 %r30, 1;";
+  RunResult r = run(body, functions, vgpu::check::kDefinedness);
+  INFO(r.text);
+  CHECK(r.ok);
+}

@@ -48,9 +48,10 @@ Definedness::Rule Definedness::rule_of(const Inst& inst) {
   } else if (first == "wgmma") {
     r.kind = has("mma_async") ? Kind::WgmmaOp : has("fence") ? Kind::WgmmaFence : Kind::Fresh;
   } else if (first == "shfl" || first == "vote" || first == "match" || first == "redux" ||
-             first == "elect" || first == "activemask" || first == "call" || first == "ret" ||
-             first == "stmatrix") {
+             first == "elect" || first == "activemask" || first == "ret" || first == "stmatrix") {
     r.kind = Kind::Fresh;
+  } else if (first == "call") {
+    r.kind = Kind::Call;
   } else if (first == "tcgen05") {
     bool ld = op.size() > 1 && op[1] == "ld", st = op.size() > 1 && op[1] == "st";
     r.kind = ld ? Kind::TensorLoad : st ? Kind::Fresh : Kind::Sink;
@@ -70,7 +71,11 @@ Definedness::Rule Definedness::rule_of(const Inst& inst) {
 Definedness::Definedness(exec::Cluster& cluster, Sink& sink) : cluster_(cluster), sink_(sink) {
   const exec::Program& p = *cluster.spec.program;
   const exec::LaunchSpec& s = cluster.spec;
-  for (const Inst& inst : p.code) rules_.push_back(rule_of(inst));
+  for (const Inst& inst : p.code) {
+    rules_.push_back(rule_of(inst));
+    if (rules_.back().kind == Kind::Call && p.stack_slot == exec::kNoSlot)
+      rules_.back().kind = Kind::Fresh;
+  }
   warps_ = (s.block[0] * s.block[1] * s.block[2] + 31) / 32;
   Registers start(p.regfile_bytes / 8 + 1, Lanes{0});
   for (const exec::Constant& c : p.constants) start[c.slot / 8].written = ~0u;
@@ -106,8 +111,8 @@ void Definedness::before(Warp& w, const Inst& inst, uint32_t mask) {
   if (inst.guard != exec::kNoSlot)
     if (const uint32_t undefined = mask & ~registers(w)[inst.guard / 8].written)
       report(w, inst, undefined, inst.guard, "predicate", "guards an instruction");
-  if (rule.kind == Kind::Alloca)
-    std::copy_n(w.lanes<uint32_t>(inst.op[1]), 32, stack_before_.begin());
+  if (rule.takes_stack())
+    std::copy_n(w.lanes<uint32_t>(w.program().stack_slot), 32, stack_before_.begin());
   if (rule.kind == Kind::WgmmaOp) {
     const std::vector<uint8_t>& unfenced = unfenced_[w.cta.rank * warps_ + w.index];
     for (uint32_t i = 0; i < uint32_t(inst.n_dst) + inst.n_src; ++i) {
@@ -164,12 +169,13 @@ void Definedness::after(Warp& w, const Inst& inst, uint32_t mask, exec::Step ste
     if (rule.kind != Kind::WgmmaOp)
       for (uint32_t i = 0; i < inst.n_dst; ++i) unfenced[inst.op[i] / 8] = 1;
   }
-  if (rule.kind == Kind::Alloca)
+  if (rule.takes_stack())
     for (uint32_t m = mask; m; m &= m - 1) {
       const uint32_t lane = uint32_t(std::countr_zero(m));
-      const uint32_t top = w.lanes<uint32_t>(inst.op[1])[lane];
-      std::fill_n(stack_byte(w.cta.rank, w.index, lane, top), stack_before_[lane] - top,
-                  uint8_t{0});
+      const uint32_t top = w.lanes<uint32_t>(w.program().stack_slot)[lane];
+      if (top < stack_before_[lane])
+        std::fill_n(stack_byte(w.cta.rank, w.index, lane, top), stack_before_[lane] - top,
+                    uint8_t{rule.kind == Kind::Alloca ? kUnwritten : kWritten});
     }
   if (inst.n_dst == 0 || rule.kind == Kind::TensorLoad) return;
   Registers& r = registers(w);

@@ -49,6 +49,7 @@ private:
     WgmmaOp,
     WgmmaFence,
     Alloca, // as Sink; the memory is undefined
+    Call,   // as Fresh; .local variables that it puts on the stack count as written
     Sink    // all sources must be defined; destinations are
   };
   struct Rule {
@@ -59,6 +60,7 @@ private:
     bool copies = false;   // an operation that copies bytes and does nothing else with them
     // Compute: lanes in which the last source counts (mma.sp reads metadata of some).
     uint32_t metadata = ~0u;
+    bool takes_stack() const { return kind == Kind::Alloca || kind == Kind::Call; }
   };
   // State of a byte. In shared memory, of global memory that nobody has written: copied from there,
   // or derived from it in another way. In global memory such bytes count as unwritten.

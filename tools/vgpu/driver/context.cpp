@@ -77,8 +77,9 @@ void end_primary(Call& c, Context& context) {
   destroy_context_resources(c, context);
 }
 
-// Limits that CUDA knows and their defaults. The stack's bounds alloca; the others bound nothing.
-constexpr int kStackSize = 0;
+// Limits that CUDA knows and their defaults. The stack's and the heap's hold; the others bound
+// nothing.
+constexpr int kStackSize = 0, kHeapSize = 2;
 constexpr size_t kMostStack = 512 << 10; // local memory of a thread
 bool default_limit(int which, size_t* value) {
   switch (which) {
@@ -88,7 +89,7 @@ bool default_limit(int which, size_t* value) {
   case 1:
     *value = 8 << 20;
     return true; // PRINTF_FIFO_SIZE
-  case 2:
+  case kHeapSize:
     *value = 8 << 20;
     return true; // MALLOC_HEAP_SIZE
   case 5:
@@ -104,12 +105,15 @@ bool default_limit(int which, size_t* value) {
 
 } // namespace
 
-uint32_t stack_bytes(const Context& context) {
+static size_t limit(const Context& context, int which) {
   size_t value = 0;
-  default_limit(kStackSize, &value);
-  if (auto it = context.limits.find(kStackSize); it != context.limits.end()) value = it->second;
-  return uint32_t(value);
+  default_limit(which, &value);
+  if (auto it = context.limits.find(which); it != context.limits.end()) value = it->second;
+  return value;
 }
+
+uint32_t stack_bytes(const Context& context) { return uint32_t(limit(context, kStackSize)); }
+uint64_t heap_bytes(const Context& context) { return limit(context, kHeapSize); }
 
 CUcontext current_context() { return stack.empty() ? nullptr : stack.back(); }
 

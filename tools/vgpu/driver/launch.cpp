@@ -200,6 +200,8 @@ void launch(Call& c, const void* handle, Configuration config, void** parameters
   spec.cluster_launch = config.names_clusters;
   spec.dynamic_shared = config.dynamic_shared;
   spec.stack_bytes = stack_bytes(*c.context);
+  spec.heap = reinterpret_cast<uint64_t>(c.context->handle);
+  spec.heap_bytes = heap_bytes(*c.context);
   spec.params = gather_parameters(c, p, parameters, extra);
   check_limits(c, *f, spec, config.cooperative);
   // The function keeps the program alive. Options are those of the time when it runs: the same

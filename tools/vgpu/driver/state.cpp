@@ -143,6 +143,10 @@ uint8_t* device_bytes(Call& call, CUdeviceptr address, size_t bytes, const char*
   if (!p)
     call.refuse(CUDA_ERROR_INVALID_VALUE,
                 std::string(argument) + " = " + call.s.memory->explain(address, bytes));
+  if (call.s.memory->in_heap(address))
+    call.refuse(CUDA_ERROR_INVALID_VALUE, std::string(argument) + " = " + hex(address) +
+                                              " lies in memory that a kernel's malloc has given, "
+                                              "which only kernels can reach");
   return p;
 }
 
@@ -175,6 +179,7 @@ void destroy_context_resources(Call& call, Context& context) {
       ++it;
     }
   }
+  s.memory->drop_heap(reinterpret_cast<uint64_t>(handle));
   for (auto it = s.host_blocks.begin(); it != s.host_blocks.end();) {
     if (it->second.context == handle) {
       if (!it->second.registered) std::free(reinterpret_cast<void*>(it->first));

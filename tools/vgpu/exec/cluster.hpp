@@ -61,8 +61,9 @@ struct LaunchSpec {
   mem::DeviceMemory* memory = nullptr;
   std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1}, cluster{1, 1, 1};
   uint32_t dynamic_shared = 0;
-  uint32_t stack_bytes = 1024; // of a thread, for alloca
-  std::vector<uint8_t> params; // program->param_bytes
+  uint32_t stack_bytes = 1024; // of a thread: alloca, .local variables of recursive functions
+  uint64_t heap = 1, heap_bytes = 8 << 20; // of device-side malloc: mem::DeviceMemory
+  std::vector<uint8_t> params;             // program->param_bytes
   std::string schedule = "eager";
   unsigned host_threads = 0;      // 0 = all
   uint64_t instruction_limit = 0; // per cluster, 0 = none; ends endless loops as a timeout fault

@@ -81,7 +81,8 @@ Stats run_once(const LaunchSpec& given) {
   // others are one step, and a run is the same every time.
   const bool talk = check::talks_between_clusters(*spec.program),
              followed = talk && spec.grid_races;
-  if (followed) threads = 1;
+  // Who gets the heap's last bytes depends on the order of the clusters.
+  if (followed || spec.program->uses_heap) threads = 1;
   threads = static_cast<unsigned>(std::min<uint64_t>(std::max(1u, threads), count));
 
   LaunchQueue queue(count);

@@ -128,6 +128,7 @@ struct SpecialSlot {
   uint32_t slot; // B32 or B64, see Program::slot_class
   Special which;
   uint32_t offset = 0;
+  uint32_t bits = 64; // that an instruction of a narrower type takes
 };
 
 // What calls through a pointer and calls of a function that is active already must know of it.
@@ -139,8 +140,16 @@ struct FunctionCode {
   // Its registers and local memory, which a second activation would overwrite.
   std::vector<std::pair<uint32_t, RegClass>> registers;
   uint32_t local_begin = 0, local_end = 0;
-  bool local_variables = false;  // .local ones, to which pointers may exist
-  uint32_t frame_slot = kNoSlot; // B32: stack pointer at the call; only of functions with alloca
+  uint32_t frame_slot = kNoSlot; // B32: stack pointer at the call; of functions that use the stack
+  // .local variables of a function that may be active already: each activation has its own, on the
+  // stack, and registers that hold the addresses its code names.
+  struct FrameAddress {
+    uint32_t slot;
+    RegClass cls;
+    uint64_t offset; // from the frame's lowest byte
+  };
+  uint32_t frame_bytes = 0, frame_alignment = 1;
+  std::vector<FrameAddress> frame_addresses;
 };
 
 // First byte of static shared memory inside a CTA's shared window. The hardware keeps the first
@@ -163,6 +172,7 @@ struct Program {
   uint32_t dynamic_shared_offset = 0; // where .extern .shared arrays start, from the window start
   uint32_t local_bytes = 0;           // per thread, without the stack
   uint32_t stack_slot = kNoSlot;      // B32: the stack pointer, of programs that ask for it
+  bool uses_heap = false;             // calls malloc or free
   uint32_t maxntid[3] = {0, 0, 0};    // 0 = not given
   uint32_t reqntid[3] = {0, 0, 0};
   uint32_t minnctapersm = 0, maxnreg = 0, maxclusterrank = 0;

@@ -150,7 +150,8 @@ Warp::Warp(Cta& cta_, uint32_t index_)
   for (const SpecialSlot& s : program_->specials) {
     RegClass cls = program_->slot_class[s.slot / 8];
     for (uint32_t l = 0; l < lanes_here; ++l)
-      store(regs_.get(), s.slot, cls, l, special_slot_value(s, l));
+      store(regs_.get(), s.slot, cls, l,
+            special_slot_value(s, l) & (~uint64_t(0) >> (64 - s.bits)));
   }
   auto f = std::make_unique<Fragment>();
   f->id = next_fragment_++;
@@ -321,6 +322,20 @@ void Warp::check_convergence() {
       << cta.cluster.where(origin(program_->code[f->pc], f->mask));
   const Fragment& first = *fragments_.front();
   fault(program_->code[first.pc], first.mask, FaultCode::illegal_instruction, "aligned", s.str());
+}
+
+uint64_t Warp::take_stack(const Inst& inst, uint32_t lane, uint64_t bytes, uint64_t alignment,
+                          const std::string& what) {
+  uint32_t& top = lanes<uint32_t>(program_->stack_slot)[lane];
+  const uint64_t bottom = program_->local_bytes, room = top - bottom;
+  const uint64_t at = bytes <= room ? (top - bytes) & ~(alignment - 1) : 0;
+  if (bytes > room || at < bottom)
+    fault(inst, 1u << lane, FaultCode::launch_failed, "stack",
+          what + " of " + std::to_string(bytes) + " bytes, alignment " + std::to_string(alignment) +
+              ": of the thread's stack of " + std::to_string(cluster().local_bytes() - bottom) +
+              " bytes " + std::to_string(room) + " are left (cuCtxSetLimit CU_LIMIT_STACK_SIZE)");
+  top = static_cast<uint32_t>(at);
+  return at;
 }
 
 Step Warp::branch(const Inst&, uint32_t mask, uint32_t taken, uint32_t target) {

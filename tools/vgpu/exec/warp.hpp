@@ -114,6 +114,11 @@ public:
   uint32_t cluster_arrived = 0;
   uint64_t cluster_generation = 0;
 
+  // Takes bytes from the lane's stack, whose pointer is the program's stack_slot: their local
+  // address. A fault, which names `what`, when there is no room.
+  uint64_t take_stack(const Inst& inst, uint32_t lane, uint64_t bytes, uint64_t alignment,
+                      const std::string& what);
+
   // By lane, made by the first use: what re-entered functions have saved (isa/frames.cpp).
   std::vector<std::vector<uint8_t>> call_stack;
 

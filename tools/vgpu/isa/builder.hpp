@@ -24,7 +24,11 @@ struct Symbol {
   // others: address in the state space (Shared: offset in the window)
   uint64_t address = 0, bytes = 0;
   bool has_address = true;
+  bool in_frame = false; // .local: `address` counts from the activation's frame on the stack
 };
+
+// The elements of a vector are .x .y .z .w, or .r .g .b .a (PTX ISA 6.4.3): a name with the former.
+std::string with_letter(std::string_view name);
 
 using SymbolMap = std::unordered_map<std::string_view, Symbol*>;
 
@@ -42,7 +46,7 @@ struct Unit {
   std::vector<uint32_t> pcs; // by statement; one more for the end
   std::vector<Symbol*> params, returns;
   uint32_t return_slot = exec::kNoSlot;
-  uint32_t frame_slot = exec::kNoSlot; // of a called function with alloca
+  uint32_t frame_slot = exec::kNoSlot; // of a called function that uses the stack
   // A call may find it active already: it lies on a cycle of calls. `code` is what such calls and
   // those through a pointer need.
   bool reentered = false;
@@ -67,10 +71,13 @@ public:
   uint32_t register_slot(Symbol& symbol);           // allocates on first use
   uint32_t allocate(exec::RegClass cls);
   uint32_t constant(exec::RegClass cls, uint64_t value);
-  uint32_t special(exec::Special which, exec::RegClass cls, uint32_t offset = 0);
+  uint32_t special(exec::Special which, exec::RegClass cls, uint32_t offset = 0,
+                   uint32_t bits = 64);
   uint32_t address_slot(const Symbol& symbol, exec::RegClass cls, int64_t offset);
+  uint32_t frame_address(const Symbol& symbol, exec::RegClass cls, int64_t offset);
   // A special register by name; kNoSlot when it is none that is constant.
   uint32_t special_register(std::string_view name, exec::RegClass cls);
+  bool is_special(std::string_view name) const; // one that special_register gives
   const uint32_t* keep_operands(const std::vector<uint32_t>& dst, const std::vector<uint32_t>& src);
   Unit* find_unit(const ptx::Function* function) const;
   // Null when it is not declared; may be without a body.
@@ -82,7 +89,8 @@ public:
   exec::Program* program_ = nullptr;
   Unit* unit_ = nullptr;
   const ptx::Statement* statement_ = nullptr;
-  // Width of the statement's last type word when narrower than a register, for immediates.
+  // Width of the statement's last type word when narrower than a register, for immediates and
+  // special registers.
   uint32_t immediate_bits_ = 0;
 
 private:
@@ -98,6 +106,7 @@ private:
   void place_shared(Symbol& symbol);
   void place_dynamic_shared();
   void place_local(Symbol& symbol, int line);
+  void place_in_frame(Unit& unit, Symbol& symbol, int line);
   void place_params();
   void note_labels(Unit& unit);
   void use_names(const ptx::Function& f);
@@ -139,7 +148,7 @@ private:
   ScopeTable module_scope_;
   std::unordered_map<std::string_view, bool> used_names_;
   std::map<std::pair<exec::RegClass, uint64_t>, uint32_t> constants_;
-  std::map<std::tuple<exec::Special, exec::RegClass, uint32_t>, uint32_t> specials_;
+  std::map<std::tuple<exec::Special, exec::RegClass, uint32_t, uint32_t>, uint32_t> specials_;
   std::vector<Symbol*> dynamic_shared_;
   uint64_t shared_top_ = exec::kSharedBase, local_top_ = 0;
   uint32_t pred_top_ = 0, pred_end_ = 0; // predicates share 64-byte pieces

@@ -126,7 +126,7 @@ CallCopy ProgramBuilder::make_copy(Symbol& formal, const ptx::Operand& actual, b
   if (actual.kind == ptx::Operand::Kind::Name) {
     Symbol& s = *need(actual.name);
     const bool is_register = s.kind == Symbol::Kind::Register;
-    if (!is_register && s.kind != Symbol::Kind::Local)
+    if (!is_register && (s.kind != Symbol::Kind::Local || s.in_frame))
       refuse("'" + actual.name + "' must be a register or a .param variable of this function");
     if (is_register && (s.cls == RegClass::Pred) !=
                            (formal.kind == Symbol::Kind::Register && formal.cls == RegClass::Pred))

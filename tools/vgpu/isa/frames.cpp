@@ -1,8 +1,8 @@
 // Calls through a pointer, and calls of functions that may be active already (recursion). Each is
 // three instructions: `enter` hands the arguments over and branches; a jump takes lanes whose guard
 // is false past the third; `leave`, at the return pc, takes the results. What `enter` notes, and
-// the registers and parameters of a function that is active already, lie on the lane's stack
-// meanwhile.
+// the registers and parameters of a function that is active already, are kept by the warp
+// meanwhile; .local variables, to which pointers may exist, lie on the thread's stack.
 #include "tools/vgpu/isa/builder.hpp"
 
 #include "tools/vgpu/exec/cluster.hpp"
@@ -21,7 +21,7 @@ using exec::Warp;
 
 namespace {
 
-constexpr size_t kMaxStack = 1 << 20; // bytes of saved activations of a lane
+constexpr size_t kMaxSaved = 1 << 20; // bytes of saved activations of a lane
 constexpr size_t kMaxPairs = 1 << 18; // calls through pointers times functions they may reach
 
 struct Target {
@@ -98,15 +98,11 @@ void each_part(Warp& w, const FunctionCode& f, uint32_t lane, Visit&& visit, Fli
 }
 
 void save(Warp& w, const Inst& inst, const FunctionCode& f, uint32_t lane) {
-  if (f.local_variables)
-    w.fault(inst, 1u << lane, FaultCode::launch_failed, "stack",
-            "the function '" + f.name +
-                "' is active already and has .local variables, for which a thread has one place");
   std::vector<uint8_t>& stack = w.call_stack[lane];
-  if (stack.size() + frame_bytes(f) > kMaxStack)
+  if (stack.size() + frame_bytes(f) > kMaxSaved)
     w.fault(inst, 1u << lane, FaultCode::launch_failed, "stack",
             "calls nested too deep: " + std::to_string(w.lanes<uint32_t>(f.depth_slot)[lane]) +
-                " activations of '" + f.name + "' take more than " + std::to_string(kMaxStack) +
+                " activations of '" + f.name + "' take more than " + std::to_string(kMaxSaved) +
                 " bytes of stack");
   each_part(
       w, f, lane, [&](const uint8_t* p, size_t n) { stack.insert(stack.end(), p, p + n); },
@@ -145,6 +141,20 @@ uint32_t find_target(Warp& w, const Inst& inst, const FramedCall& call, uint32_t
               std::to_string(call.targets.size()) + " functions it may reach");
 }
 
+// The memory of the activation's .local variables, which its return gives back.
+void take_frame(Warp& w, const Inst& inst, const FunctionCode& f, uint32_t lane) {
+  w.copy_lanes(f.frame_slot, w.program().stack_slot, 1u << lane);
+  if (!f.frame_bytes) return;
+  const uint64_t frame = w.take_stack(inst, lane, f.frame_bytes, f.frame_alignment,
+                                      "a call of '" + f.name + "' for its .local variables");
+  for (const FunctionCode::FrameAddress& a : f.frame_addresses) {
+    if (a.cls == RegClass::B64)
+      w.lanes<uint64_t>(a.slot)[lane] = frame + a.offset;
+    else
+      w.lanes<uint32_t>(a.slot)[lane] = uint32_t(frame + a.offset);
+  }
+}
+
 Step enter(Warp& w, const Inst& inst, uint32_t mask) {
   const auto& call = *static_cast<const FramedCall*>(inst.data);
   if (w.call_stack.empty()) w.call_stack.resize(32);
@@ -161,8 +171,7 @@ Step enter(Warp& w, const Inst& inst, uint32_t mask) {
     const auto* bytes = reinterpret_cast<const uint8_t*>(&note);
     w.call_stack[lane].insert(w.call_stack[lane].end(), bytes, bytes + sizeof note);
     write_values(w, t.arguments, lane, values);
-    if (t.code->frame_slot != exec::kNoSlot)
-      w.copy_lanes(t.code->frame_slot, w.program().stack_slot, 1u << lane);
+    if (t.code->frame_slot != exec::kNoSlot) take_frame(w, inst, *t.code, lane);
     w.lanes<uint32_t>(t.code->return_slot)[lane] = inst.pc + 2;
     pcs[lane] = t.code->pc;
   }
@@ -329,6 +338,20 @@ void ProgramBuilder::emit_framed_call(const ptx::Statement& s) {
   program_->code.push_back(leave_inst);
 }
 
+// The register that holds an address of this activation's frame.
+uint32_t ProgramBuilder::frame_address(const Symbol& s, RegClass cls, int64_t offset) {
+  const uint64_t at = s.address + uint64_t(offset);
+  auto& addresses = unit_->code->frame_addresses;
+  for (const FunctionCode::FrameAddress& a : addresses)
+    if (a.cls == cls && a.offset == at) return a.slot;
+  const uint32_t slot = allocate(cls);
+  program_->slot_name[slot] = "the address of " + s.name;
+  program_->constants.push_back(
+      {slot, cls, 0}); // written at warp start, for what watches registers
+  addresses.push_back({slot, cls, at});
+  return slot;
+}
+
 void ProgramBuilder::finish_frames() {
   for (const auto& u : units_) {
     if (!u->code) continue;
@@ -343,6 +366,8 @@ void ProgramBuilder::finish_frames() {
       for (const auto& [name, symbol] : scope.names) symbols.push_back(symbol);
     code.registers.emplace_back(u->return_slot, RegClass::B32);
     if (u->frame_slot != exec::kNoSlot) code.registers.emplace_back(u->frame_slot, RegClass::B32);
+    for (const FunctionCode::FrameAddress& a : code.frame_addresses)
+      code.registers.emplace_back(a.slot, a.cls);
     for (const Symbol* symbol : symbols)
       if (symbol->kind == Symbol::Kind::Register && symbol->slot != exec::kNoSlot)
         code.registers.emplace_back(symbol->slot, symbol->cls);

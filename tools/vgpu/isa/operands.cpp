@@ -2,6 +2,7 @@
 #include "tools/vgpu/isa/builder.hpp"
 #include "tools/vgpu/isa/globals.hpp"
 
+#include <algorithm>
 #include <bit>
 
 namespace vgpu::isa {
@@ -74,6 +75,10 @@ constexpr FixedName kFixed[] = {
     {"%ntid.w", W, 1},
     {"%ctaid.w", W, 0},
     {"%nctaid.w", W, 1},
+    {"%cluster_ctaid.w", W, 0},
+    {"%cluster_nctaid.w", W, 1},
+    {"%clusterid.w", W, 0},
+    {"%nclusterid.w", W, 1},
     {"%reserved_smem_offset_begin", W, 0},
     {"%reserved_smem_offset_end", W, exec::kSharedBase},
     {"%reserved_smem_offset_cap", W, exec::kSharedBase},
@@ -100,39 +105,47 @@ uint32_t ProgramBuilder::constant(RegClass cls, uint64_t value) {
   return it->second;
 }
 
-uint32_t ProgramBuilder::special(Special which, RegClass cls, uint32_t offset) {
-  auto [it, fresh] = specials_.try_emplace({which, cls, offset}, 0);
+uint32_t ProgramBuilder::special(Special which, RegClass cls, uint32_t offset, uint32_t bits) {
+  auto [it, fresh] = specials_.try_emplace({which, cls, offset, bits}, 0);
   if (fresh) {
     it->second = allocate(cls);
-    program_->specials.push_back({it->second, which, offset});
+    program_->specials.push_back({it->second, which, offset, bits});
   }
   return it->second;
 }
 
-uint32_t ProgramBuilder::special_register(std::string_view name, RegClass cls) {
+uint32_t ProgramBuilder::special_register(std::string_view given, RegClass cls) {
+  const std::string name = with_letter(given);
   for (const SpecialName& s : kSpecials)
     if (s.name == name) {
       const bool narrow_grid = s.which == Special::gridid && cls == RegClass::B32;
       if (s.cls != cls && !narrow_grid)
-        refuse("'" + std::string(name) + "' has " + class_name(s.cls) + "; the instruction takes " +
+        refuse("'" + name + "' has " + class_name(s.cls) + "; the instruction takes " +
                class_name(cls));
-      return special(s.which, cls);
+      return special(s.which, cls, 0,
+                     cls == RegClass::B32 && immediate_bits_ ? immediate_bits_ : 64);
     }
   for (const FixedName& f : kFixed)
     if (f.name == name) {
       if (f.cls != cls)
-        refuse("'" + std::string(name) + "' has " + class_name(f.cls) + "; the instruction takes " +
+        refuse("'" + name + "' has " + class_name(f.cls) + "; the instruction takes " +
                class_name(cls));
       return constant(cls, f.value);
     }
   // PTX leaves them to the driver; CUDA's holds the address of a workspace there.
   auto workspace = index_.globals.find(kGridWorkspace);
   if (workspace != index_.globals.end() && (name == "%envreg1" || name == "%envreg2")) {
-    if (cls != RegClass::B32) refuse("'" + std::string(name) + "' has 32 bits");
+    if (cls != RegClass::B32) refuse("'" + name + "' has 32 bits");
     const uint64_t address = workspace->second->address;
     return constant(cls, name == "%envreg1" ? address >> 32 : uint32_t(address));
   }
   return exec::kNoSlot;
+}
+
+bool ProgramBuilder::is_special(std::string_view name) const {
+  const auto named = [&](const auto& s) { return s.name == name; };
+  return std::any_of(std::begin(kSpecials), std::end(kSpecials), named) ||
+         std::any_of(std::begin(kFixed), std::end(kFixed), named);
 }
 
 uint32_t ProgramBuilder::address_slot(const Symbol& s, RegClass cls, int64_t offset) {
@@ -145,6 +158,7 @@ uint32_t ProgramBuilder::address_slot(const Symbol& s, RegClass cls, int64_t off
       refuse("the address of '" + s.name + "' with this offset leaves shared memory");
     return special(Special::shared_address, cls, uint32_t(at));
   }
+  if (s.in_frame) return frame_address(s, cls, offset);
   if (cls == RegClass::B32 && (s.kind == Symbol::Kind::Global || s.kind == Symbol::Kind::Const))
     refuse("the address of '" + s.name + "' needs a register of 64 bits");
   return constant(cls, s.address + uint64_t(offset));
@@ -183,7 +197,8 @@ uint32_t slot_of(ProgramBuilder& b, Symbol& s, const Operand& o, RegClass cls) {
   return b.register_slot(s);
 }
 
-// The names v.x, v.y, ... of a vector register; empty when there is none of that name.
+// The names v.x, v.y, ... of a vector register, also of a special one such as %tid; empty when
+// there is none of that name.
 std::vector<Operand> components(ProgramBuilder& b, const Operand& o) {
   std::vector<Operand> list;
   if (o.kind != K::Name) return list;
@@ -191,7 +206,8 @@ std::vector<Operand> components(ProgramBuilder& b, const Operand& o) {
     Operand part = o;
     part.name += '.';
     part.name += c;
-    if (!register_of(b, part)) break;
+    const bool special = part.name[0] == '%' && !b.find(o.name) && b.is_special(part.name);
+    if (!special && !register_of(b, part)) break;
     list.push_back(std::move(part));
   }
   return list;
@@ -253,6 +269,9 @@ uint32_t DecodeContext::src(const Operand& o, RegClass cls) {
   for (const char* unmodelled : {"%pm", "%envreg", "%reserved_smem_offset_"})
     if (o.name.starts_with(unmodelled))
       b.refuse("the special register " + quoted(o) + " does not exist on the virtual machine");
+  if (b.is_special(o.name + ".x"))
+    b.refuse("the special register " + quoted(o) + " has four elements: one is '" + o.name +
+             ".x', and mov.v4 takes all");
   if (o.name[0] == '%' && o.name.find('.') != std::string::npos)
     b.refuse("unknown special register " + quoted(o));
   b.refuse(quoted(o) + " is not declared");
@@ -328,7 +347,7 @@ AddressOperand DecodeContext::address(const Operand& operand) {
     return a;
   default:
     a.base = b.address_slot(*s, RegClass::B64, 0);
-    a.known = true;
+    a.known = !s->in_frame;
     a.value = s->address;
     return a;
   }

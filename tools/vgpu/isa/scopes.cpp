@@ -70,7 +70,10 @@ void ProgramBuilder::declare_variable(Unit& unit, const ptx::Variable& v) {
       place_shared(*s);
   } else if (s->kind == Symbol::Kind::Local || s->kind == Symbol::Kind::Param) {
     s->kind = Symbol::Kind::Local; // .param of a call
-    place_local(*s, v.line);
+    if (unit.reentered && v.space == "local")
+      place_in_frame(unit, *s, v.line);
+    else
+      place_local(*s, v.line);
   } else {
     auto it = index_.globals.find(v.name);
     s->has_address = it != index_.globals.end();
@@ -110,6 +113,18 @@ void ProgramBuilder::place_local(Symbol& s, int line) {
   if (s.bytes > kMaxLocal || s.address + s.bytes > kMaxLocal)
     refuse(line, "local variables of more than 524288 bytes");
   local_top_ = s.address + s.bytes;
+}
+
+void ProgramBuilder::place_in_frame(Unit& unit, Symbol& s, int line) {
+  if (!s.bytes) refuse(line, "the local variable '" + s.name + "' has no size");
+  exec::FunctionCode& code = *unit.code;
+  const uint64_t alignment = variable_alignment(*s.variable);
+  s.in_frame = true;
+  s.address = align_up(code.frame_bytes, alignment);
+  if (s.bytes > kMaxLocal || s.address + s.bytes > kMaxLocal)
+    refuse(line, "local variables of more than 524288 bytes");
+  code.frame_bytes = uint32_t(s.address + s.bytes);
+  code.frame_alignment = std::max(code.frame_alignment, uint32_t(alignment));
 }
 
 // Kernel parameters lie as the C ABI lays the members of a structure out.
@@ -162,10 +177,7 @@ void ProgramBuilder::declare(Unit& unit) {
     program_->slot_name[unit.return_slot] = f.name + " return pc";
   }
   declare_stack(unit);
-  for (const ptx::Variable& v : f.variables) {
-    declare_variable(unit, v);
-    if (unit.code && v.space == "local") unit.code->local_variables = true;
-  }
+  for (const ptx::Variable& v : f.variables) declare_variable(unit, v);
   if (unit.code) unit.code->local_end = uint32_t(local_top_);
 }
 
@@ -174,9 +186,13 @@ void ProgramBuilder::declare_stack(Unit& unit) {
     return std::any_of(unit.function->statements.begin(), unit.function->statements.end(),
                        [&](const ptx::Statement& s) { return ((s.opcode[0] == names) || ...); });
   };
-  if (has("alloca", "stacksave", "stackrestore"))
+  const auto& variables = unit.function->variables;
+  const bool frames =
+      unit.reentered && std::any_of(variables.begin(), variables.end(),
+                                    [](const ptx::Variable& v) { return v.space == "local"; });
+  if (frames || has("alloca", "stacksave", "stackrestore"))
     program_->stack_slot = special(exec::Special::stack_top, RegClass::B32);
-  if (!unit.code || !has("alloca")) return;
+  if (!unit.code || !(frames || has("alloca"))) return;
   unit.frame_slot = unit.code->frame_slot = allocate(RegClass::B32);
   program_->slot_name[unit.frame_slot] = unit.function->name + " frame";
 }
@@ -250,6 +266,13 @@ void ProgramBuilder::declare_module() {
 
 // ---- resolution
 
+std::string with_letter(std::string_view name) {
+  std::string result(name);
+  const size_t n = name.size(), at = n > 2 ? std::string_view("rgba").find(name[n - 1]) : 4;
+  if (at < 4 && name[n - 2] == '.') result[n - 1] = "xyzw"[at];
+  return result;
+}
+
 Symbol* ProgramBuilder::find_in(ScopeTable& scope, std::string_view name) {
   auto it = scope.names.find(name);
   if (it != scope.names.end()) return it->second;
@@ -274,8 +297,9 @@ Symbol* ProgramBuilder::find_in(ScopeTable& scope, std::string_view name) {
 
 Symbol* ProgramBuilder::find(std::string_view name) {
   Unit& unit = *unit_;
+  const std::string lettered = with_letter(name);
   for (int scope = statement_->scope; scope >= 0; scope = unit.scopes[size_t(scope)].parent)
-    if (Symbol* s = find_in(unit.scopes[size_t(scope)], name)) return s;
+    if (Symbol* s = find_in(unit.scopes[size_t(scope)], lettered)) return s;
   auto it = module_scope_.names.find(name);
   return it == module_scope_.names.end() ? nullptr : it->second;
 }

@@ -35,6 +35,8 @@ bool host_has(uint64_t bytes) {
   return true;
 }
 
+uint64_t rounded(uint64_t bytes) { return (bytes + 15) / 16 * 16; }
+
 constexpr uint64_t kGap = 64 * 1024; // unmapped bytes after each allocation, at least
 } // namespace
 
@@ -43,6 +45,11 @@ DeviceMemory::DeviceMemory(uint64_t capacity) : capacity_(capacity) {}
 uint64_t DeviceMemory::allocate(uint64_t bytes, uint64_t alignment, const std::string& name) {
   if (bytes == 0) return 0;
   std::unique_lock lock(mutex_);
+  return place(bytes, alignment, name, 0);
+}
+
+uint64_t DeviceMemory::place(uint64_t bytes, uint64_t alignment, const std::string& name,
+                             uint64_t heap) {
   if (bytes > capacity_ || used_ > capacity_ - bytes) return 0;
   if (!host_has(bytes)) return 0;
   std::unique_ptr<uint8_t[]> data;
@@ -56,7 +63,8 @@ uint64_t DeviceMemory::allocate(uint64_t bytes, uint64_t alignment, const std::s
   next_ = address + bytes + kGap;
   used_ += bytes;
   Allocation& a = live_[address];
-  a = Allocation{address, bytes, std::move(data), nullptr, name};
+  a = Allocation{address, bytes, std::move(data), nullptr, name, heap};
+  if (heap) heap_used_[heap] += rounded(bytes);
   // Without host memory for flags the bytes count as written.
   if (tracks_ && name.empty()) a.written.reset(static_cast<uint8_t*>(std::calloc(bytes, 1)));
   generation.fetch_add(1);
@@ -67,11 +75,50 @@ bool DeviceMemory::free(uint64_t address) {
   std::unique_lock lock(mutex_);
   auto it = live_.find(address);
   if (it == live_.end()) return false;
-  freed_[address] = it->second.bytes;
-  used_ -= it->second.bytes;
+  erase(it);
+  return true;
+}
+
+void DeviceMemory::erase(std::map<uint64_t, Allocation>::iterator it) {
+  const Allocation& a = it->second;
+  freed_[a.address] = a.bytes;
+  used_ -= a.bytes;
+  if (a.heap) heap_used_[a.heap] -= rounded(a.bytes);
   live_.erase(it);
   generation.fetch_add(1);
+}
+
+uint64_t DeviceMemory::heap_allocate(uint64_t heap, uint64_t limit, uint64_t bytes,
+                                     uint64_t alignment) {
+  std::unique_lock lock(mutex_);
+  const uint64_t used = heap_used_[heap];
+  if (bytes == 0 || bytes > limit || used > limit || rounded(bytes) > limit - used) return 0;
+  return place(bytes, alignment, "", heap);
+}
+
+bool DeviceMemory::heap_free(uint64_t heap, uint64_t address) {
+  std::unique_lock lock(mutex_);
+  auto it = live_.find(address);
+  if (it == live_.end() || it->second.heap != heap) return false;
+  erase(it);
   return true;
+}
+
+void DeviceMemory::drop_heap(uint64_t heap) {
+  std::unique_lock lock(mutex_);
+  for (auto it = live_.begin(); it != live_.end();) {
+    auto here = it++;
+    if (here->second.heap == heap) erase(here);
+  }
+  heap_used_.erase(heap);
+}
+
+bool DeviceMemory::in_heap(uint64_t address) const {
+  std::shared_lock lock(mutex_);
+  auto it = live_.upper_bound(address);
+  if (it == live_.begin()) return false;
+  const Allocation& a = std::prev(it)->second;
+  return a.heap && address - a.address < a.bytes;
 }
 
 DeviceMemory::Found DeviceMemory::locate(uint64_t address, uint64_t bytes) const {
@@ -188,11 +235,26 @@ std::string DeviceMemory::explain(uint64_t address, uint64_t bytes) const {
   } else if (address - base >= size) {
     s << "begins " << address - base - size << " bytes past the end of the allocation ("
       << where.str() << ")";
+  } else if (address - base + bytes <= size) {
+    s << "lies " << address - base << " bytes into the allocation (" << where.str() << ")";
   } else {
     s << "crosses the end of the allocation (" << where.str() << ") by "
       << address - base + bytes - size << " bytes";
   }
   return s.str();
+}
+
+// A block that was freed since, at its place of then.
+std::map<uint64_t, Allocation>::iterator DeviceMemory::revive(uint64_t address,
+                                                              const SavedBytes& saved) {
+  const uint64_t bytes = saved.data.size();
+  Allocation a{address, bytes, std::make_unique<uint8_t[]>(bytes), nullptr, "", saved.heap};
+  if (!saved.written.empty()) a.written.reset(static_cast<uint8_t*>(std::calloc(bytes, 1)));
+  used_ += bytes;
+  heap_used_[saved.heap] += rounded(bytes);
+  freed_.erase(address);
+  generation.fetch_add(1);
+  return live_.emplace(address, std::move(a)).first;
 }
 
 Snapshot DeviceMemory::snapshot() const {
@@ -202,14 +264,20 @@ Snapshot DeviceMemory::snapshot() const {
     SavedBytes& saved = all[address];
     saved.data.assign(a.data.get(), a.data.get() + a.bytes);
     if (a.written) saved.written.assign(a.written.get(), a.written.get() + a.bytes);
+    saved.heap = a.heap;
   }
   return all;
 }
 
 void DeviceMemory::restore(const Snapshot& from) {
-  std::shared_lock lock(mutex_);
+  std::unique_lock lock(mutex_);
+  for (auto it = live_.begin(); it != live_.end();) {
+    auto here = it++;
+    if (here->second.heap && !from.count(here->first)) erase(here);
+  }
   for (const auto& [address, saved] : from) {
     auto it = live_.find(address);
+    if (it == live_.end() && saved.heap) it = revive(address, saved);
     if (it == live_.end()) continue;
     std::memcpy(it->second.data.get(), saved.data.data(), saved.data.size());
     if (it->second.written && !saved.written.empty())

@@ -28,12 +28,14 @@ struct Allocation {
   // A flag for each byte: 1 written, 0 not. Null: all count as written. From calloc, so that the
   // host gives memory only to the parts that somebody marks.
   std::unique_ptr<uint8_t[], FreeBytes> written;
-  std::string name; // variable name, or "" for cuMemAlloc
+  std::string name;  // variable name, or "" for cuMemAlloc
+  uint64_t heap = 0; // whose device-side malloc gave it; 0: none
 };
 
 // The bytes of all live allocations, by address, and which of them have been written.
 struct SavedBytes {
   std::vector<uint8_t> data, written; // written: empty when all count as that
+  uint64_t heap = 0;
 };
 using Snapshot = std::map<uint64_t, SavedBytes>;
 
@@ -43,6 +45,12 @@ public:
   // 0 when the capacity is used up. Fresh bytes hold a poison pattern (0xC7).
   uint64_t allocate(uint64_t bytes, uint64_t alignment = 512, const std::string& name = "");
   bool free(uint64_t address); // false: not the start of a live allocation
+  // Device-side malloc. A heap has a name other than 0 and hands out at most `limit` bytes, each
+  // block rounded up to 16; 0 when it has no room left, and for no bytes.
+  uint64_t heap_allocate(uint64_t heap, uint64_t limit, uint64_t bytes, uint64_t alignment = 16);
+  bool heap_free(uint64_t heap, uint64_t address); // false: not the start of a live block of it
+  void drop_heap(uint64_t heap);                   // with all its blocks
+  bool in_heap(uint64_t address) const;            // in a live block of any
   // Host pointer for [address, address + bytes), null unless it lies in one live allocation. The
   // pointer stays valid until the allocation is freed.
   uint8_t* find(uint64_t address, uint64_t bytes) const;
@@ -71,7 +79,8 @@ public:
   uint64_t capacity() const { return capacity_; }
 
   Snapshot snapshot() const;
-  void restore(const Snapshot& from); // into the allocations of then that are still live
+  // Into the allocations of then that are still live. Heaps have the blocks of then again.
+  void restore(const Snapshot& from);
   // The lowest address whose byte differs from the snapshot's; 0: none.
   uint64_t first_difference(const Snapshot& from) const;
 
@@ -82,10 +91,14 @@ private:
     uint8_t *data, *written;
   };
   Found locate(uint64_t address, uint64_t bytes) const;
+  uint64_t place(uint64_t bytes, uint64_t alignment, const std::string& name, uint64_t heap);
+  void erase(std::map<uint64_t, Allocation>::iterator it);
+  std::map<uint64_t, Allocation>::iterator revive(uint64_t address, const SavedBytes& saved);
 
   mutable std::shared_mutex mutex_;
   std::map<uint64_t, Allocation> live_;
-  std::map<uint64_t, uint64_t> freed_; // address -> bytes
+  std::map<uint64_t, uint64_t> freed_;     // address -> bytes
+  std::map<uint64_t, uint64_t> heap_used_; // by heap
   uint64_t next_ = 0x0000'0200'0000'0000ull, used_ = 0, capacity_;
   std::atomic<bool> tracks_{false};
 };

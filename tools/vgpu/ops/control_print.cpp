@@ -1,5 +1,5 @@
-// Functions that the driver provides to kernels: vprintf and __assertfail.
-#include "tools/vgpu/ops/memory.hpp"
+// vprintf and __assertfail.
+#include "tools/vgpu/ops/external.hpp"
 
 #include <cstdio>
 #include <mutex>
@@ -8,17 +8,6 @@ namespace vgpu::ops {
 
 namespace {
 
-// Local-memory offsets of the call's .param variables.
-struct External {
-  uint64_t argument[5] = {};
-  uint64_t result = ~0ull;
-};
-
-uint64_t read_local(Warp& w, const Inst& i, uint32_t lane, uint64_t offset, uint32_t bytes) {
-  uint64_t v = 0;
-  read_generic(w, i, lane, exec::kLocalWindow + offset, &v, bytes);
-  return v;
-}
 std::string read_string(Warp& w, const Inst& i, uint32_t lane, uint64_t address) {
   std::string s;
   if (address == 0) return s;
@@ -102,60 +91,32 @@ std::string format_text(Warp& w, const Inst& i, uint32_t lane, const std::string
   return out;
 }
 
+} // namespace
+
 // int vprintf(format, arguments): lanes print in order, one call's text stays together.
-Step print(Warp& w, const Inst& i, uint32_t mask) {
+Step print_text(Warp& w, const Inst& i, uint32_t mask) {
   static std::mutex output;
-  const External& x = *static_cast<const External*>(i.data);
   for (uint32_t m = mask; m; m &= m - 1) {
     uint32_t l = uint32_t(std::countr_zero(m));
-    std::string format = read_string(w, i, l, read_local(w, i, l, x.argument[0], 8));
-    std::string text = format_text(w, i, l, format, read_local(w, i, l, x.argument[1], 8));
+    std::string format = read_string(w, i, l, argument(w, i, l, 0));
+    std::string text = format_text(w, i, l, format, argument(w, i, l, 1));
     {
       std::lock_guard lock(output);
       std::fwrite(text.data(), 1, text.size(), stdout);
       std::fflush(stdout);
     }
-    if (x.result == ~0ull) continue;
-    exec::Access a;
-    a.space = exec::Space::Local;
-    a.write = true;
-    a.address = x.result;
-    a.bytes = 4;
-    int32_t n = int32_t(text.size());
-    std::memcpy(w.cluster().touch(a, w.origin(i, 1u << l)), &n, 4);
+    give_result(w, i, l, text.size());
   }
   return Step::Next;
 }
 
 // void __assertfail(message, file, line, function, character size)
 Step assert_fail(Warp& w, const Inst& i, uint32_t mask) {
-  const External& x = *static_cast<const External*>(i.data);
   uint32_t l = uint32_t(std::countr_zero(mask));
-  auto text = [&](int k) { return read_string(w, i, l, read_local(w, i, l, x.argument[k], 8)); };
-  std::string message = text(1) + ":" + std::to_string(read_local(w, i, l, x.argument[2], 4)) +
-                        ": " + text(3) + ": assertion `" + text(0) + "` failed";
+  auto text = [&](int k) { return read_string(w, i, l, argument(w, i, l, k)); };
+  std::string message = text(1) + ":" + std::to_string(argument(w, i, l, 2)) + ": " + text(3) +
+                        ": assertion `" + text(0) + "` failed";
   w.fault(i, mask, FaultCode::asserted, "assert", message);
-}
-
-} // namespace
-
-bool call_external(DecodeContext& dc, const Statement& s, std::string_view name, Inst& inst) {
-  size_t arguments = name == "vprintf" ? 2 : name == "__assertfail" ? 5 : 0;
-  if (arguments == 0) return false;
-  if (s.call_arguments.size() != arguments)
-    dc.refuse(s, std::string(name) + " takes " + std::to_string(arguments) + " arguments");
-  auto* x = dc.make<External>();
-  auto offset_of = [&](const Operand& o) {
-    if (dc.variable_space(o) != "local")
-      dc.refuse(s, std::string(name) + " takes .param variables of this function");
-    return dc.address(o).value;
-  };
-  for (size_t k = 0; k < arguments; ++k) x->argument[k] = offset_of(s.call_arguments[k]);
-  if (!s.call_returns.empty()) x->result = offset_of(s.call_returns[0]);
-  inst.data = x;
-  inst.run = name == "vprintf" ? print : assert_fail;
-  dc.set_operands(inst, {}, {});
-  return true;
 }
 
 } // namespace vgpu::ops

@@ -43,22 +43,10 @@ Step restore(Warp& w, const Inst& i, uint32_t mask) {
 template <class W>
 Step take(Warp& w, const Inst& i, uint32_t mask) {
   W* d = w.lanes<W>(i.op[0]);
-  uint32_t* top = w.lanes<uint32_t>(i.op[1]);
   const W* size = w.lanes<W>(i.op[2]);
-  const uint64_t bottom = w.program().local_bytes;
   for (uint32_t m = mask; m; m &= m - 1) {
     const uint32_t l = uint32_t(std::countr_zero(m));
-    const uint64_t room = top[l] - bottom;
-    uint64_t at = 0;
-    if (size[l] <= room) at = (top[l] - size[l]) & ~(i.imm - 1);
-    if (size[l] > room || at < bottom)
-      w.fault(i, 1u << l, FaultCode::launch_failed, "stack",
-              "alloca of " + std::to_string(size[l]) + " bytes, alignment " +
-                  std::to_string(i.imm) + ": of the thread's stack of " +
-                  std::to_string(w.cluster().local_bytes() - bottom) + " bytes " +
-                  std::to_string(room) + " are left (cuCtxSetLimit CU_LIMIT_STACK_SIZE)");
-    d[l] = W(at);
-    top[l] = uint32_t(at);
+    d[l] = W(w.take_stack(i, l, size[l], i.imm, "alloca"));
   }
   return Step::Next;
 }

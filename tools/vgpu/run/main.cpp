@@ -28,7 +28,8 @@ const char* const kUsage =
   --block X[,Y[,Z]]    threads of a CTA (default 32)
   --cluster X[,Y[,Z]]  CTAs of a cluster (default 1)
   --shared BYTES       dynamic shared memory (default 0)
-  --stack BYTES        of a thread, for alloca (default 1024, as CU_LIMIT_STACK_SIZE)
+  --stack BYTES        of a thread, for alloca and recursion (default 1024, as CU_LIMIT_STACK_SIZE)
+  --heap BYTES         of the kernel's malloc (default 8388608, as CU_LIMIT_MALLOC_HEAP_SIZE)
   --param VALUE        one parameter, in order; repeat it for each:
                          TYPE:NUMBER   u8 u16 u32 u64 s32 s64 f32 f64, as in u32:7
                          buffer:BYTES            a device buffer of that size that nobody has
@@ -67,7 +68,7 @@ struct Buffer {
 struct Request {
   std::string file, entry, device = "b200", schedule = "lazy", check = "all", graph, names;
   std::array<uint32_t, 3> grid{1, 1, 1}, block{32, 1, 1}, cluster{1, 1, 1};
-  uint64_t shared = 0, stack = 1024, limit = 100'000'000, seeds = 0;
+  uint64_t shared = 0, stack = 1024, heap = 8 << 20, limit = 100'000'000, seeds = 0;
   std::vector<std::string> params, dumps, prints;
   bool json = false;
 };
@@ -145,6 +146,8 @@ Request parse(int argc, char** argv) {
       r.check = v;
     else if (a == "--define")
       r.names += (r.names.empty() ? "" : ",") + v;
+    else if (a == "--heap")
+      r.heap = number(v, a);
     else if (a == "--stack")
       r.stack = bytes_of_stack(v, a);
     else if (a == "--limit")
@@ -296,6 +299,7 @@ int run(const Request& r) {
     spec.block = r.block;
     spec.cluster = r.cluster;
     spec.stack_bytes = static_cast<uint32_t>(r.stack);
+    spec.heap_bytes = r.heap;
     spec.dynamic_shared = static_cast<uint32_t>(r.shared);
     spec.schedule = schedule;
     spec.instruction_limit = r.limit;
