@@ -22,11 +22,12 @@ struct Params {
   cuapi::CUtensorMap map_b1, map_b2, map_sfb1, map_sfb2;
   uint64_t activations, d, alpha1, alpha2, ldd, batch_stride_d, policy_b;
   uint32_t m, n, k, tiles_m, tiles_n, tiles;
+  uint32_t per_entry, per_group, per_last;
 };
 struct DecodeParams {
   cuapi::CUtensorMap map_b1, map_b2, map_sfb1, map_sfb2;
   uint64_t a, sfa, activations;
-  uint32_t m, k, l, columns, tiles_n, splits;
+  uint32_t m, k, l, columns, tiles_n, splits, per_rows, per_tiles;
 };
 
 constexpr int max_decode_warps = 31; // and the warp that warms L2
@@ -51,10 +52,12 @@ LaunchConfig decode_launch(const wl_dual_gemm_args& args, const DeviceLimits& de
 #define PARAMS(apply)                                                                              \
   apply(map_b1) apply(map_b2) apply(map_sfb1) apply(map_sfb2) apply(activations) apply(d)          \
       apply(alpha1) apply(alpha2) apply(ldd) apply(batch_stride_d) apply(policy_b) apply(m)        \
-          apply(n) apply(k) apply(tiles_m) apply(tiles_n) apply(tiles)
+          apply(n) apply(k) apply(tiles_m) apply(tiles_n) apply(tiles) apply(per_entry)            \
+              apply(per_group) apply(per_last)
 #define DECODE_PARAMS(apply)                                                                       \
   apply(map_b1) apply(map_b2) apply(map_sfb1) apply(map_sfb2) apply(a) apply(sfa)                  \
-      apply(activations) apply(m) apply(k) apply(l) apply(columns) apply(tiles_n) apply(splits)
+      apply(activations) apply(m) apply(k) apply(l) apply(columns) apply(tiles_n) apply(splits)    \
+          apply(per_rows) apply(per_tiles)
 
 std::vector<Param> param_layout() {
   using Block = Params;
@@ -93,6 +96,9 @@ struct Sm90Plan : wl_plan {
     return launch(*context, *kernel, config, addresses, stream);
   }
 };
+
+// What DIVIDE of ptx/regs.inc divides by `count` with.
+uint32_t reciprocal(uint32_t count) { return count ? UINT32_MAX / count : 0; }
 
 int cluster_rows(const Row& row) { return row.cluster[0] / row.split_k; }
 
@@ -183,6 +189,9 @@ wl_status make_sm90_plan(wl_context* context, const wl_dual_gemm_args& args, con
   params.tiles_m = static_cast<uint32_t>(divide_up(args.m, row.tile_m));
   params.tiles_n = static_cast<uint32_t>(divide_up(args.n, row.tile_n * cluster_rows(row)));
   params.tiles = params.tiles_m * params.tiles_n * static_cast<uint32_t>(args.l);
+  params.per_entry = reciprocal(params.tiles_m * params.tiles_n);
+  params.per_group = reciprocal(params.tiles_n * static_cast<uint32_t>(row.group_m));
+  params.per_last = reciprocal(params.tiles_m % static_cast<uint32_t>(row.group_m));
   // With one group of row tiles, weights are read once and need not stay in L2.
   params.policy_b = params.tiles_m == 1 ? ptx::cache_evict_first : ptx::cache_evict_normal;
 
@@ -199,6 +208,8 @@ wl_status make_sm90_plan(wl_context* context, const wl_dual_gemm_args& args, con
   decode.columns = static_cast<uint32_t>(row.tile_n);
   decode.tiles_n = static_cast<uint32_t>(divide_up(args.n, row.tile_n));
   decode.splits = static_cast<uint32_t>(row.split_k);
+  decode.per_rows = reciprocal(static_cast<uint32_t>(divide_up(args.m, 8)));
+  decode.per_tiles = reciprocal(decode.tiles_n);
 
   LaunchConfig& config = made->config;
   const auto cluster = static_cast<unsigned>(row.cluster[0]);
