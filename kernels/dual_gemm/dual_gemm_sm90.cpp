@@ -105,7 +105,7 @@ int cluster_rows(const Row& row) { return row.cluster[0] / row.split_k; }
 } // namespace
 
 wl_status weight_map(const wl_context& context, const char* name, const void* address,
-                     const wl_dual_gemm_args& args, int rows, cuapi::CUtensorMap* map) {
+                     const wl_dual_gemm_args& args, const Row& row, cuapi::CUtensorMap* map) {
   const auto k = static_cast<uint64_t>(args.k);
   TensorMapDesc desc;
   desc.name = name;
@@ -117,8 +117,9 @@ wl_status weight_map(const wl_context& context, const char* name, const void* ad
   desc.dims[2] = static_cast<uint64_t>(args.l);
   desc.strides[0] = k / 2;
   desc.strides[1] = static_cast<uint64_t>(args.n) * (k / 2);
-  desc.box[0] = 64;
-  desc.box[1] = static_cast<uint32_t>(rows);
+  desc.box[0] = static_cast<uint32_t>(row.tile_k / 2);
+  desc.box[1] = static_cast<uint32_t>(row.tile_n);
+  if (desc.box[0] == 128) desc.swizzle = cuapi::CU_TENSOR_MAP_SWIZZLE_128B;
   desc.l2_promotion = cuapi::CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
   return make_tensor_map(context, desc, map);
 }
@@ -172,8 +173,8 @@ wl_status make_sm90_plan(wl_context* context, const wl_dual_gemm_args& args, con
   WL_TRY(load_kernel(*context, sm90_decode_image(), decode_needs, &made->decode_kernel));
 
   Params& params = made->params;
-  WL_TRY(weight_map(*context, "B1", args.b1, args, row.tile_n, &params.map_b1));
-  WL_TRY(weight_map(*context, "B2", args.b2, args, row.tile_n, &params.map_b2));
+  WL_TRY(weight_map(*context, "B1", args.b1, args, row, &params.map_b1));
+  WL_TRY(weight_map(*context, "B2", args.b2, args, row, &params.map_b2));
   const int atoms = row.tile_k / 64;
   const int blocks = sm90_scale_blocks(row.tile_n);
   WL_TRY(scale_map(*context, "SFB1", args.sfb1, args.n, args, atoms, &params.map_sfb1, blocks));

@@ -90,8 +90,8 @@ wl_status make_sm90_small_plan(wl_context* context, const wl_dual_gemm_args& arg
 
   Params& params = made->params;
   const int atoms = row.tile_k / 64;
-  WL_TRY(weight_map(*context, "B1", args.b1, args, row.tile_n, &params.map_b1));
-  WL_TRY(weight_map(*context, "B2", args.b2, args, row.tile_n, &params.map_b2));
+  WL_TRY(weight_map(*context, "B1", args.b1, args, row, &params.map_b1));
+  WL_TRY(weight_map(*context, "B2", args.b2, args, row, &params.map_b2));
   WL_TRY(scale_map(*context, "SFB1", args.sfb1, args.n, args, atoms, &params.map_sfb1));
   WL_TRY(scale_map(*context, "SFB2", args.sfb2, args.n, args, atoms, &params.map_sfb2));
   params.a = address_of(args.a);
