@@ -56,6 +56,7 @@ void kernel(const uint8_t* data, size_t size) {
       spec.memory = &memory;
       spec.host_threads = 1;
       spec.instruction_limit = 4000;
+      spec.heap_bytes = 4096;
       spec.params.assign(program->param_bytes, 0);
       std::memcpy(spec.params.data(), &buffer, sizeof buffer);
       tensor::TensorMap map;

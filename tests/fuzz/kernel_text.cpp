@@ -192,6 +192,31 @@ const char* const kHead = R"(
   st.param.b32 [result], %a;
   ret;
 }
+.func (.param .b32 result) nest(.param .b32 x)
+{
+  .local .align 8 .b8 own[24];
+  .reg .b32 %a, %b;
+  .reg .b64 %d;
+  .reg .pred %p;
+  .param .b32 y, r;
+  ld.param.b32 %a, [x];
+  and.b32 %a, %a, 15;
+  st.local.b32 [own+4], %a;
+  mov.u64 %d, own;
+  setp.eq.u32 %p, %a, 0;
+  @%p bra done;
+  sub.u32 %b, %a, 1;
+  st.param.b32 [y], %b;
+  call.uni (r), nest, (y);
+  ld.param.b32 %b, [r];
+  ld.local.b32 %a, [%d+4];
+  add.u32 %a, %a, %b;
+done:
+  st.param.b32 [result], %a;
+  ret;
+}
+.extern .func (.param .b64 block) malloc(.param .b64 bytes);
+.extern .func free(.param .b64 block);
 .visible .entry k(.param .u64 buffer, .param .align 128 .b8 map[128])
 .maxntid 128
 {
@@ -205,6 +230,7 @@ const char* const kHead = R"(
   .shared .align 8 .b64 bar;
   .shared .align 4 .b32 tensor;
   .local .align 16 .b8 own[64];
+  .param .b64 bytes, block;
   ld.param.u64 %rd0, [buffer];
   add.u64 %rd1, %rd0, 2048;
   mov.u64 %rdm, map;
@@ -240,6 +266,23 @@ ALLOCATED:
   ld.shared.u32 %tm, [tensor];
 )";
 
+std::string call(Reader& c) {
+  const char* guard = c.pick({"", "", "@%p1 ", "@!%p0 "});
+  switch (c.below(6)) {
+  case 0:
+    return guard + std::string("call.uni (%r9), nest, (") + reg(c, 32) + ");";
+  case 1:
+  case 2:
+    return std::string("st.param.b64 [bytes], ") +
+           c.pick({"%rd4", "8", "100", "1000", "%rd5", "0"}) + "; " + guard +
+           "call.uni (block), malloc, (bytes); ld.param.b64 %rd9, [block];";
+  case 3:
+    return "st.param.b64 [block], " + reg(c, 64) + "; " + guard + "call.uni free, (block);";
+  default:
+    return guard + std::string("call.uni (%r9), helper, (") + reg(c, 32) + ");";
+  }
+}
+
 } // namespace
 
 std::string kernel_text(Reader& c, const char* target) {
@@ -250,8 +293,7 @@ std::string kernel_text(Reader& c, const char* target) {
   const size_t n = 1 + c.below(24);
   for (size_t i = 0; i < n; ++i) {
     if (i % 6 == 0 && i / 6 < 4) text += numbered("L", i / 6) + ":\n";
-    text += "  " + (c.below(16) ? statement(c) : "call.uni (%r9), helper, (" + reg(c, 32) + ");") +
-            "\n";
+    text += "  " + (c.below(16) ? statement(c) : call(c)) + "\n";
   }
   for (size_t i = (n + 5) / 6; i < 4; ++i) text += numbered("L", i) + ":\n";
   return text + "  ret;\n}\n";

@@ -1,7 +1,8 @@
 #include "tools/vgpu/check/deadlock.hpp"
 
-#include <cstdio>
-#include <fstream>
+#include "tools/vgpu/check/picture.hpp"
+
+#include <algorithm>
 #include <map>
 #include <sstream>
 #include <vector>
@@ -103,39 +104,23 @@ Graph collect(const Cluster& cluster) {
   return g;
 }
 
-std::string quoted(const std::string& s) {
-  std::string out = "\"";
-  for (char c : s) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (static_cast<unsigned char>(c) >= 0x20) out += c;
-  }
-  return out + "\"";
-}
-
-std::string escaped(const std::string& s) {
-  std::string out;
-  for (char c : s)
-    out += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : std::string(1, c);
-  return out;
-}
-
 } // namespace
 
 std::string wait_graph_json(const Cluster& cluster) {
   Graph g = collect(cluster);
   std::ostringstream s;
-  s << "{\"kernel\": " << quoted(cluster.spec.program->name)
-    << ", \"schedule\": " << quoted(cluster.spec.schedule) << ", \"cluster\": " << cluster.index
+  s << "{\"kernel\": " << json_text(cluster.spec.program->name)
+    << ", \"schedule\": " << json_text(cluster.spec.schedule) << ", \"cluster\": " << cluster.index
     << ",\n \"warps\": [";
   const char* comma = "";
   for (const Place& x : g.places) {
     s << comma << "\n  {\"cta\": " << x.cta << ", \"warp\": " << x.warp << ", \"lanes\": " << x.mask
-      << ", \"line\": " << x.line << ", \"after\": " << quoted(x.label)
-      << ", \"instruction\": " << quoted(x.text) << ", \"waits_for\": ";
+      << ", \"line\": " << x.line << ", \"after\": " << json_text(x.label)
+      << ", \"instruction\": " << json_text(x.text) << ", \"waits_for\": ";
     if (x.runs)
       s << "null";
     else
-      s << "{\"kind\": " << quoted(kind_name(x.wait.kind)) << ", \"cta\": " << x.wait.cta
+      s << "{\"kind\": " << json_text(kind_name(x.wait.kind)) << ", \"cta\": " << x.wait.cta
         << ", \"address\": " << x.wait.address << ", \"value\": " << x.wait.value << "}";
     s << "}";
     comma = ",";
@@ -155,25 +140,9 @@ std::string wait_graph_json(const Cluster& cluster) {
 
 std::string wait_graph_svg(const Cluster& cluster) {
   Graph g = collect(cluster);
-  const int row = 44, left = 16, width = 430, gap = 190;
-  size_t rows = std::max(g.places.size(), g.barriers.size());
-  int height = 60 + row * static_cast<int>(rows), right = left + width + gap;
-  std::ostringstream s;
-  s << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << right + width + 16 << "\" height=\""
-    << height << "\" font-family=\"monospace\" font-size=\"12\">\n"
-    << "<defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"8\" "
-       "markerHeight=\"8\" orient=\"auto\"><path d=\"M0 0 L8 4 L0 8 z\" fill=\"#b00\"/></marker>"
-    << "</defs>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n<text x=\"" << left
-    << "\" y=\"24\" font-weight=\"bold\">" << escaped(cluster.spec.program->name) << ", schedule "
-    << escaped(cluster.spec.schedule) << ", cluster " << cluster.index << "</text>\n";
-  auto box = [&](int x, size_t i, const char* fill, const std::string& one,
-                 const std::string& two) {
-    int y = 40 + row * static_cast<int>(i);
-    s << "<rect x=\"" << x << "\" y=\"" << y << "\" width=\"" << width << "\" height=\"" << row - 8
-      << "\" rx=\"4\" fill=\"" << fill << "\" stroke=\"#444\"/>\n<text x=\"" << x + 8 << "\" y=\""
-      << y + 15 << "\">" << escaped(one) << "</text>\n<text x=\"" << x + 8 << "\" y=\"" << y + 30
-      << "\" fill=\"#444\">" << escaped(two) << "</text>\n";
-  };
+  Picture picture(std::max(g.places.size(), g.barriers.size()),
+                  cluster.spec.program->name + ", schedule " + cluster.spec.schedule +
+                      ", cluster " + std::to_string(cluster.index));
   for (size_t i = 0; i < g.places.size(); ++i) {
     const Place& x = g.places[i];
     std::ostringstream one, two;
@@ -182,7 +151,7 @@ std::string wait_graph_svg(const Cluster& cluster) {
     two << "line " << x.line << ": " << x.text;
     if (!x.runs && x.wait.kind != WaitInfo::Kind::Mbarrier)
       two << " (waits for " << kind_name(x.wait.kind) << " " << x.wait.address << ")";
-    box(left, i, x.runs ? "#dfd" : "#fde", one.str(), two.str());
+    picture.box(0, i, x.runs ? "#dfd" : "#fde", one.str(), two.str());
   }
   for (size_t k = 0; k < g.barriers.size(); ++k) {
     const Barrier& b = g.barriers[k];
@@ -191,28 +160,19 @@ std::string wait_graph_svg(const Cluster& cluster) {
         << ", initialised at line " << b.line;
     two << "phase " << b.phase << " awaits " << b.pending << " of " << b.expected << " arrivals, "
         << b.bytes << " bytes";
-    box(right, k, b.awaited ? "#fec" : "#eee", one.str(), two.str());
+    picture.box(1, k, b.awaited ? "#fec" : "#eee", one.str(), two.str());
     for (size_t i = 0; i < g.places.size(); ++i) {
       const WaitInfo& w = g.places[i].wait;
-      if (g.places[i].runs || w.kind != WaitInfo::Kind::Mbarrier || w.cta != b.cta ||
-          w.address != b.offset)
-        continue;
-      s << "<line x1=\"" << left + width << "\" y1=\"" << 58 + row * static_cast<int>(i)
-        << "\" x2=\"" << right << "\" y2=\"" << 58 + row * static_cast<int>(k)
-        << "\" stroke=\"#b00\" marker-end=\"url(#tip)\"/>\n";
+      if (!g.places[i].runs && w.kind == WaitInfo::Kind::Mbarrier && w.cta == b.cta &&
+          w.address == b.offset)
+        picture.arrow(i, k);
     }
   }
-  s << "</svg>\n";
-  return s.str();
+  return picture.text();
 }
 
 std::string write_wait_graph(const Cluster& cluster, const std::string& prefix) {
-  std::ofstream json(prefix + ".json"), svg(prefix + ".svg");
-  json << wait_graph_json(cluster);
-  svg << wait_graph_svg(cluster);
-  json.flush();
-  svg.flush();
-  return json && svg ? "" : prefix + ".json or .svg cannot be written";
+  return write_pair(prefix, wait_graph_json(cluster), wait_graph_svg(cluster));
 }
 
 } // namespace vgpu::check

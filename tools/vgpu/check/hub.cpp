@@ -2,6 +2,7 @@
 
 #include "tools/vgpu/check/barriers.hpp"
 #include "tools/vgpu/check/definedness.hpp"
+#include "tools/vgpu/check/finding.hpp"
 #include "tools/vgpu/check/ledger.hpp"
 #include "tools/vgpu/check/options.hpp"
 #include "tools/vgpu/check/races.hpp"
@@ -369,6 +370,10 @@ void Hub::found(const Finding& f) {
   if (f.advice && !(cluster_.spec.checks & kAdvice)) {
     cluster_.stats.advice.insert("vgpu: " + f.checker + " (advice): " + text);
     return;
+  }
+  if (const std::string& prefix = cluster_.spec.graph; !prefix.empty()) {
+    const std::string wrong = write_finding(cluster_, f, prefix);
+    text += "\n    " + (wrong.empty() ? "picture: " + prefix + ".svg" : wrong);
   }
   const Who& w = f.sites.front().who;
   Origin o{&cluster_.spec.program->code[w.pc], w.cta, w.warp,

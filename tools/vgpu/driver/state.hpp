@@ -162,7 +162,7 @@ struct Options {
   std::string names;   // of a kernel's ledger, with values: check/ledger.hpp
   std::string trace;   // prefix of timeline files
   bool count = false;  // option count: LaunchSpec::count
-  std::string graph;   // prefix of files for a deadlock's wait-for graph
+  std::string graph;   // prefix of files for a deadlock's wait-for graph or a finding
   std::string source;  // PTX file whose entry takes the place of the same entry of any image
   bool strict = true;
   bool hopper_sums = false;      // option wgmma_accumulation

@@ -72,9 +72,9 @@ struct LaunchSpec {
   check::GridRaces* grid_races = nullptr;   // made by run_grid for the race checker
   const check::GridUses* earlier = nullptr; // of grids that may still run: check/grid_uses.hpp
   check::GridUses* uses = nullptr;          // the race checker adds what this grid did
-  std::string graph;                        // prefix of files for the wait-for graph of a deadlock
-  std::string trace;           // prefix of the timeline files of cluster 0 (trace/), "" = none
-  bool count = false;          // Stats::store_sectors and what follows it are counted
+  std::string graph;  // prefix of files for a deadlock's wait-for graph or a checker's finding
+  std::string trace;  // prefix of the timeline files of cluster 0 (trace/), "" = none
+  bool count = false; // Stats::store_sectors and what follows it are counted
   bool cluster_launch = false; // it names clusters, even of one CTA
   bool hopper_sums = false;    // wgmma truncates as an H200 does; else sums are exact
   // The ISA's letter: results of tcgen05.ld need wait::ld, a tcgen05.cp follows no earlier MMA, and

@@ -49,7 +49,8 @@ const char* const kUsage =
   --check LIST         all (default), off, or races,definedness,barriers,advice,proxy-reads,ledger
   --define NAME=VALUE  a name in the table that --check ledger reads (several: commas)
   --limit N            warp-instructions of a cluster (default 100000000)
-  --graph PREFIX       a deadlock's wait-for graph goes to PREFIX.json and PREFIX.svg
+  --graph PREFIX       a deadlock's wait-for graph, or a checker's finding, goes to PREFIX.json
+                       and PREFIX.svg
   --json               the report as JSON
 
 Exit status: 0 ran clean, 1 a fault or a checker's finding, 2 bad usage, or a file that cannot be

@@ -1,0 +1,76 @@
+// build/vgpu as its README shows it: the lines of "Five minutes with somebody else's kernel", one
+// after the other, and the pictures there.
+#include "tests/support/catch.hpp"
+#include "tests/support/source_tree.hpp"
+#include "tests/support/temporary.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+using namespace wltest;
+
+namespace {
+
+std::string read(const std::string& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// The commands between the two texts of the README: indented lines that begin as one of those.
+std::string commands(const std::string& from, const std::string& to) {
+  const std::string readme = read(source_file("tools/vgpu/README.md"));
+  const size_t begin = readme.find(from), end = readme.find(to, begin);
+  REQUIRE(end != std::string::npos);
+  std::istringstream lines(readme.substr(begin, end - begin));
+  std::string script;
+  for (std::string line; std::getline(lines, line);)
+    for (const char* start : {"    run=", "    $run ", "    sed ", "    build/vgpu "})
+      if (line.rfind(start, 0) == 0) script += line.substr(4) + "\n";
+  return script;
+}
+
+} // namespace
+
+TEST_CASE("vgpu: five minutes with somebody else's kernel", "[virtual][tool]") {
+  TemporaryDirectory directory;
+  const std::string here = directory / "";
+  std::filesystem::create_directory(directory / "build");
+  std::filesystem::create_symlink(build_file("vgpu"), directory / "build/vgpu");
+  std::filesystem::create_directory_symlink(source_file("tests"), directory / "tests");
+  const std::string script =
+      "cd " + here + "\n" + commands("**Five minutes", "`.cu` becomes PTX") + "echo status $?\n";
+  INFO(script);
+  const ChildResult r = run_child({"bash", "-c", script});
+  INFO(r.out << r.err);
+  CHECK_THAT(r.out, ContainsSubstring("ran clean under 1 schedule, 664 warp-instructions"));
+  CHECK_THAT(r.out, ContainsSubstring("status 1"));
+  const std::string all = r.out + r.err;
+  for (const char* part :
+       {"vgpu: races: order: read of shared memory 0x440..0x443", "line 168 (after $L__BB1_5)",
+        "line 170 (after $L__BB1_5)", "missing: bar.warp.sync of the lanes", "picture: race.svg",
+        "vgpu: deadlock: no warp can run", "1024 of 2048 announced bytes", "picture: hung.svg"})
+    CHECK_THAT(all, ContainsSubstring(part));
+  CHECK(read(directory / "race.svg") == read(source_file("tools/vgpu/race.svg")));
+  CHECK(read(directory / "hung.svg") == read(source_file("tools/vgpu/deadlock.svg")));
+  const std::string json = read(directory / "race.json");
+  CHECK_THAT(json, ContainsSubstring("\"checker\": \"races\", \"rule\": \"order\"") &&
+                       ContainsSubstring("\"instruction\": \"st.shared.f32 [%r5], %f9;\""));
+}
+
+TEST_CASE("vgpu: a heap of the size that is asked for", "[virtual][tool]") {
+  auto greedy = [](const std::vector<std::string>& options) {
+    std::vector<std::string> command = {
+        build_file("vgpu"), "run",      source_file("tests/virtual/foreign/heap.ptx"),
+        "--device",         "h200",     "--entry",
+        "greedy",           "--block",  "1",
+        "--param",          "u64:1024", "--param",
+        "zeros:4",          "--print",  "1:s32"};
+    command.insert(command.end(), options.begin(), options.end());
+    return run_child(command);
+  };
+  CHECK_THAT(greedy({"--heap", "5120"}).out, ContainsSubstring("  5\n"));
+  CHECK_THAT(greedy({"--heap", "0"}).out, ContainsSubstring("  0\n"));
+  CHECK(greedy({"--heap", "much"}).status == 2);
+}
