@@ -38,27 +38,6 @@ std::vector<Param> param_layout() {
   return {PARAMS(WL_PARAM_LAYOUT)};
 }
 
-struct Plan : wl_plan {
-  using wl_plan::wl_plan;
-
-  Params params{};
-  const Kernel* kernel = nullptr;
-  LaunchConfig config;
-
-  // The workspace is the caller's: its address enters in place of the plan's own parameter.
-  wl_status run(void* workspace, wl_stream stream) const override {
-    auto* block = const_cast<Params*>(&params); // the driver only reads parameters
-    auto address = reinterpret_cast<uint64_t>(workspace);
-    void* addresses[] = {PARAMS(WL_PARAM_ADDRESS)};
-    std::replace(std::begin(addresses), std::end(addresses), static_cast<void*>(&block->workspace),
-                 static_cast<void*>(&address));
-    WL_LOG(log_arguments, "%s: M %u, N %u, K %u, tiles %u, grid %u, D 0x%" PRIx64 ", stream %p",
-           kernel->name.c_str(), params.m, params.n, params.k, params.tiles, config.grid[0],
-           params.d, stream);
-    return launch(*context, *kernel, config, addresses, stream);
-  }
-};
-
 // A, B1 or B2: [L, rows, K/2] bytes; a box is a K tile of tile_rows rows, one batch entry.
 wl_status operand_map(const wl_context& context, const char* name, const void* address,
                       int64_t rows, const wl_dual_gemm_args& args, const Row& row, int tile_rows,
@@ -179,30 +158,32 @@ wl_status make_plan(wl_context* context, const wl_dual_gemm_args& args, wl_plan*
   if (row->fused) return make_sm90_small_plan(context, args, *row, plan);
   if (row->decodes) return make_sm90_plan(context, args, *row, plan);
 
-  auto made = std::make_unique<Plan>(context);
+  auto made = std::make_unique<wl_plan>(context);
   KernelNeeds needs;
   needs.params = param_layout();
   needs.dynamic_shared_bytes = row->shared_bytes;
-  WL_TRY(load_kernel(*context, row->image(), needs, &made->kernel));
-  WL_TRY(fill_params(*context, args, *row, &made->params));
+  const Kernel* kernel = nullptr;
+  WL_TRY(load_kernel(*context, row->image(), needs, &kernel));
+  Params params{};
+  WL_TRY(fill_params(*context, args, *row, &params));
 
-  LaunchConfig& config = made->config;
+  LaunchConfig config;
   const auto cluster_size = static_cast<unsigned>(row->cluster[0]);
   const Problem problem = problem_of(args);
   const int64_t clusters = sm100_clusters(*row, problem, context->limits);
   config.grid[0] = static_cast<unsigned>(clusters) * cluster_size;
   if (row->grid == Grid::stream_k) {
     const int64_t k_tiles = sm100_all_k_tiles(*row, problem);
-    made->params.k_share = static_cast<uint32_t>(k_tiles / clusters);
-    made->params.k_extra = static_cast<uint32_t>(k_tiles % clusters);
+    params.k_share = static_cast<uint32_t>(k_tiles / clusters);
+    params.k_extra = static_cast<uint32_t>(k_tiles % clusters);
   }
   config.block[0] = static_cast<unsigned>(row->threads);
   std::copy(row->cluster, row->cluster + 3, config.cluster);
   config.dynamic_shared_bytes = static_cast<unsigned>(row->shared_bytes);
-  WL_TRY(check_launch(*context, *made->kernel, config));
+  WL_TRY(made->add(*kernel, config, params, offsetof(Params, workspace)));
 
   wl_plan_info& info = made->info;
-  fill_info(*row, *made->kernel, config, &info);
+  fill_info(*row, *kernel, config, &info);
   if (row->grid == Grid::stream_k)
     info.workspace_bytes = config.grid[0] * static_cast<size_t>(sm100_part_bytes(row->tile_n));
 

@@ -3,14 +3,12 @@
 #include "kernels/dual_gemm/dual_gemm.hpp"
 #include "ptx/layouts.hpp"
 #include "runtime/src/launch.hpp"
-#include "runtime/src/log.hpp"
 #include "runtime/src/module.hpp"
 #include "runtime/src/plan.hpp"
 #include "runtime/src/status.hpp"
 #include "runtime/src/tensor_map.hpp"
 
 #include <algorithm>
-#include <cinttypes>
 #include <memory>
 
 namespace warpline::dual_gemm {
@@ -67,35 +65,6 @@ std::vector<Param> decode_param_layout() {
   using Block = DecodeParams;
   return {DECODE_PARAMS(WL_PARAM_LAYOUT)};
 }
-
-struct Sm90Plan : wl_plan {
-  using wl_plan::wl_plan;
-
-  Params params{};
-  DecodeParams decode_params{};
-  const Kernel* kernel = nullptr;
-  const Kernel* decode_kernel = nullptr;
-  LaunchConfig config, decode_config;
-
-  // The workspace is the caller's, so its address enters copies of the parameters.
-  wl_status run(void* workspace, wl_stream stream) const override {
-    uint64_t activations = reinterpret_cast<uint64_t>(workspace);
-    // The driver only reads parameters.
-    {
-      auto* block = const_cast<DecodeParams*>(&decode_params);
-      void* addresses[] = {DECODE_PARAMS(WL_PARAM_ADDRESS)};
-      addresses[6] = &activations;
-      WL_TRY(launch(*context, *decode_kernel, decode_config, addresses, stream));
-    }
-    auto* block = const_cast<Params*>(&params);
-    void* addresses[] = {PARAMS(WL_PARAM_ADDRESS)};
-    addresses[4] = &activations;
-    WL_LOG(log_arguments, "%s: M %u, N %u, K %u, tiles %u, grid %u, D 0x%" PRIx64 ", stream %p",
-           kernel->name.c_str(), params.m, params.n, params.k, params.tiles, config.grid[0],
-           params.d, stream);
-    return launch(*context, *kernel, config, addresses, stream);
-  }
-};
 
 // What DIVIDE of ptx/regs.inc divides by `count` with.
 uint32_t reciprocal(uint32_t count) { return count ? UINT32_MAX / count : 0; }
@@ -162,17 +131,18 @@ Cost sm90_cost(const Row& row, const Problem& problem, const DeviceLimits& devic
 
 wl_status make_sm90_plan(wl_context* context, const wl_dual_gemm_args& args, const Row& row,
                          wl_plan** plan) {
-  auto made = std::make_unique<Sm90Plan>(context);
+  auto made = std::make_unique<wl_plan>(context);
   KernelNeeds needs;
   needs.params = param_layout();
   needs.dynamic_shared_bytes = row.shared_bytes;
-  WL_TRY(load_kernel(*context, row.image(), needs, &made->kernel));
+  const Kernel *kernel = nullptr, *decode_kernel = nullptr;
+  WL_TRY(load_kernel(*context, row.image(), needs, &kernel));
   KernelNeeds decode_needs;
   decode_needs.params = decode_param_layout();
   decode_needs.dynamic_shared_bytes = decode_shared_bytes;
-  WL_TRY(load_kernel(*context, sm90_decode_image(), decode_needs, &made->decode_kernel));
+  WL_TRY(load_kernel(*context, sm90_decode_image(), decode_needs, &decode_kernel));
 
-  Params& params = made->params;
+  Params params{};
   WL_TRY(weight_map(*context, "B1", args.b1, args, row, &params.map_b1));
   WL_TRY(weight_map(*context, "B2", args.b2, args, row, &params.map_b2));
   const int atoms = row.tile_k / 64;
@@ -196,7 +166,7 @@ wl_status make_sm90_plan(wl_context* context, const wl_dual_gemm_args& args, con
   // With one group of row tiles, weights are read once and need not stay in L2.
   params.policy_b = params.tiles_m == 1 ? ptx::cache_evict_first : ptx::cache_evict_normal;
 
-  DecodeParams& decode = made->decode_params;
+  DecodeParams decode{};
   decode.a = address_of(args.a);
   decode.sfa = address_of(args.sfa);
   decode.m = params.m;
@@ -212,7 +182,7 @@ wl_status make_sm90_plan(wl_context* context, const wl_dual_gemm_args& args, con
   decode.per_rows = reciprocal(static_cast<uint32_t>(divide_up(args.m, 8)));
   decode.per_tiles = reciprocal(decode.tiles_n);
 
-  LaunchConfig& config = made->config;
+  LaunchConfig config;
   const auto cluster = static_cast<unsigned>(row.cluster[0]);
   const unsigned fitting =
       std::max(static_cast<unsigned>(std::max(context->limits.sm_count, 1)) / cluster, 1u);
@@ -222,17 +192,15 @@ wl_status make_sm90_plan(wl_context* context, const wl_dual_gemm_args& args, con
   std::copy(row.cluster, row.cluster + 3, config.cluster);
   config.dynamic_shared_bytes = static_cast<unsigned>(row.shared_bytes);
   config.programmatic_dependent = true;
-  WL_TRY(check_launch(*context, *made->kernel, config));
-  made->decode_config = decode_launch(args, context->limits);
-  WL_TRY(check_launch(*context, *made->decode_kernel, made->decode_config));
+  // The workspace is the activations, decoded.
+  WL_TRY(made->add(*decode_kernel, decode_launch(args, context->limits), decode,
+                   offsetof(DecodeParams, activations)));
+  WL_TRY(made->add(*kernel, config, params, offsetof(Params, activations)));
 
   wl_plan_info& info = made->info;
-  fill_info(row, *made->kernel, config, &info);
-  info.launches = 2;
+  fill_info(row, *kernel, config, &info);
   info.workspace_bytes = static_cast<size_t>(args.l) * static_cast<size_t>(args.m) *
                          static_cast<size_t>(divide_up(args.k, row.tile_k)) * 256;
-  info.load_ms += made->decode_kernel->load_ms;
-  info.precompiled &= static_cast<int>(made->decode_kernel->precompiled);
 
   *plan = made.release();
   return WL_SUCCESS;

@@ -2,7 +2,6 @@
 #include "kernels/dual_gemm/dual_gemm.hpp"
 #include "ptx/layouts.hpp"
 #include "runtime/src/launch.hpp"
-#include "runtime/src/log.hpp"
 #include "runtime/src/module.hpp"
 #include "runtime/src/plan.hpp"
 #include "runtime/src/status.hpp"
@@ -32,22 +31,6 @@ std::vector<Param> param_layout() {
   using Block = Params;
   return {PARAMS(WL_PARAM_LAYOUT)};
 }
-
-struct SmallPlan : wl_plan {
-  using wl_plan::wl_plan;
-
-  Params params{};
-  const Kernel* kernel = nullptr;
-  LaunchConfig config;
-
-  wl_status run(void*, wl_stream stream) const override {
-    Params* block = const_cast<Params*>(&params); // the driver only reads parameters
-    void* addresses[] = {PARAMS(WL_PARAM_ADDRESS)};
-    WL_LOG(log_arguments, "%s: M %u, N %u, K %u, grid %u, D 0x%" PRIx64 ", stream %p",
-           kernel->name.c_str(), params.m, params.n, params.k, config.grid[0], params.d, stream);
-    return launch(*context, *kernel, config, addresses, stream);
-  }
-};
 
 } // namespace
 
@@ -82,13 +65,14 @@ wl_status make_sm90_small_plan(wl_context* context, const wl_dual_gemm_args& arg
                 " CTAs; must be at most %d: take a row of larger tiles, or none",
                 row.name, ctas_an_entry, args.l, context->limits.max_grid[0]);
 
-  auto made = std::make_unique<SmallPlan>(context);
+  auto made = std::make_unique<wl_plan>(context);
   KernelNeeds needs;
   needs.params = param_layout();
   needs.dynamic_shared_bytes = row.shared_bytes;
-  WL_TRY(load_kernel(*context, row.image(), needs, &made->kernel));
+  const Kernel* kernel = nullptr;
+  WL_TRY(load_kernel(*context, row.image(), needs, &kernel));
 
-  Params& params = made->params;
+  Params params{};
   const int atoms = row.tile_k / 64;
   WL_TRY(weight_map(*context, "B1", args.b1, args, row, &params.map_b1));
   WL_TRY(weight_map(*context, "B2", args.b2, args, row, &params.map_b2));
@@ -110,18 +94,15 @@ wl_status make_sm90_small_plan(wl_context* context, const wl_dual_gemm_args& arg
   // With one row tile, weights are read once and need not stay in L2.
   params.policy_b = params.tiles_m == 1 ? ptx::cache_evict_first : ptx::cache_evict_normal;
 
-  LaunchConfig& config = made->config;
+  LaunchConfig config;
   config.grid[0] = static_cast<unsigned>(ctas_an_entry * args.l);
   config.block[0] = static_cast<unsigned>(row.threads);
   std::copy(row.cluster, row.cluster + 3, config.cluster);
   config.dynamic_shared_bytes = static_cast<unsigned>(row.shared_bytes);
   config.programmatic_dependent = true;
-  WL_TRY(check_launch(*context, *made->kernel, config));
+  WL_TRY(made->add(*kernel, config, params));
 
-  wl_plan_info& info = made->info;
-  fill_info(row, *made->kernel, config, &info);
-  info.workspace_bytes = 0;
-
+  fill_info(row, *kernel, config, &made->info);
   *plan = made.release();
   return WL_SUCCESS;
 }

@@ -35,20 +35,6 @@ struct Params {
   apply(x) apply(d) apply(sfd) apply(d_scale) apply(ldx) apply(batch_stride_x) apply(m)            \
       apply(atoms) apply(l) apply(groups) apply(step_atoms) apply(step_groups) apply(step_entries)
 
-struct Plan : wl_plan {
-  using wl_plan::wl_plan;
-
-  Params params{};
-  const Kernel* kernel = nullptr;
-  LaunchConfig config;
-
-  wl_status run(void*, wl_stream stream) const override {
-    Params* block = const_cast<Params*>(&params); // the driver only reads parameters
-    void* addresses[] = {PARAMS(WL_PARAM_ADDRESS)};
-    return launch(*context, *kernel, config, addresses, stream);
-  }
-};
-
 void log_args(const wl_quantize_args& args) {
   WL_LOG(log_arguments,
          "M %" PRId64 ", K %" PRId64 ", L %" PRId64 ", X %p, x_type %d, ldx %" PRId64
@@ -75,14 +61,15 @@ wl_status make_plan(wl_context* context, const wl_quantize_args& args, wl_plan**
   if (row == nullptr)
     return fail(WL_ERROR_NOT_SUPPORTED, "no configuration row reads x_type %d on %s",
                 static_cast<int>(args.x_type), context->limits.name.c_str());
-  auto made = std::make_unique<Plan>(context);
+  auto made = std::make_unique<wl_plan>(context);
   KernelNeeds needs;
   using Block = Params;
   needs.params = {PARAMS(WL_PARAM_LAYOUT)};
-  WL_TRY(load_kernel(*context, row->image(), needs, &made->kernel));
+  const Kernel* kernel = nullptr;
+  WL_TRY(load_kernel(*context, row->image(), needs, &kernel));
 
   const Work work = share_out(args.m, args.k, args.l, context->limits);
-  Params& params = made->params;
+  Params params{};
   params.x = address_of(args.x);
   params.d = address_of(args.d);
   params.sfd = address_of(args.sfd);
@@ -96,10 +83,9 @@ wl_status make_plan(wl_context* context, const wl_quantize_args& args, wl_plan**
   params.step_atoms = work.step_atoms;
   params.step_groups = work.step_groups;
   params.step_entries = work.step_entries;
-  made->config = work.launch;
-  WL_TRY(check_launch(*context, *made->kernel, made->config));
+  WL_TRY(made->add(*kernel, work.launch, params));
 
-  report_launch(row->name, *made->kernel, made->config, &made->info);
+  report_launch(row->name, *kernel, work.launch, &made->info);
   made->info.tile_m = group_rows;
   made->info.tile_k = atom_values;
   *plan = made.release();

@@ -99,9 +99,6 @@ void report_launch(const char* config_name, const Kernel& kernel, const LaunchCo
   std::copy(config.cluster, config.cluster + 3, info->cluster);
   info->shared_bytes = static_cast<int>(config.dynamic_shared_bytes) + kernel.static_shared_bytes;
   info->registers = kernel.registers;
-  info->launches = 1;
-  info->load_ms = kernel.load_ms;
-  info->precompiled = kernel.precompiled;
 }
 
 wl_status launch(const wl_context& context, const Kernel& kernel, const LaunchConfig& config,

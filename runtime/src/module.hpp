@@ -24,10 +24,8 @@ struct Param {
 };
 
 // A parameter block is a struct `Block` with a list macro, LIST(apply) = apply(field) ... in the
-// kernel's order: std::vector<Param>{LIST(WL_PARAM_LAYOUT)} is its layout, and
-// void* addresses[] = {LIST(WL_PARAM_ADDRESS)} what a launch takes of the Block* `block`.
+// kernel's order: std::vector<Param>{LIST(WL_PARAM_LAYOUT)} is its layout.
 #define WL_PARAM_LAYOUT(field) {#field, offsetof(Block, field), sizeof(Block::field)},
-#define WL_PARAM_ADDRESS(field) &block->field,
 
 struct KernelNeeds {
   std::vector<Param> params;

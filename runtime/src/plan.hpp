@@ -1,28 +1,55 @@
-// The base of every operation's plan. kernels/<op>/<op>.cpp derives from it, fills `info` and hands
-// the object out as wl_plan*.
+// A plan: the kernels that a run enqueues, one behind the other, with their launches and parameter
+// blocks. kernels/<op>/<op>.cpp makes it, fills `info` and hands it out.
 #pragma once
 
 #include "runtime/src/context.hpp"
 #include "runtime/src/graph_runs.hpp"
+#include "runtime/src/launch.hpp"
 #include "warpline/warpline.h"
 
+#include <cstddef>
 #include <memory>
+#include <vector>
 
 // In the global namespace because the public header declares it there.
 struct wl_plan {
   explicit wl_plan(wl_context* owner) : context(owner) { info.struct_size = sizeof(info); }
-  virtual ~wl_plan() = default;
   wl_plan(const wl_plan&) = delete;
   wl_plan& operator=(const wl_plan&) = delete;
 
-  // Enqueues the launches. Called with the context current and with workspace and stream checked.
-  // Const, without allocation and locks: several threads may run one plan, also under graph
-  // capture.
-  virtual wl_status run(void* workspace, wl_stream stream) const = 0;
+  static constexpr size_t no_workspace = SIZE_MAX;
+
+  // Appends a kernel, checks its launch and counts it in `info`. `block` is a struct of the
+  // parameters that the kernel was loaded with; the one at offset `workspace_at` takes the address
+  // of the workspace at each run.
+  template <class Block>
+  wl_status add(const warpline::Kernel& kernel, const warpline::LaunchConfig& config,
+                const Block& block, size_t workspace_at = no_workspace) {
+    return add(kernel, config, &block, sizeof block, workspace_at);
+  }
+
+  // Enqueues the kernels. Called with the context current and with workspace and stream checked.
+  // Without allocation and locks: several threads may run one plan, also under graph capture.
+  wl_status run(void* workspace, wl_stream stream) const;
 
   wl_context* context;
   wl_plan_info info{};
   std::unique_ptr<warpline::GraphRuns> graphs; // runs go through it, null without WL_GRAPH_LAUNCH
+
+private:
+  struct alignas(128) Chunk { // tensor maps are aligned so
+    std::byte bytes[128];
+  };
+  struct Step {
+    const warpline::Kernel* kernel;
+    warpline::LaunchConfig config;
+    std::vector<Chunk> block;
+    size_t workspace_at;
+  };
+  wl_status add(const warpline::Kernel& kernel, const warpline::LaunchConfig& config,
+                const void* block, size_t bytes, size_t workspace_at);
+
+  std::vector<Step> steps_;
 };
 
 namespace warpline {

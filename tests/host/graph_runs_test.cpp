@@ -20,25 +20,18 @@ const char text[] = ".version 8.8\n.target sm_100f\n"
                     ".visible .entry example(.param .u64 count)\n{\n  ret;\n}\n";
 
 // Two launches of one kernel; the workspace is their parameter.
-class TwoLaunches : public wl_plan {
-public:
+struct TwoLaunches : wl_plan {
   explicit TwoLaunches(FakeGpu& gpu, size_t workspace_bytes = 256) : wl_plan(&gpu.context()) {
     gpu.fake->param_count = 1;
     gpu.fake->param_size[0] = 8;
     const Image image = make_image("example", "example", text);
-    REQUIRE(load_kernel(*context, image, {{{"count", 0, 8}}, 0, false}, &kernel_) == WL_SUCCESS);
+    const Kernel* kernel = nullptr;
+    REQUIRE(load_kernel(*context, image, {{{"count", 0, 8}}, 0, false}, &kernel) == WL_SUCCESS);
     copy_text(info.config, "example_row");
     info.workspace_bytes = workspace_bytes;
-    info.launches = 2;
+    for (int i = 0; i < 2; ++i) REQUIRE(add(*kernel, {}, uint64_t{0}, 0) == WL_SUCCESS);
+    CHECK(info.launches == 2);
   }
-  wl_status run(void* workspace, wl_stream stream) const override {
-    void* params[] = {&workspace};
-    WL_TRY(launch(*context, *kernel_, {}, params, stream));
-    return launch(*context, *kernel_, {}, params, stream);
-  }
-
-private:
-  const Kernel* kernel_ = nullptr;
 };
 
 struct alignas(256) Workspace {

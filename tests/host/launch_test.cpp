@@ -37,20 +37,12 @@ LaunchConfig example_config() {
   return config;
 }
 
-class ExamplePlan : public wl_plan {
-public:
-  ExamplePlan(wl_context* owner, const Kernel& kernel) : wl_plan(owner), kernel_(kernel) {
+struct ExamplePlan : wl_plan {
+  ExamplePlan(wl_context* owner, const Kernel& kernel) : wl_plan(owner) {
     copy_text(info.config, "example_row");
     info.workspace_bytes = 512;
+    REQUIRE(add(kernel, example_config(), uint64_t{42}) == WL_SUCCESS);
   }
-  wl_status run(void*, wl_stream stream) const override {
-    uint64_t count = 42;
-    void* params[] = {&count};
-    return launch(*context, kernel_, example_config(), params, stream);
-  }
-
-private:
-  const Kernel& kernel_;
 };
 
 } // namespace
@@ -183,6 +175,28 @@ TEST_CASE("a plan's run checks workspace and stream", "[host][plan]") {
   CHECK(wl_plan_get_info(&plan, &info) == WL_ERROR_ABI);
   CHECK(wl_plan_get_info(&plan, nullptr) == WL_ERROR_INVALID_ARGUMENT);
   wl_plan_destroy(nullptr);
+}
+
+TEST_CASE("a plan's kernels are checked and counted as they are added", "[host][plan]") {
+  FakeGpu gpu;
+  const Kernel& kernel = example_kernel(gpu);
+  wl_plan plan(&gpu.context());
+  LaunchConfig config = example_config();
+  config.grid[0] = 0;
+  CHECK(plan.add(kernel, config, uint64_t{1}) == WL_ERROR_NOT_SUPPORTED);
+  CHECK(plan.add(kernel, example_config(), uint64_t{1}, 4) == WL_ERROR_INTERNAL);
+  CHECK_THAT(wl_last_error(), ContainsSubstring("an address at the workspace's offset"));
+  CHECK(plan.info.launches == 0);
+  REQUIRE(plan.add(kernel, example_config(), uint64_t{1}, 0) == WL_SUCCESS);
+  REQUIRE(plan.add(kernel, example_config(), uint64_t{43}) == WL_SUCCESS);
+  CHECK(plan.info.launches == 2);
+  CHECK(plan.info.precompiled == 0);
+  CHECK(plan.info.load_ms == 2 * kernel.load_ms);
+  // The second does not take the workspace.
+  char workspace[8];
+  REQUIRE(plan.run(workspace, nullptr) == WL_SUCCESS);
+  CHECK(gpu.fake->launches == 2);
+  CHECK(gpu.fake->first_param == 43);
 }
 
 TEST_CASE("several threads run one plan", "[host][plan]") {
