@@ -1,5 +1,5 @@
 # warpline. `make help` lists what can be made.
-#   CXX=g++      compiler, C++20        DEBUG=1       no optimisation, for debuggers
+#   CXX=g++      compiler, C++20        DEBUG=1       no optimisation, for debuggers: into build/debug
 #   CUBINS=0|1   kernels as machine code beside the PTX; default: 1 where ptxas is found
 #   SANITIZE=address,undefined | thread  builds into build/<sanitizer>
 
@@ -16,6 +16,10 @@ comma := ,
 BUILD := build
 ifneq ($(SANITIZE),)
 BUILD := build/$(firstword $(subst $(comma), ,$(SANITIZE)))
+else ifeq ($(COVERAGE),1)
+BUILD := build/coverage
+else ifeq ($(DEBUG),1)
+BUILD := build/debug
 endif
 
 # All cores, unless the caller says otherwise.
@@ -36,6 +40,10 @@ LDLIBS := -ldl -pthread
 ifneq ($(SANITIZE),)
 CXXFLAGS += -g -fsanitize=$(SANITIZE) -fno-omit-frame-pointer
 LDFLAGS += -fsanitize=$(SANITIZE)
+endif
+ifeq ($(COVERAGE),1)
+CXXFLAGS += --coverage -fprofile-update=prefer-atomic
+LDFLAGS += --coverage
 endif
 # The emulator's handlers are vector loops; without errno and traps their selects are blends.
 VGPU_FLAGS := -O3 -fno-math-errno -fno-trapping-math

@@ -193,6 +193,22 @@ TEST_CASE("an operation's folder under another name becomes kernels", "[host][re
           std::string::npos);
 }
 
+TEST_CASE("make's options have build folders of their own", "[host][readme]") {
+  const struct {
+    const char *option, *folder, *flag;
+  } cases[] = {{"COVERAGE=1", "build/coverage", "--coverage"},
+               {"DEBUG=1", "build/debug", "-O0 -g"},
+               {"SANITIZE=address,undefined", "build/address", "-fsanitize=address,undefined"}};
+  for (const auto& c : cases) {
+    const ChildResult made = run_child({"make", "-n", "-B", "-C", source_file(""), "CUBINS=0",
+                                        c.option, std::string(c.folder) + "/obj/runtime/src/log.o"},
+                                       {{"MAKEFLAGS", ""}, {"MFLAGS", ""}, {"MAKELEVEL", ""}});
+    INFO(c.option << "\n" << made.out << made.err);
+    CHECK(made.status == 0);
+    CHECK(made.out.find(c.flag) != std::string::npos);
+  }
+}
+
 TEST_CASE("the README's configuration row becomes a kernel", "[host][readme]") {
   if (!wltest::plain_build()) WL_SKIP("an instrumented build");
   const std::vector<std::string> lines = indented_lines();
