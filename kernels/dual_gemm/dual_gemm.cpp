@@ -98,16 +98,9 @@ wl_status fill_params(const wl_context& context, const wl_dual_gemm_args& args, 
 
   if (row.store == Store::bulk) WL_TRY(output_map(context, args, row, &params->map_d));
 
-  params->d = address_of(args.d);
-  params->alpha1 = address_of(args.alpha1);
-  params->alpha2 = address_of(args.alpha2);
+  fill_problem(args, params);
   params->sfd = address_of(args.sfd);
   params->d_scale = address_of(args.d_scale);
-  params->ldd = static_cast<uint64_t>(effective_ldd(args));
-  params->batch_stride_d = static_cast<uint64_t>(effective_batch_stride(args));
-  params->m = static_cast<uint32_t>(args.m);
-  params->n = static_cast<uint32_t>(args.n);
-  params->k = static_cast<uint32_t>(args.k);
   params->tiles_m = static_cast<uint32_t>(divide_up(args.m, 128 * row.cluster_m));
   params->tiles_n = static_cast<uint32_t>(divide_up(args.n, row.tile_n * row.cluster_n));
   params->tiles = params->tiles_m * params->tiles_n * static_cast<uint32_t>(args.l);

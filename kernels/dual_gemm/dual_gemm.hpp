@@ -192,6 +192,19 @@ int64_t effective_batch_stride(const wl_dual_gemm_args& args);
 // ---- plans
 // ------------------------------------------------------------------------------------
 
+// What every product's parameter block takes from the arguments as it is.
+template <class Params>
+void fill_problem(const wl_dual_gemm_args& args, Params* params) {
+  params->d = address_of(args.d);
+  params->alpha1 = address_of(args.alpha1);
+  params->alpha2 = address_of(args.alpha2);
+  params->ldd = static_cast<uint64_t>(effective_ldd(args));
+  params->batch_stride_d = static_cast<uint64_t>(effective_batch_stride(args));
+  params->m = static_cast<uint32_t>(args.m);
+  params->n = static_cast<uint32_t>(args.n);
+  params->k = static_cast<uint32_t>(args.k);
+}
+
 // Loads the row's kernels, builds tensor maps and launch. The context is current, the arguments are
 // checked.
 wl_status make_sm90_plan(wl_context* context, const wl_dual_gemm_args& args, const Row& row,

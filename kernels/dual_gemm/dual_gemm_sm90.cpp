@@ -149,14 +149,7 @@ wl_status make_sm90_plan(wl_context* context, const wl_dual_gemm_args& args, con
   const int blocks = sm90_scale_blocks(row.tile_n);
   WL_TRY(scale_map(*context, "SFB1", args.sfb1, args.n, args, atoms, &params.map_sfb1, blocks));
   WL_TRY(scale_map(*context, "SFB2", args.sfb2, args.n, args, atoms, &params.map_sfb2, blocks));
-  params.d = address_of(args.d);
-  params.alpha1 = address_of(args.alpha1);
-  params.alpha2 = address_of(args.alpha2);
-  params.ldd = static_cast<uint64_t>(effective_ldd(args));
-  params.batch_stride_d = static_cast<uint64_t>(effective_batch_stride(args));
-  params.m = static_cast<uint32_t>(args.m);
-  params.n = static_cast<uint32_t>(args.n);
-  params.k = static_cast<uint32_t>(args.k);
+  fill_problem(args, &params);
   params.tiles_m = static_cast<uint32_t>(divide_up(args.m, row.tile_m));
   params.tiles_n = static_cast<uint32_t>(divide_up(args.n, row.tile_n * cluster_rows(row)));
   params.tiles = params.tiles_m * params.tiles_n * static_cast<uint32_t>(args.l);

@@ -80,14 +80,7 @@ wl_status make_sm90_small_plan(wl_context* context, const wl_dual_gemm_args& arg
   WL_TRY(scale_map(*context, "SFB2", args.sfb2, args.n, args, atoms, &params.map_sfb2));
   params.a = address_of(args.a);
   params.sfa = address_of(args.sfa);
-  params.d = address_of(args.d);
-  params.alpha1 = address_of(args.alpha1);
-  params.alpha2 = address_of(args.alpha2);
-  params.ldd = static_cast<uint64_t>(effective_ldd(args));
-  params.batch_stride_d = static_cast<uint64_t>(effective_batch_stride(args));
-  params.m = static_cast<uint32_t>(args.m);
-  params.n = static_cast<uint32_t>(args.n);
-  params.k = static_cast<uint32_t>(args.k);
+  fill_problem(args, &params);
   params.tiles_m = static_cast<uint32_t>(divide_up(args.m, row.tile_m));
   params.tiles_n = static_cast<uint32_t>(divide_up(args.n, row.tile_n));
   params.static_weights = (args.flags & WL_STATIC_WEIGHTS) != 0 ? 1 : 0;
