@@ -5,6 +5,7 @@
 #include "tools/vgpu/check/options.hpp"
 #include "tools/vgpu/check/races.hpp"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -160,6 +161,49 @@ TEST_CASE("races alone: barriers and lanes", "[virtual]") {
     b.access(b.lane(1), b.shared(1024, 4), false);
     CHECK(b.notes.errors() == 1);
   }
+}
+
+TEST_CASE("races alone: a shuffle between lanes", "[virtual]") {
+  enum class After { Nothing, Exchange, Sync };
+  auto read_by = [](uint32_t reader, After after, uint32_t writer = 1) {
+    auto b = std::make_unique<Bench>();
+    b->access(Bench::lane(writer), Bench::shared(0, 4), true);
+    // Lane 3 of warp 0 learns of it.
+    b->races.named_arrive(Bench::lane(writer), 1);
+    b->races.named_complete(0, 1);
+    b->races.named_wait(Bench::lane(0, 3), 1);
+    if (after == After::Exchange) b->races.warp_exchange(check::Who{0, 0, 0xFFFF, 0, 0});
+    if (after == After::Sync) b->races.warp_sync(Bench::warp(0));
+    b->access(Bench::lane(0, reader), Bench::shared(0, 4), false);
+    return b;
+  };
+  for (const After after : {After::Nothing, After::Exchange, After::Sync})
+    CHECK(read_by(3, after)->notes.all.empty());
+  CHECK(read_by(5, After::Nothing)->notes.errors() == 1);
+  CHECK(read_by(5, After::Sync)->notes.all.empty());
+  auto advised = read_by(5, After::Exchange);
+  REQUIRE(advised->notes.all.size() == 1);
+  CHECK(advised->notes.all[0].rule == "exchange");
+  CHECK(advised->notes.errors() == 0);
+  // A lane that was not there; what happened after the exchange; lanes of the same warp.
+  CHECK(read_by(20, After::Exchange)->notes.errors() == 1);
+  Bench late;
+  late.races.warp_exchange(Bench::warp(0));
+  late.access(Bench::lane(1), Bench::shared(0, 4), true);
+  late.races.named_arrive(Bench::lane(1), 1);
+  late.races.named_complete(0, 1);
+  late.races.named_wait(Bench::lane(0, 3), 1);
+  late.access(Bench::lane(0, 5), Bench::shared(0, 4), false);
+  CHECK(late.notes.errors() == 1);
+  Bench same;
+  same.access(Bench::lane(0, 1), Bench::shared(0, 4), true);
+  same.races.warp_exchange(Bench::warp(0));
+  same.access(Bench::lane(0, 5), Bench::shared(0, 4), false);
+  CHECK(same.notes.errors() == 0);
+  CHECK(same.notes.all.size() == 1);
+  same.access(Bench::lane(0, 5), Bench::shared(0, 4), true);
+  same.access(Bench::lane(0, 6), Bench::shared(0, 4), false);
+  CHECK(same.notes.errors() == 1);
 }
 
 TEST_CASE("races alone: phases of an mbarrier", "[virtual]") {

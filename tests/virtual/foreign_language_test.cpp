@@ -349,3 +349,44 @@ TEST_CASE("foreign: cuRAND's Philox", "[virtual][foreign]") {
     CHECK(std::equal(want.begin(), want.end(), got.begin() + t * 4));
   }
 }
+
+TEST_CASE("foreign: tiles of several warps", "[virtual][foreign]") {
+  Foreign f("teams", "b200");
+  const auto in = numbers(256, 6);
+  const uint64_t a = f.gpu.upload(in), sums = f.gpu.allocate(1024), before = f.gpu.allocate(1024),
+                 next = f.gpu.allocate(1024);
+  for (const size_t size : {64, 128}) {
+    Launch l{.block = {256}};
+    l.entry = size == 64 ? "two_warps" : "four_warps";
+    l.checks = vgpu::check::kAll;
+    for (const std::string& schedule : schedules()) {
+      l.schedule = schedule;
+      const RunResult r = f.gpu.run(f.text, Params().u64(a).u64(sums).u64(before).u64(next), l);
+      INFO(l.entry << ", " << schedule << ": " << r.text);
+      REQUIRE(r.ok);
+      // Shuffles stand where bar.warp.sync should.
+      for (const std::string& advice : r.stats.advice)
+        CHECK_THAT(advice, ContainsSubstring("races (advice): exchange"));
+      for (size_t t = 0; t < 256; ++t) {
+        const size_t tile = t / size * size;
+        const auto first = in.begin() + long(tile);
+        CHECK(f.gpu.download<int>(sums, 256)[t] == std::accumulate(first, first + long(size), 0));
+        CHECK(f.gpu.download<int>(before, 256)[t] ==
+              std::accumulate(first, first + long(t - tile), 0));
+        CHECK(f.gpu.download<int>(next, 256)[t] ==
+              in[tile + (t - tile + 1) % size] + 1000 * int(tile / size));
+      }
+    }
+  }
+}
+
+TEST_CASE("shared memory below the CTA's own is the library's", "[virtual][foreign]") {
+  Vgpu gpu("h200");
+  const std::string store = "mov.u32 %r1, 512; st.shared.u32 [%r1], %r1; ld.shared.u32 %r2, [%r1];";
+  RunResult r = gpu.run(module_text(store, "", "sm_90a"), Params(), {});
+  INFO(r.text);
+  CHECK(r.faulted("bounds", "lies outside the CTA's window [0x400"));
+  CHECK(gpu.run(module_text("mov.u32 %r3, %reserved_smem_offset_1;" + store, "", "sm_90a"),
+                Params(), {})
+            .ok);
+}

@@ -87,6 +87,9 @@ Definedness::Definedness(exec::Cluster& cluster, Sink& sink) : cluster_(cluster)
     if (r.kind == Kind::WgmmaOp && unfenced_.empty())
       unfenced_.assign(registers_.size(), std::vector<uint8_t>(start.size(), 0));
   shared_.assign(ctas, std::vector<uint8_t>(p.dynamic_shared_offset + s.dynamic_shared, 0));
+  for (auto& states : shared_) // the library's room
+    std::fill_n(states.begin(), std::min<size_t>(states.size(), exec::kSharedBase),
+                uint8_t{kWritten});
   stack_each_ = size_t(cluster.local_bytes() - p.local_bytes);
   stack_.assign(ctas, std::vector<uint8_t>(stack_each_ * warps_ * 32, 0));
   tensor_.assign(

@@ -153,6 +153,9 @@ void Hub::after(Warp& w, const Inst& inst, uint32_t mask, exec::Step step) {
     case Event::ClusterWait:
       o.cluster_wait(me, !t.relaxed);
       break;
+    case Event::Exchange:
+      o.warp_exchange(me);
+      break;
     case Event::GridWait:
       o.grid_wait(me);
       break;

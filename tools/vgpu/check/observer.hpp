@@ -136,8 +136,9 @@ public:
   virtual void named_arrive(const Who&, uint32_t /*id*/) {}
   virtual void named_complete(uint32_t /*cta*/, uint32_t /*id*/) {}
   virtual void named_wait(const Who&, uint32_t /*id*/) {}
-  virtual void warp_sync(const Who&) {} // the lanes have met in bar.warp.sync
-  virtual void grid_wait(const Who&) {} // griddepcontrol.wait
+  virtual void warp_sync(const Who&) {}     // the lanes have met in bar.warp.sync
+  virtual void warp_exchange(const Who&) {} // in shfl, vote, match or redux .sync
+  virtual void grid_wait(const Who&) {}     // griddepcontrol.wait
   virtual void cluster_arrive(const Who&, bool /*release*/) {}
   virtual void cluster_complete() {}
   virtual void cluster_wait(const Who&, bool /*acquire*/) {}

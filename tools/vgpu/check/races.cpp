@@ -79,6 +79,19 @@ bool Races::morally_strong(const Record& r, const View& v) const {
   return mutual(r.scope, {limits_.cluster, who_of(r).cta}, v.scope, {limits_.cluster, v.who->cta});
 }
 
+// Whether the last exchange of these lanes comes after what the others of them did, or after one of
+// them has learned of what another warp did.
+bool Races::by_exchange(const Record& r, const View& v) const {
+  const uint32_t warp = v.base / 32;
+  if (warp >= exchanges_.size()) return false;
+  const Exchange& x = exchanges_[warp];
+  const uint32_t lanes = v.lanes ? v.lanes : 1u << v.own % 32;
+  if (lanes & ~x.lanes) return false;
+  if (r.base == v.base && r.lanes) return (r.lanes & ~x.lanes) == 0 && r.time <= x.time;
+  return std::any_of(x.clocks.begin(), x.clocks.end(),
+                     [&](const ClockRef& c) { return covers(c->known, r, !r.writes); });
+}
+
 void Races::judge(const Record& r, const View& v) {
   if (!r.writes && !v.write) return;
   if (morally_strong(r, v)) return;
@@ -87,7 +100,11 @@ void Races::judge(const Record& r, const View& v) {
     if (r.lanes != 0 && !v.op && r.writes && v.write && r.pc == v.who->pc && r.base == v.base &&
         r.time == v.own_time)
       return;
-    report(r, v, "order", false, missing_for(r, v));
+    if (by_exchange(r, v))
+      report(r, v, "exchange", true,
+             "bar.warp.sync: the lanes have met in a shuffle or a vote, which orders no memory");
+    else
+      report(r, v, "order", false, missing_for(r, v));
     return;
   }
   if (v.bytes.space == Space::Tensor) {

@@ -51,6 +51,7 @@ public:
   void named_complete(uint32_t cta, uint32_t id) override;
   void named_wait(const Who&, uint32_t id) override;
   void warp_sync(const Who&) override;
+  void warp_exchange(const Who&) override;
   void grid_wait(const Who&) override;
   void cluster_arrive(const Who&, bool release) override;
   void cluster_complete() override;
@@ -108,6 +109,10 @@ private:
     uint32_t init_fence = 0; // the initialising thread's next fence.mbarrier_init, by number
     Who init;
   };
+  struct Exchange { // the last of a warp
+    uint32_t lanes = 0, time = 0;
+    std::vector<ClockRef> clocks; // of the lanes then
+  };
   struct Meeting { // named and cluster barriers
     ClockRef current, completed;
   };
@@ -148,6 +153,7 @@ private:
   void remember_read(Cell& cell, const Record& record, uint64_t lo, uint64_t hi);
   bool ordered(const Record& r, const View& v) const;
   bool morally_strong(const Record& r, const View& v) const;
+  bool by_exchange(const Record& r, const View& v) const;
   void judge(const Record& r, const View& v);
   void forget(const Record& r, const Record& by, uint64_t lo, uint64_t hi);
   GlobalUse use_of(const Record& r, uint64_t lo, uint64_t hi) const;
@@ -165,8 +171,9 @@ private:
 
   RaceLimits limits_;
   Sink& sink_;
-  std::vector<ClockRef> lanes_; // by thread
-  std::vector<uint32_t> times_; // by warp
+  std::vector<ClockRef> lanes_;     // by thread
+  std::vector<uint32_t> times_;     // by warp
+  std::vector<Exchange> exchanges_; // by warp
   std::map<uint64_t, uint32_t> channels_;
   uint32_t next_component_;
   uint32_t earlier_ = kNone; // the component of earlier grids, 1 when they are over

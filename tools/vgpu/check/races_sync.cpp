@@ -451,6 +451,19 @@ void Races::warp_sync(const Who& w) {
   acquire(w, meeting);
 }
 
+void Races::warp_exchange(const Who& w) {
+  const uint32_t warp = w.cta * limits_.warps + w.warp;
+  if (exchanges_.size() <= warp) exchanges_.resize(warp + 1);
+  Exchange& x = exchanges_[warp];
+  x.lanes = w.lanes;
+  x.time = times_[warp]++; // of what comes later a new time
+  x.clocks.clear();
+  for (uint32_t left = w.lanes; left; left &= left - 1) {
+    const ClockRef& c = lanes_[thread(w, uint32_t(std::countr_zero(left)))];
+    if (c && (x.clocks.empty() || x.clocks.back() != c)) x.clocks.push_back(c);
+  }
+}
+
 void Races::cluster_arrive(const Who& w, bool rel) {
   if (rel)
     release(w, cluster_.current);

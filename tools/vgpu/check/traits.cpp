@@ -96,6 +96,8 @@ Traits traits_of(const exec::Inst& inst) {
       t.event = has("arrive") ? Event::NamedArrive : Event::NamedSync;
     t.id_operand = static_cast<uint8_t>(inst.n_dst);
   }
+  if (has("sync") && (first == "shfl" || first == "vote" || first == "match" || first == "redux"))
+    t.event = Event::Exchange;
   if (first == "griddepcontrol" && has("wait")) t.event = Event::GridWait;
   if (first == "tensormap" && has("cp_fenceproxy")) {
     t.event = Event::Fence;

@@ -25,6 +25,7 @@ enum class Event : uint8_t {
   NamedArrive,
   ClusterArrive,
   ClusterWait,
+  Exchange, // shfl, vote, match, redux with .sync
   GridWait
 };
 struct Traits {

@@ -155,6 +155,9 @@ struct FunctionCode {
 // First byte of static shared memory inside a CTA's shared window. The hardware keeps the first
 // KiB on sm_90 and later, so shared symbols start at 1024 there.
 constexpr uint32_t kSharedBase = 1024;
+// Where it keeps room for libraries (%reserved_smem_offset_0, _1): cooperative groups need 288
+// bytes.
+constexpr uint32_t kLibraryShared[2] = {0, 256};
 
 struct Program {
   std::string name; // entry
@@ -168,12 +171,13 @@ struct Program {
   std::vector<ParamSlot> params;
   uint32_t param_bytes = 0;
   std::vector<SharedSymbol> shared_symbols;
-  uint32_t static_shared_bytes = 0;   // from kSharedBase
-  uint32_t dynamic_shared_offset = 0; // where .extern .shared arrays start, from the window start
-  uint32_t local_bytes = 0;           // per thread, without the stack
-  uint32_t stack_slot = kNoSlot;      // B32: the stack pointer, of programs that ask for it
-  bool uses_heap = false;             // calls malloc or free
-  uint32_t maxntid[3] = {0, 0, 0};    // 0 = not given
+  uint32_t static_shared_bytes = 0;    // from kSharedBase
+  uint32_t shared_floor = kSharedBase; // 0: it asks for the library's room below
+  uint32_t dynamic_shared_offset = 0;  // where .extern .shared arrays start, from the window start
+  uint32_t local_bytes = 0;            // per thread, without the stack
+  uint32_t stack_slot = kNoSlot;       // B32: the stack pointer, of programs that ask for it
+  bool uses_heap = false;              // calls malloc or free
+  uint32_t maxntid[3] = {0, 0, 0};     // 0 = not given
   uint32_t reqntid[3] = {0, 0, 0};
   uint32_t minnctapersm = 0, maxnreg = 0, maxclusterrank = 0;
   uint32_t reqcluster[3] = {0, 0, 0};

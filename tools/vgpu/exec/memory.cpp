@@ -128,12 +128,13 @@ uint8_t* Cluster::touch(const Access& a, const Origin& origin) {
   }
   case Space::Shared: {
     Cta& cta = owner(a.cta, origin);
-    if (a.address < kSharedBase || a.address + a.bytes > cta.shared.size())
+    const uint32_t floor = spec.program->shared_floor;
+    if (a.address < floor || a.address + a.bytes > cta.shared.size())
       fault(origin, FaultCode::illegal_address, "bounds",
             std::string("shared ") + (a.write ? "write" : "read") + " of " +
                 std::to_string(a.bytes) + " bytes at offset " + hex(a.address) +
-                " lies outside the CTA's window [" + hex(kSharedBase) + ", " +
-                hex(cta.shared.size()) + ")");
+                " lies outside the CTA's window [" + hex(floor) + ", " + hex(cta.shared.size()) +
+                ")");
     if (cta.live_warps == 0)
       fault(origin, FaultCode::illegal_address, "exit",
             "shared memory of CTA " + std::to_string(a.cta) +

@@ -80,6 +80,8 @@ constexpr FixedName kFixed[] = {
     {"%clusterid.w", W, 0},
     {"%nclusterid.w", W, 1},
     {"%reserved_smem_offset_begin", W, 0},
+    {"%reserved_smem_offset_0", W, exec::kLibraryShared[0]},
+    {"%reserved_smem_offset_1", W, exec::kLibraryShared[1]},
     {"%reserved_smem_offset_end", W, exec::kSharedBase},
     {"%reserved_smem_offset_cap", W, exec::kSharedBase},
     {"%current_graph_exec", RegClass::B64, 0},
@@ -130,6 +132,7 @@ uint32_t ProgramBuilder::special_register(std::string_view given, RegClass cls) 
       if (f.cls != cls)
         refuse("'" + name + "' has " + class_name(f.cls) + "; the instruction takes " +
                class_name(cls));
+      if (name.starts_with("%reserved_smem_offset_")) program_->shared_floor = 0;
       return constant(cls, f.value);
     }
   // PTX leaves them to the driver; CUDA's holds the address of a workspace there.
@@ -266,7 +269,7 @@ uint32_t DecodeContext::src(const Operand& o, RegClass cls) {
   if (b.find_function(o.name))
     b.refuse("the function " + quoted(o) + " has no address: only those with a body in this " +
              "module, that mov or an initial value names, have one");
-  for (const char* unmodelled : {"%pm", "%envreg", "%reserved_smem_offset_"})
+  for (const char* unmodelled : {"%pm", "%envreg"})
     if (o.name.starts_with(unmodelled))
       b.refuse("the special register " + quoted(o) + " does not exist on the virtual machine");
   if (b.is_special(o.name + ".x"))
