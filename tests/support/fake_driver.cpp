@@ -158,7 +158,8 @@ CUresult cuCtxPopCurrent_v2(CUcontext*) {
 }
 
 CUresult cuCtxGetCurrent(CUcontext* context) {
-  *context = fake.pushed ? handle_of<CUcontext>(context_object) : nullptr;
+  const bool current = __atomic_load_n(&fake.pushed, __ATOMIC_RELAXED) != 0;
+  *context = current ? handle_of<CUcontext>(context_object) : nullptr;
   return CUDA_SUCCESS;
 }
 
