@@ -2,7 +2,7 @@
 integers, of any framework's device memory; units and rules are those of warpline/warpline.h.
 
     make shared                                  builds the library; WARPLINE_LIBRARY names another
-    python3 tests/examples/warpline_abi.py       prints the layout of the structs
+    python3 tests/examples/warpline_abi.py       prints constants and the layout of the structs
 """
 import ctypes as c
 import os
@@ -95,6 +95,10 @@ class Plan:
 
 
 def main():
+    for name, value in (("WL_F16", F16), ("WL_BF16", BF16), ("WL_NVFP4", NVFP4),
+                        ("WL_SF_128x4", SF_128X4), ("WL_STATIC_WEIGHTS", STATIC_WEIGHTS),
+                        ("WL_GRAPH_LAUNCH", GRAPH_LAUNCH)):
+        print(name, value)
     for name, struct in STRUCTS.items():
         print(name, c.sizeof(struct))
         for field, *_ in struct._fields_:

@@ -17,9 +17,12 @@ namespace {
 
 bool has_python() { return run_child({"python3", "-c", "pass"}).status == 0; }
 
-// One line a struct and a field, as the module prints them.
+// One line a constant, a struct and a field, as the module prints them.
 std::string header_layout() {
   std::ostringstream out;
+#define CONSTANT(name) out << #name << ' ' << static_cast<int>(name) << '\n'
+  CONSTANT(WL_F16), CONSTANT(WL_BF16), CONSTANT(WL_NVFP4), CONSTANT(WL_SF_128x4);
+  CONSTANT(WL_STATIC_WEIGHTS), CONSTANT(WL_GRAPH_LAUNCH);
 #define STRUCT(type) out << #type << ' ' << sizeof(type) << '\n'
 #define FIELD(type, field)                                                                         \
   out << #type "." #field << ' ' << offsetof(type, field) << ' ' << sizeof(type::field) << '\n'
@@ -44,7 +47,7 @@ std::string header_layout() {
 
 } // namespace
 
-TEST_CASE("Python's structs have the header's layout", "[host][python]") {
+TEST_CASE("Python's constants and structs are the header's", "[host][python]") {
   if (!has_python()) WL_SKIP("no python3");
   const ChildResult result = run_child({"python3", source_file("tests/examples/warpline_abi.py")});
   INFO(result.err);
