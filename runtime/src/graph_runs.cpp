@@ -9,8 +9,8 @@ namespace warpline {
 
 namespace {
 
-// While a graph is made, other threads may be capturing streams of theirs; nothing that is called
-// for it may end their captures.
+// While a graph is made or freed, this thread or others may be capturing streams; neither making
+// nor freeing may end their captures.
 class RelaxedCaptureMode {
 public:
   explicit RelaxedCaptureMode(const cuapi::Functions& cu) : cu_(cu) {
@@ -74,6 +74,7 @@ wl_status GraphRuns::make(const wl_plan& plan, std::unique_ptr<GraphRuns>* made)
 GraphRuns::~GraphRuns() {
   const ContextScope scope(*plan_.context);
   if (scope.status() != WL_SUCCESS) return;
+  const RelaxedCaptureMode relaxed(plan_.context->driver->cu);
   for (const Graph& graph : graphs_)
     if (graph.executable) plan_.context->driver->cu.GraphExecDestroy(graph.executable);
 }
@@ -86,7 +87,6 @@ wl_status GraphRuns::failed(cuapi::CUresult result, const char* call) const {
 
 wl_status GraphRuns::capture(void* workspace, cuapi::CUgraphExec* executable) const {
   const Driver& driver = *plan_.context->driver;
-  const RelaxedCaptureMode relaxed(driver.cu);
   PrivateStream stream(driver.cu);
   cuapi::CUresult result = driver.cu.StreamCreate(&stream.handle, cuapi::CU_STREAM_NON_BLOCKING);
   if (result != cuapi::CUDA_SUCCESS) return failed(result, "cuStreamCreate");
@@ -118,6 +118,7 @@ wl_status GraphRuns::run(void* workspace, wl_stream stream) {
     return g.executable && g.workspace == workspace;
   });
   if (graph == std::end(graphs_)) {
+    const RelaxedCaptureMode relaxed(driver.cu);
     cuapi::CUgraphExec executable = nullptr;
     WL_LOG(log_arguments, "%s: a graph of %d launches for workspace %p", plan_.info.config,
            plan_.info.launches, workspace);

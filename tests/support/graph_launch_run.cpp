@@ -6,6 +6,7 @@
 #include "tests/support/plan_problem.hpp"
 
 #include <algorithm>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -103,10 +104,15 @@ void check_captures(wl_context* context, const PlanProblem& problem, Runs& graph
   graph.poison();
   CapturedGraph outer(context);
   void* fresh = graph.workspace();
-  REQUIRE(outer.capture([&](wl_stream s) {
-    const wl_status status = graph.run(space, s);
-    return status == WL_SUCCESS ? graph.run(fresh, other) : status;
-  }) == WL_SUCCESS);
+  std::string error;
+  const wl_status status = outer.capture([&](wl_stream s) {
+    wl_status captured_run = graph.run(space, s);
+    if (captured_run == WL_SUCCESS) captured_run = graph.run(fresh, other);
+    if (captured_run != WL_SUCCESS) error = wl_last_error();
+    return captured_run;
+  });
+  INFO(error);
+  REQUIRE(status == WL_SUCCESS);
   CHECK(wl_stream_synchronize(context, other) == WL_SUCCESS);
   CHECK(problem.result() == expected);
   graph.poison();
