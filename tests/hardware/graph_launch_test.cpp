@@ -1,4 +1,5 @@
 // WL_GRAPH_LAUNCH on a real GPU.
+#include "tests/support/capture_rules.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/gpu.hpp"
 #include "tests/support/graph_launch_run.hpp"
@@ -18,4 +19,10 @@ TEST_CASE("runs by graph write what runs by kernel write", "[hardware][dual_gemm
     check_graph_launch(device.context, "dual_gemm_sm100_pair_n64_stream_f16", 0, 1, true);
   }
   check_graph_launch_of_quantize(device.context);
+}
+
+TEST_CASE("what a thread may call while it captures a stream", "[hardware][runtime]") {
+  HardwareContext device([](const warpline::DeviceLimits&) { return true; });
+  if (!device.reason.empty()) WL_SKIP(device.reason);
+  check_capture_rules(device.context);
 }

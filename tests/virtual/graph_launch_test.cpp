@@ -1,4 +1,5 @@
 // WL_GRAPH_LAUNCH on the virtual GPU: plans with and without workspace, of one and two kernels.
+#include "tests/support/capture_rules.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/graph_launch_run.hpp"
@@ -24,6 +25,7 @@ TEST_CASE("Blackwell plans by graph, in a process of their own", "[.b200-graph]"
 
 TEST_CASE("Hopper plans by graph, in a process of their own", "[.h200-graph]") {
   wl_context* context = wltest::virtual_context("h200");
+  wltest::check_capture_rules(context);
   wltest::check_graph_launch(context, "dual_gemm_sm90_t64_f16", 0, 2, true);
   wltest::check_graph_launch(context, "dual_gemm_sm90_small_t8_f16", WL_STATIC_WEIGHTS, 1, false);
   wltest::check_graph_launch_of_quantize(context);

@@ -270,6 +270,7 @@ VGPU_API CUresult cuCtxGetApiVersion(CUcontext handle, unsigned* version) {
 
 VGPU_API CUresult cuCtxSynchronize(void) {
   return entry("cuCtxSynchronize", Need::Context, [&](Call& c) {
+    forbid_in_capture(c);
     c.require(c.s.captures.empty(), "a stream is being captured",
               CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     c.execute([] {});

@@ -81,14 +81,17 @@ VGPU_ALIAS(cuEventRecordWithFlags, cuEventRecordWithFlags_ptsz)
 VGPU_API CUresult cuEventSynchronize(CUevent handle) {
   return entry("cuEventSynchronize", Need::Context, [&](Call& c) {
     forbid_captured(c, *find_event(c, handle));
+    forbid_in_capture(c);
     c.execute([] {});
     if (c.context->sticky != CUDA_SUCCESS) c.refuse(c.context->sticky, "");
   });
 }
 
 VGPU_API CUresult cuEventQuery(CUevent handle) {
-  return entry("cuEventQuery", Need::Context,
-               [&](Call& c) { forbid_captured(c, *find_event(c, handle)); });
+  return entry("cuEventQuery", Need::Context, [&](Call& c) {
+    forbid_captured(c, *find_event(c, handle));
+    forbid_in_capture(c);
+  });
 }
 
 VGPU_API CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {

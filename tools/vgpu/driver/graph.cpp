@@ -17,6 +17,7 @@ std::shared_ptr<Graph> find_graph(Call& c, CUgraph handle) {
 CUresult instantiate(const char* name, CUgraphExec* result, CUgraph handle,
                      unsigned long long flags) {
   return entry(name, Need::Context, [&](Call& c) {
+    forbid_in_capture(c);
     c.require(result, "phGraphExec is null");
     // 1 frees memory on launch (there are no allocation nodes), 8 keeps node priorities.
     c.require((flags & ~9ull) == 0, "flags = " + hex(flags) + " are not supported",
@@ -152,6 +153,7 @@ VGPU_API CUresult cuGraphInstantiateWithFlags(CUgraphExec* result, CUgraph graph
 
 VGPU_API CUresult cuGraphExecDestroy(CUgraphExec handle) {
   return entry("cuGraphExecDestroy", Need::Context, [&](Call& c) {
+    forbid_in_capture(c);
     c.require(c.s.graph_execs.remove(handle), "hGraphExec is no live graph",
               CUDA_ERROR_INVALID_HANDLE);
   });

@@ -82,7 +82,8 @@ CUresult copy(const char* name, CopyEnd to, CopyEnd from, size_t bytes, CUstream
               bool async) {
   return entry(name, Need::Context, [&](Call& c) {
     if (!async) {
-      forbid_in_capture(c);
+      // What comes from the host is staged, nobody waits for it.
+      if (from.kind != CopyEnd::Host) forbid_in_capture(c);
       forbid_implicit(c);
     }
     if (bytes == 0) return;

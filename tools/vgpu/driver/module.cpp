@@ -135,7 +135,6 @@ std::string replacement(Call& c, std::string_view image) {
 
 std::shared_ptr<LoadedModule> load_image(Call& c, const void* image, unsigned count,
                                          const CUjit_option* options, void** values) {
-  forbid_in_capture(c);
   Jit jit(c, count, options, values);
   const int device = compute_capability(*c.s.profile);
   c.require(jit.target() == 0 || jit.target() == device,

@@ -299,7 +299,8 @@ uint8_t* device_bytes(Call& call, CUdeviceptr address, size_t bytes, const char*
 std::shared_ptr<Stream> find_stream(Call& call, CUstream handle);
 // Appends work to the stream: to its capture, or runs it.
 void enqueue(Call& call, CUstream stream, Work work);
-// Calls that a capture forbids (allocation, synchronous copies, loading); invalidates the capture.
+// Calls that a capture forbids (allocation, synchronous copies, waits, questions about other
+// streams, executable graphs made or freed); invalidates the capture.
 void forbid_in_capture(Call& call);
 // Work on the legacy default stream would be ordered with streams being captured: refused, and the
 // captures are over, unless the call is only a question.

@@ -150,6 +150,7 @@ VGPU_API CUresult cuStreamSynchronize(CUstream handle) {
   return entry("cuStreamSynchronize", Need::Context, [&](Call& c) {
     auto stream = find_stream(c, handle);
     forbid_while_capturing(c, *stream, "waited for");
+    forbid_in_capture(c);
     if (is_default(handle)) forbid_implicit(c);
     wait_for_all(c);
   });
@@ -160,6 +161,7 @@ VGPU_API CUresult cuStreamQuery(CUstream handle) {
   return entry("cuStreamQuery", Need::Context, [&](Call& c) {
     auto stream = find_stream(c, handle);
     forbid_while_capturing(c, *stream, "queried");
+    forbid_in_capture(c);
     if (is_default(handle)) forbid_implicit(c);
     // Work is complete when its call returns; another thread's may still run.
     c.unlocked([&] {
