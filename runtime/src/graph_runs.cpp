@@ -79,10 +79,13 @@ GraphRuns::~GraphRuns() {
     if (graph.executable) plan_.context->driver->cu.GraphExecDestroy(graph.executable);
 }
 
+std::string GraphRuns::text() const {
+  return format("%s: graph of %d launch%s", plan_.info.config, plan_.info.launches,
+                plan_.info.launches == 1 ? "" : "es");
+}
+
 wl_status GraphRuns::failed(cuapi::CUresult result, const char* call) const {
-  return fail_cu(
-      *plan_.context->driver, result, call, WL_ERROR_LAUNCH,
-      format("graph of %d launches, %s", plan_.info.launches, plan_.info.config).c_str());
+  return fail_cu(*plan_.context->driver, result, call, WL_ERROR_LAUNCH, text().c_str());
 }
 
 wl_status GraphRuns::capture(void* workspace, cuapi::CUgraphExec* executable) const {
@@ -120,8 +123,7 @@ wl_status GraphRuns::run(void* workspace, wl_stream stream) {
   if (graph == std::end(graphs_)) {
     const RelaxedCaptureMode relaxed(driver.cu);
     cuapi::CUgraphExec executable = nullptr;
-    WL_LOG(log_arguments, "%s: a graph of %d launches for workspace %p", plan_.info.config,
-           plan_.info.launches, workspace);
+    WL_LOG(log_arguments, "%s is made for workspace %p", text().c_str(), workspace);
     WL_TRY(capture(workspace, &executable));
     graph =
         std::min_element(std::begin(graphs_), std::end(graphs_),
@@ -130,8 +132,7 @@ wl_status GraphRuns::run(void* workspace, wl_stream stream) {
     *graph = {workspace, executable, 0};
   }
   graph->last_run = ++runs_;
-  WL_LOG(log_arguments, "%s: graph of %d launches, workspace %p, stream %p", plan_.info.config,
-         plan_.info.launches, workspace, stream);
+  WL_LOG(log_arguments, "%s, workspace %p, stream %p", text().c_str(), workspace, stream);
   const cuapi::CUresult result = driver.cu.GraphLaunch(graph->executable, handle);
   return result == cuapi::CUDA_SUCCESS ? WL_SUCCESS : failed(result, "cuGraphLaunch");
 }

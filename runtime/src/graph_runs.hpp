@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <mutex>
+#include <string>
 
 namespace warpline {
 
@@ -36,6 +37,7 @@ private:
 
   explicit GraphRuns(const wl_plan& plan) : plan_(plan) {}
   wl_status capture(void* workspace, cuapi::CUgraphExec* executable) const;
+  std::string text() const; // for messages and the log
   wl_status failed(cuapi::CUresult result, const char* call) const;
 
   const wl_plan& plan_;
