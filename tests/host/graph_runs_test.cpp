@@ -3,6 +3,7 @@
 #include "runtime/src/graph_runs.hpp"
 #include "runtime/src/launch.hpp"
 #include "runtime/src/plan.hpp"
+#include "tests/support/example_kernel.hpp"
 #include "tests/support/log_file.hpp"
 #include "tests/support/temporary.hpp"
 
@@ -16,20 +17,13 @@ using wltest::FakeGpu;
 
 namespace {
 
-const char text[] = ".version 8.8\n.target sm_100f\n"
-                    ".visible .entry example(.param .u64 count)\n{\n  ret;\n}\n";
-
 // Two launches of one kernel; the workspace is their parameter.
 struct TwoLaunches : wl_plan {
   explicit TwoLaunches(FakeGpu& gpu, size_t workspace_bytes = 256) : wl_plan(&gpu.context()) {
-    gpu.fake->param_count = 1;
-    gpu.fake->param_size[0] = 8;
-    const Image image = make_image("example", "example", text);
-    const Kernel* kernel = nullptr;
-    REQUIRE(load_kernel(*context, image, {{{"count", 0, 8}}, 0, false}, &kernel) == WL_SUCCESS);
+    const Kernel& kernel = wltest::example_kernel(gpu);
     copy_text(info.config, "example_row");
     info.workspace_bytes = workspace_bytes;
-    for (int i = 0; i < 2; ++i) REQUIRE(add(*kernel, {}, uint64_t{0}, 0) == WL_SUCCESS);
+    for (int i = 0; i < 2; ++i) REQUIRE(add(kernel, {}, uint64_t{0}, 0) == WL_SUCCESS);
     CHECK(info.launches == 2);
   }
 };

@@ -1,7 +1,7 @@
 #include "runtime/src/launch.hpp"
 #include "runtime/src/log.hpp"
 #include "runtime/src/plan.hpp"
-#include "tests/support/fake_gpu.hpp"
+#include "tests/support/example_kernel.hpp"
 
 #include <cstdio>
 #include <cstring>
@@ -15,19 +15,6 @@ using wltest::ContainsSubstring;
 using wltest::FakeGpu;
 
 namespace {
-
-const char text[] = ".version 8.8\n.target sm_100f\n"
-                    ".visible .entry example(.param .u64 count)\n{\n  ret;\n}\n";
-
-const Kernel& example_kernel(FakeGpu& gpu) {
-  gpu.fake->param_count = 1;
-  gpu.fake->param_size[0] = 8;
-  const Image image = make_image("example", "example", text);
-  const Kernel* kernel = nullptr;
-  REQUIRE(load_kernel(gpu.context(), image, {{{"count", 0, 8}}, 100000, false}, &kernel) ==
-          WL_SUCCESS);
-  return *kernel;
-}
 
 LaunchConfig example_config() {
   LaunchConfig config;
