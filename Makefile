@@ -82,7 +82,7 @@ help:
 	@echo "make false-alarms  every kernel as it is, under many schedules: nobody may say a word"
 	@echo "make vgpu-speed   how fast the virtual GPU is on this machine"
 	@echo "make fuzz         libFuzzer on PTX text, kernels and driver calls, FUZZ_SECONDS=60 each; clang++"
-	@echo "make bench        times the operations on the GPU of this machine"
+	@echo "make bench        times the operations and the host's side on the GPU of this machine"
 	@echo "make check-ptx    assembles every kernel with ptxas: spills, registers, warnings"
 	@echo "make sass-check   compares each kernel's machine code with tests/golden"
 	@echo "make lint         clang-format, cppcheck, shellcheck"
@@ -95,6 +95,9 @@ help:
 	@echo "make uninstall    removes what make install wrote, with the same PREFIX= and DESTDIR="
 	@echo "make clean        removes $(BUILD)/"
 	@echo "options: DEBUG=1, SANITIZE=address,undefined, CUBINS=0, V=1, CXX=..., -jN"
+	@echo "for a part of a target's work, options of its program: MUTATION_FLAGS, FALSE_ALARMS_FLAGS,"
+	@echo "  SWEEP_FLAGS, BENCH_FLAGS, HOST_COST_FLAGS, DRIVER_COST_FLAGS, REPORT_FLAGS, SANITIZE_FLAGS,"
+	@echo "  SASS_FLAGS: make sweep SWEEP_FLAGS=\"--rows dual_gemm_sm100_n64_f16 --sizes 2\""
 
 # ---- kernels: preprocess, one statement a line, embed ------------------------------------------
 
@@ -284,19 +287,22 @@ $(BUILD)/tests/libfakecuda.so: $(call object,tests/support/fake_driver.cpp)
 # Catch2 may have to be installed before anything that includes it is compiled.
 $(call object,$(foreach s,$(SUITES),$(wildcard tests/$(s)/*.cpp)) $(SUPPORT_SOURCES)): | deps
 
-suites: $(SUITES:%=$(BUILD)/tests/%) $(BUILD)/tests/libfakecuda.so $(BUILD)/host-cost \
-        $(BUILD)/driver-cost $(BUILD)/libwarpline.so all
+# With the programs and tools that tests run.
+suites: $(SUITES:%=$(BUILD)/tests/%) $(BUILD)/tests/libfakecuda.so $(BUILD)/tests/mutation \
+        $(BUILD)/tests/sweep $(BUILD)/bench $(BUILD)/host-cost $(BUILD)/driver-cost \
+        $(BUILD)/libwarpline.so all
 
 test: suites
 	@tests/run_suites.sh $(SUITES:%=$(BUILD)/tests/%)
 test-host test-virtual: test-%: suites
 	@tests/run_suites.sh $(BUILD)/tests/$*
 mutation: $(BUILD)/tests/mutation $(BUILD)/libvgpu.so
-	$(BUILD)/tests/mutation --out tests/virtual/mutation.md
+	$(BUILD)/tests/mutation --out tests/virtual/mutation.md $(MUTATION_FLAGS)
 sweep: $(BUILD)/tests/sweep $(BUILD)/libvgpu.so
-	$(BUILD)/tests/sweep --out tests/virtual/sweep.md
+	$(BUILD)/tests/sweep --out tests/virtual/sweep.md $(SWEEP_FLAGS)
 false-alarms: $(BUILD)/tests/mutation $(BUILD)/libvgpu.so
-	$(BUILD)/tests/mutation --baseline 32 --check all,advice,ledger --out tests/virtual/false_alarms.md
+	$(BUILD)/tests/mutation --baseline 32 --check all,advice,ledger --out tests/virtual/false_alarms.md \
+	  $(FALSE_ALARMS_FLAGS)
 hardware-test: suites
 	@tests/run_suites.sh $(BUILD)/tests/hardware
 
@@ -309,10 +315,10 @@ $(BUILD)/bench: $(call object,tools/bench/bench.cpp)
 $(BUILD)/host-cost: $(call object,tools/bench/host_cost.cpp)
 $(BUILD)/driver-cost: $(call object,tools/bench/driver_cost.cpp)
 bench: $(BUILD)/bench $(BUILD)/host-cost $(BUILD)/driver-cost
-	$(BUILD)/bench
-	$(BUILD)/bench --quantize
-	$(BUILD)/host-cost
-	$(BUILD)/driver-cost
+	$(BUILD)/bench $(BENCH_FLAGS)
+	$(BUILD)/bench --quantize $(BENCH_FLAGS)
+	$(BUILD)/host-cost $(HOST_COST_FLAGS)
+	$(BUILD)/driver-cost $(DRIVER_COST_FLAGS)
 
 # ---- fuzzing ----------------------------------------------------------------------------------------
 
@@ -341,7 +347,7 @@ sass-check: $(PTX)
 	@tools/sass/sass-summary --check $(SASS_FLAGS)
 
 # For the first run on somebody's GPU: REPORT_FLAGS="--device gpu --limit 600".
-report: suites $(BUILD)/bench
+report: suites
 	@tools/report.sh --build $(BUILD) $(REPORT_FLAGS)
 
 # compute-sanitizer on the GPU of this machine; says so where there is none.

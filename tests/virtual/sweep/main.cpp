@@ -4,9 +4,10 @@
 // must have the bits of the replayed epilogue on exact sums. A smaller pass runs on the virtual
 // B300.
 //
-//   build/tests/sweep [--rows A,B] [--jobs N] [--out FILE] [--fresh]
+//   build/tests/sweep [--rows A,B] [--jobs N] [--out FILE] [--fresh] [--sizes N]
 // FILE gets the table. Rows that it says are right, of the text that they have now, are not run
-// again, unless --fresh is given or they are named.
+// again, unless --fresh is given or they are named. --sizes takes the first N of M, N and K alone;
+// FILE, which speaks of all of them, is neither read nor written then.
 #include "kernels/dual_gemm/dual_gemm.hpp"
 #include "runtime/src/images.hpp"
 #include "tests/support/dual_gemm_nvfp4_run.hpp"
@@ -17,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -32,12 +34,12 @@ using warpline::dual_gemm::Row;
 
 namespace {
 
-const std::vector<int64_t> kM = {1, 127, 128, 129, 255, 256, 257, 300};
-const std::vector<int64_t> kN = {8, 72, 120, 128, 136, 200, 384};
-const std::vector<int64_t> kNvfp4N = {64, 128, 192, 320, 384};
+std::vector<int64_t> kM = {1, 127, 128, 129, 255, 256, 257, 300};
+std::vector<int64_t> kN = {8, 72, 120, 128, 136, 200, 384};
+std::vector<int64_t> kNvfp4N = {64, 128, 192, 320, 384};
 // The last one is longer than the stage ring, or than those of both halves that share K, and leaves
 // a K step over.
-const std::vector<int64_t> kK = {64, 192, 256, 2112};
+std::vector<int64_t> kK = {64, 192, 256, 2112};
 constexpr int64_t kLongSplitK = 3392;
 const float kScales[] = {1, 0.25f, 3, 0.0078125f}; // of D in NVFP4
 
@@ -281,7 +283,7 @@ bool report(const std::vector<const Row*>& rows, const Pass& b200, const Pass& b
 
 int main(int argc, char** argv) {
   std::string wanted, out_path;
-  size_t jobs = 1;
+  size_t jobs = 1, sizes = 0;
   bool fresh = false;
   for (int i = 1; i < argc; ++i) {
     const std::string a = argv[i];
@@ -294,11 +296,19 @@ int main(int argc, char** argv) {
       out_path = value();
     else if (a == "--fresh")
       fresh = true;
+    else if (a == "--sizes")
+      sizes = static_cast<size_t>(std::max(1, std::atoi(value().c_str())));
     else {
-      std::fprintf(stderr, "sweep: unknown option %s (options: --rows, --jobs, --out, --fresh)\n",
+      std::fprintf(stderr,
+                   "sweep: unknown option %s (options: --rows, --jobs, --out, --fresh, --sizes)\n",
                    a.c_str());
       return 2;
     }
+  }
+  if (sizes != 0) {
+    out_path.clear();
+    for (std::vector<int64_t>* list : {&kM, &kN, &kNvfp4N, &kK})
+      list->resize(std::min(list->size(), sizes));
   }
   std::vector<const Row*> all, rows; // those to run
   for (const Row& row : warpline::dual_gemm::rows())
