@@ -31,13 +31,12 @@ std::string shell(const std::string& command,
   return result.out;
 }
 
-// `make TARGET` in the source tree with this build directory. The make that runs the tests leaves
-// its job server in the environment, which must not reach this one.
+// `make TARGET` in the source tree with this build directory.
 std::string make(const std::string& target, const std::string& variables) {
   const fs::path build = fs::path(wltest::build_file("x")).parent_path();
   return shell("cd " + wltest::source_file("") + " && make -s -j2 " + target + " BUILD=" +
                    fs::relative(build, wltest::source_file("")).string() + " " + variables,
-               {{"MAKEFLAGS", ""}, {"MFLAGS", ""}, {"MAKELEVEL", ""}});
+               wltest::make_environment());
 }
 
 // Installs for /opt/warpline, staged, and moves the tree.

@@ -1,87 +1,16 @@
 // tools/sass with stand-ins for ptxas and nvdisasm: finding them, reading a listing, roles, the
 // main loop, golden summaries. What the real tools make of the kernels is `make sass-check`.
 #include "tests/support/catch.hpp"
-#include "tests/support/child.hpp"
-#include "tests/support/source_tree.hpp"
-#include "tests/support/temporary.hpp"
+#include "tests/support/sass_toolkit.hpp"
 
 #include <filesystem>
 
 using wltest::ChildResult;
 using wltest::ContainsSubstring;
+using wltest::SassToolkit;
 using wltest::TemporaryDirectory;
-using wltest::write_text;
 
 namespace {
-
-const char ptx[] = R"(// ROLES
-//   | warp | name      | registers | work |
-//   |------|-----------|-----------|------|
-//   | 0    | loader    | 40        | TMA  |
-//   | 1-4  | consumer0 | 232       | MMA  |
-//   Launched with 64 registers a thread.
-// MEMORY MAP
-.version 8.8
-.target sm_100f
-.visible .entry small() {
-  mov.u32 warp, %tid.x;
-loader:
-  cp.async.bulk.tensor;
-consumer:
-  loop:
-    wgmma.mma_async;
-    @more bra loop;
-  st.global.b32 [d], r;
-  ret;
-}
-)";
-
-const char listing[] = R"(
-        .text.small:
-	//## File ".nv_debug_ptx_txt", line 11
-        /*0000*/                   S2R R0, SR_TID.X ;
-	//## File ".nv_debug_ptx_txt", line 13
-        /*0010*/                   UTMALDG.3D [UR8], [UR4] ;
-.L_x_1:
-	//## File ".nv_debug_ptx_txt", line 16
-        /*0020*/                   HGMMA.64x64x16.F32 R24, gdesc[UR4], R24 ;
-	//## File ".nv_debug_ptx_txt", line 17
-        /*0030*/               @P0 BRA `(.L_x_1) ;
-	//## File ".nv_debug_ptx_txt", line 18
-        /*0040*/                   STG.E desc[UR4][R2.64], R0 ;
-	//## File ".nv_debug_ptx_txt", line 19
-        /*0050*/                   EXIT ;
-.L_x_2:
-        /*0060*/                   BRA `(.L_x_2);
-        /*0070*/                   NOP ;
-)";
-
-// A toolkit whose ptxas writes nothing and whose nvdisasm prints the listing.
-struct Toolkit {
-  TemporaryDirectory directory;
-
-  Toolkit() {
-    std::filesystem::create_directories(directory / "bin");
-    write_text(directory / "small.ptx", ptx);
-    script("ptxas", "case $1 in --version) echo 'release 13.0, V13.0.88';; *) "
-                    "echo 'ptxas info : 8 bytes stack frame, 4 bytes spill stores, 4 bytes spill "
-                    "loads'; echo 'ptxas info : Used 64 registers';; esac");
-    list(listing);
-  }
-  void list(const std::string& text) {
-    write_text(directory / "listing", text);
-    script("nvdisasm", "cat " + directory / "listing");
-  }
-  void script(const std::string& name, const std::string& body) {
-    const std::string path = directory / ("bin/" + name);
-    write_text(path, "#!/bin/sh\n" + body + "\n");
-    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
-  }
-  ChildResult run(const std::string& tool, std::vector<std::string> arguments) const {
-    arguments.insert(arguments.begin(), wltest::source_file("tools/sass/" + tool));
-    return wltest::run_child(arguments, {{"CUDA_HOME", directory.path()}});
-  }
-};
 
 bool has_python() { return wltest::run_child({"python3", "--version"}).status == 0; }
 
@@ -89,7 +18,7 @@ bool has_python() { return wltest::run_child({"python3", "--version"}).status ==
 
 TEST_CASE("sass shows PTX lines, roles and the main loop", "[host][sass]") {
   if (!has_python()) WL_SKIP("no python3");
-  const Toolkit toolkit;
+  const SassToolkit toolkit;
   const ChildResult result = toolkit.run("sass", {toolkit.directory / "small.ptx"});
   INFO(result.out << result.err);
   REQUIRE(result.status == 0);
@@ -110,7 +39,7 @@ TEST_CASE("sass shows PTX lines, roles and the main loop", "[host][sass]") {
 
 TEST_CASE("sass-summary counts per role and compares with golden files", "[host][sass]") {
   if (!has_python()) WL_SKIP("no python3");
-  Toolkit toolkit;
+  SassToolkit toolkit;
   const std::string file = toolkit.directory / "small.ptx";
   const ChildResult result = toolkit.run("sass-summary", {file});
   INFO(result.out << result.err);
@@ -128,7 +57,7 @@ TEST_CASE("sass-summary counts per role and compares with golden files", "[host]
   CHECK(run("--check").status == 3);
   REQUIRE(run("--update").status == 0);
   CHECK(run("--check").status == 0);
-  std::string changed = listing;
+  std::string changed = wltest::sass_listing;
   changed.replace(changed.find("STG.E"), 5, "STL.E");
   toolkit.list(changed);
   const ChildResult different = run("--check");
@@ -136,7 +65,7 @@ TEST_CASE("sass-summary counts per role and compares with golden files", "[host]
   CHECK_THAT(different.out, ContainsSubstring("spill 1"));
 
   // 13 instructions around the one MMA; the head of the Blackwell kernels allows 12.
-  std::string longer = listing;
+  std::string longer = wltest::sass_listing;
   const std::string loop = ".L_x_1:\n";
   for (int i = 0; i < 11; ++i)
     longer.insert(longer.find(loop) + loop.size(), "        /*0018*/  UIADD3 UR4, UR4, 1 ;\n");
@@ -151,7 +80,7 @@ TEST_CASE("sass-summary counts per role and compares with golden files", "[host]
 
 TEST_CASE("sass-diff compares two assemblers", "[host][sass]") {
   if (!has_python()) WL_SKIP("no python3");
-  const Toolkit toolkit;
+  const SassToolkit toolkit;
   const std::string ptxas = toolkit.directory / "bin/ptxas";
   const ChildResult same = toolkit.run(
       "sass-diff", {toolkit.directory / "small.ptx", "--ptxas", ptxas, "--ptxas", ptxas});
