@@ -1,6 +1,7 @@
 # warpline. `make help` lists what can be made.
 #   CXX=g++      compiler, C++20        DEBUG=1       no optimisation, for debuggers: into build/debug
 #   CUBINS=0|1   kernels as machine code beside the PTX; default: 1 where ptxas is found
+#   PCH=0|1      standard headers precompiled; default: 1 where CXX is g++ itself
 #   SANITIZE=address,undefined | thread  builds into build/<sanitizer>
 
 CXX ?= g++
@@ -152,17 +153,34 @@ $(BUILD)/obj/kernels.o: $(BUILD)/gen/kernels.S
 	@mkdir -p $(@D)
 	$(Q)$(CXX) -c $< -o $@
 
+# ---- standard headers ------------------------------------------------------------------------------
+
+# Reading them is half of the work on most files, so g++ does that once for each set of flags. Files
+# include what they use all the same: ccache and other compilers get them as they are.
+STD_HEADERS := algorithm functional map memory mutex string unordered_map vector
+PCH ?= $(if $(word 2,$(CXX)),0,$(if $(filter g++ g++-% %-g++,$(notdir $(CXX))),1,0))
+ifeq ($(PCH),1)
+PLAIN_STD := $(BUILD)/std/plain/std.hpp
+VGPU_STD := $(BUILD)/std/vgpu/std.hpp
+endif
+$(BUILD)/std/vgpu/std.hpp.gch: STD_FLAGS := $(VGPU_FLAGS)
+$(BUILD)/std/plain/std.hpp.gch $(BUILD)/std/vgpu/std.hpp.gch:
+	@mkdir -p $(@D)
+	@echo "  CXX  $(@:.gch=)"
+	$(Q)printf '#include <%s>\n' $(STD_HEADERS) > $(@:.gch=)
+	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(STD_FLAGS) -x c++-header $(@:.gch=) -o $@.tmp && mv $@.tmp $@
+
 # ---- library, virtual GPU, programs ---------------------------------------------------------------
 
-$(BUILD)/obj/tools/vgpu/%.o: tools/vgpu/%.cpp
+$(BUILD)/obj/tools/vgpu/%.o: tools/vgpu/%.cpp | $(VGPU_STD:%=%.gch)
 	@mkdir -p $(@D)
 	@echo "  CXX  $<"
-	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(VGPU_FLAGS) -c $< -o $@
+	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(VGPU_FLAGS) $(VGPU_STD:%=-include %) -c $< -o $@
 
-$(BUILD)/obj/%.o: %.cpp
+$(BUILD)/obj/%.o: %.cpp | $(PLAIN_STD:%=%.gch)
 	@mkdir -p $(@D)
 	@echo "  CXX  $<"
-	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -c $< -o $@
+	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(PLAIN_STD:%=-include %) -c $< -o $@
 
 lib: $(BUILD)/libwarpline.a
 vgpu: $(BUILD)/libvgpu.so

@@ -59,7 +59,8 @@ const Case kCases[] = {
      "1 rows, 32 cases, 174160 outputs: all right, bit for bit."},
     {"make timeline", "", "PASS"},
     {"make CUBINS=0",
-     "mkdir -p plain/obj && cp -a build/ptx build/embed plain && "
+     "mkdir -p plain/obj && ln -s ../build/std plain/std && "
+     "cp -a build/ptx build/embed plain && "
      "cp -a build/obj/runtime build/obj/kernels plain/obj && "
      "make CUBINS=0 BUILD=plain lib",
      "AR   plain/libwarpline.a"},
