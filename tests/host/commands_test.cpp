@@ -97,6 +97,20 @@ std::string program_of(const std::string& command) {
   return word;
 }
 
+// A span is often a file's name alone; with arguments, or in an indented line, it is a command even
+// where no such program is there.
+bool is_command(const std::string& line, const std::string& program, bool indented) {
+  const auto starts = [&](std::initializer_list<const char*> paths) {
+    return std::any_of(paths.begin(), paths.end(),
+                       [&](const char* path) { return program.rfind(path, 0) == 0; });
+  };
+  if (program == "make" || executable(program)) return true;
+  if (!indented) return line.find(' ') != std::string::npos && starts({"build/", "tools/"});
+  for (const char* name : {"cc", "c++", "g++", "python3", "cmake", "sh", "bash"})
+    if (program == name) return true;
+  return line.rfind("export ", 0) == 0 || starts({"build/", "tools/", "tests/", "/tmp/warpline/"});
+}
+
 // Commands of indented lines, in their order, and of spans, each once.
 std::vector<std::string> commands_of(bool indented) {
   std::vector<std::string> result;
@@ -110,10 +124,8 @@ std::vector<std::string> commands_of(bool indented) {
       if (std::any_of(std::begin(kElsewhere), std::end(kElsewhere),
                       [&](const char* start) { return line.rfind(start, 0) == 0; }))
         continue;
-      const bool here = program == "make" || executable(program);
-      const bool of_reader = indented && (program == "cc" || line.rfind("export ", 0) == 0 ||
-                                          program.rfind("/tmp/warpline/", 0) == 0);
-      if ((here || of_reader) && std::find(result.begin(), result.end(), line) == result.end())
+      if (is_command(line, program, indented) &&
+          std::find(result.begin(), result.end(), line) == result.end())
         result.push_back(line);
     }
   }
@@ -164,7 +176,7 @@ public:
     environment.emplace_back("WARPLINE_DRIVER", "");
     environment.emplace_back("PREFIX", copy_ / "prefix"); // nothing is installed in the machine
     environment.emplace_back(kInside, "1");
-    const ChildResult result = run_child({"sh", "-c", script}, environment, 300);
+    const ChildResult result = run_child({"sh", "-c", script}, environment, 600);
     INFO(last(result.out));
     REQUIRE(result.status == 0);
     for (size_t i = 0; i < asked.size(); ++i) {
