@@ -181,6 +181,7 @@ std::vector<wl_dual_gemm_config> candidates(const Problem& problem, const Device
 struct Subject {
   const wl_dual_gemm_args& args;
   const DeviceLimits& device;
+  const wl_context* context = nullptr; // null: pointers stand for no memory
 };
 const RuleTable<Subject>& rules();
 

@@ -1,5 +1,6 @@
 // The constraint table of the dual GEMM: the one source of its check, documentation and tests.
 #include "kernels/dual_gemm/dual_gemm.hpp"
+#include "runtime/src/reachable.hpp"
 #include "runtime/src/rows.hpp"
 #include "runtime/src/status.hpp"
 #include "runtime/src/strided.hpp"
@@ -217,6 +218,23 @@ const RuleTable<Subject>& rules() {
                   aligned(s.args.sfd, 16)),
           WL_RULE("d_scale_aligned", "d_scale", "must be 4-byte aligned", alignment,
                   aligned(s.args.d_scale, 4)),
+
+          WL_RULE("a_reachable", "A", reachable_text, memory, reachable(s.context, s.args.a)),
+          WL_RULE("b1_reachable", "B1", reachable_text, memory, reachable(s.context, s.args.b1)),
+          WL_RULE("b2_reachable", "B2", reachable_text, memory, reachable(s.context, s.args.b2)),
+          WL_RULE("sfa_reachable", "SFA", reachable_text, memory, reachable(s.context, s.args.sfa)),
+          WL_RULE("sfb1_reachable", "SFB1", reachable_text, memory,
+                  reachable(s.context, s.args.sfb1)),
+          WL_RULE("sfb2_reachable", "SFB2", reachable_text, memory,
+                  reachable(s.context, s.args.sfb2)),
+          WL_RULE("alpha1_reachable", "alpha1", reachable_text, memory,
+                  reachable(s.context, s.args.alpha1)),
+          WL_RULE("alpha2_reachable", "alpha2", reachable_text, memory,
+                  reachable(s.context, s.args.alpha2)),
+          WL_RULE("d_reachable", "D", reachable_text, memory, reachable(s.context, s.args.d)),
+          WL_RULE("sfd_reachable", "SFD", reachable_text, memory, reachable(s.context, s.args.sfd)),
+          WL_RULE("d_scale_reachable", "d_scale", reachable_text, memory,
+                  reachable(s.context, s.args.d_scale)),
 
           WL_RULE("ldd_covers", "ldd", "must be 0 or at least N elements", range,
                   ld_covers(strided_d(s.args))),

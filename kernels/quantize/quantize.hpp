@@ -28,6 +28,7 @@ bool can_run(const Row& row, wl_dtype x_type, const DeviceLimits& device, std::s
 struct Subject {
   const wl_quantize_args& args;
   const DeviceLimits& device;
+  const wl_context* context = nullptr; // null: pointers stand for no memory
 };
 const RuleTable<Subject>& rules();
 

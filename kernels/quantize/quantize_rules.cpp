@@ -1,5 +1,6 @@
 // The constraint table of the quantiser: the one source of its check, documentation and tests.
 #include "kernels/quantize/quantize.hpp"
+#include "runtime/src/reachable.hpp"
 #include "runtime/src/rows.hpp"
 #include "runtime/src/strided.hpp"
 
@@ -95,6 +96,12 @@ const RuleTable<Subject>& rules() {
                   aligned(s.args.sfd, 16)),
           WL_RULE("d_scale_aligned", "d_scale", "must be 4-byte aligned", alignment,
                   aligned(s.args.d_scale, 4)),
+
+          WL_RULE("x_reachable", "X", reachable_text, memory, reachable(s.context, s.args.x)),
+          WL_RULE("d_reachable", "D", reachable_text, memory, reachable(s.context, s.args.d)),
+          WL_RULE("sfd_reachable", "SFD", reachable_text, memory, reachable(s.context, s.args.sfd)),
+          WL_RULE("d_scale_reachable", "d_scale", reachable_text, memory,
+                  reachable(s.context, s.args.d_scale)),
 
           WL_RULE("ldx_covers", "ldx", "must be 0 or at least K elements", range,
                   ld_covers(strided_x(s.args))),

@@ -20,7 +20,7 @@ wl_status query_device(const Driver& driver, cuapi::CUdevice device, DeviceLimit
   size_t memory = 0;
   WL_CHECK_CU(driver, DeviceTotalMem, (&memory, device), WL_ERROR_INTERNAL);
   limits->memory_bytes = memory;
-  int cluster_launch = 0, tensor_maps = 0;
+  int cluster_launch = 0, tensor_maps = 0, pageable_memory = 0;
   const AttributeField fields[] = {
       {cuapi::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &limits->compute_major},
       {cuapi::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &limits->compute_minor},
@@ -40,6 +40,7 @@ wl_status query_device(const Driver& driver, cuapi::CUdevice device, DeviceLimit
       {cuapi::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, &limits->l2_bytes},
       {cuapi::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, &cluster_launch},
       {cuapi::CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED, &tensor_maps},
+      {cuapi::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, &pageable_memory},
   };
   for (const AttributeField& field : fields)
     WL_CHECK_CU(driver, DeviceGetAttribute, (field.field, field.attribute, device),
@@ -49,6 +50,7 @@ wl_status query_device(const Driver& driver, cuapi::CUdevice device, DeviceLimit
   limits->max_cluster = cluster_launch ? 8 : 1;
   limits->max_cluster_nonportable = cluster_launch ? 16 : 1;
   limits->tensor_maps = tensor_maps != 0;
+  limits->pageable_memory = pageable_memory != 0;
   return WL_SUCCESS;
 }
 

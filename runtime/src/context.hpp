@@ -27,6 +27,7 @@ struct DeviceLimits {
   int max_cluster_nonportable = 1; // 16 with cluster launch, else 1
   int l2_bytes = 0;
   bool tensor_maps = false;
+  bool pageable_memory = false; // kernels reach plain host memory
   uint64_t memory_bytes = 0;
 };
 

@@ -8,7 +8,8 @@
 
 namespace warpline {
 
-// A subject is {arguments, device limits}. `log` writes the arguments down before they are judged.
+// A subject is {arguments, device limits, context}; the context is current for the rules. `log`
+// writes the arguments down before they are judged.
 template <class Args, class Subject, class Log>
 wl_status check_args(const wl_context* context, const Args* args, const char* type,
                      const RuleTable<Subject>& rules, const Log& log) {
@@ -16,7 +17,9 @@ wl_status check_args(const wl_context* context, const Args* args, const char* ty
   if (args == nullptr) return fail(WL_ERROR_INVALID_ARGUMENT, "args is null");
   WL_TRY(check_struct_size(type, args->struct_size, sizeof(Args)));
   log(*args);
-  return rules.check(Subject{*args, context->limits});
+  const ContextScope scope(*context);
+  WL_TRY(scope.status());
+  return rules.check(Subject{*args, context->limits, context});
 }
 
 // `make` runs with the context current and with checked arguments; *plan is null when it fails.

@@ -38,6 +38,8 @@ const char* rule_kind_name(RuleKind kind) {
     return "alignment";
   case RuleKind::pointer:
     return "pointer";
+  case RuleKind::memory:
+    return "memory";
   case RuleKind::overlap:
     return "overlap";
   case RuleKind::support:
@@ -135,6 +137,7 @@ wl_status report_violations(const std::string& operation,
   message += format("%zu rule%s violated, nothing was launched", violations.size(),
                     violations.size() == 1 ? "" : "s");
   const wl_status status = all(RuleKind::alignment) ? WL_ERROR_MISALIGNED
+                           : all(RuleKind::memory)  ? WL_ERROR_WRONG_DEVICE
                            : all(RuleKind::support) ? WL_ERROR_NOT_SUPPORTED
                                                     : WL_ERROR_INVALID_ARGUMENT;
   return fail_with(status, message);

@@ -24,7 +24,7 @@
 
 namespace warpline {
 
-enum class RuleKind { range, multiple, alignment, pointer, overlap, support };
+enum class RuleKind { range, multiple, alignment, pointer, memory, overlap, support };
 const char* rule_kind_name(RuleKind kind);
 
 // What an evaluator says. `finding` follows the argument's name: " = 7000", ": address is null,".
@@ -74,8 +74,8 @@ struct Violation {
 };
 
 // One message for all violations; WL_SUCCESS for none. The status is WL_ERROR_MISALIGNED when all
-// violated rules are of kind alignment, WL_ERROR_NOT_SUPPORTED when all are of kind support, else
-// WL_ERROR_INVALID_ARGUMENT.
+// violated rules are of kind alignment, WL_ERROR_WRONG_DEVICE when all are of kind memory,
+// WL_ERROR_NOT_SUPPORTED when all are of kind support, else WL_ERROR_INVALID_ARGUMENT.
 //   wl_dual_gemm: K = 7000 must be ...; B1: address ... ; 2 rules violated, nothing was launched
 wl_status report_violations(const std::string& operation, const std::vector<Violation>& violations);
 

@@ -2,6 +2,7 @@
 // refused with this sentence.
 #include "kernels/dual_gemm/dual_gemm.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/stub_memory.hpp"
 
 #include <functional>
 #include <set>
@@ -52,7 +53,7 @@ using Change = std::function<void(Case&)>;
 std::vector<Violation> violations_of(const Change& change) {
   Case c;
   change(c);
-  return rules().violations({c.args, c.device});
+  return rules().violations({c.args, c.device, wltest::stub_memory()});
 }
 
 struct Sides {
@@ -217,6 +218,62 @@ const std::vector<Sides>& sides() {
        {SET(alpha2 = at<float>(0x10004)), SET(alpha2 = nullptr)},
        SET(alpha2 = at<float>(0x10001)),
        "alpha2: address 0x10001 is 1 modulo 4, must be 4-byte aligned"},
+
+      {"a_reachable",
+       {SET(a = at(wltest::host_window - 16))},
+       SET(a = at(wltest::host_window)),
+       "A: address 0x7fff00000000 is the host's or was freed, must be memory that the device can "
+       "reach (nearest: an upload to device 0, or registered memory)"},
+      {"b1_reachable",
+       {SET(b1 = at(wltest::host_window - 16))},
+       SET(b1 = at(wltest::host_window)),
+       "B1: address 0x7fff00000000 is the host's or was freed, must be memory that the device can "
+       "reach (nearest: an upload to device 0, or registered memory)"},
+      {"b2_reachable",
+       {SET(b2 = at(wltest::host_window - 16))},
+       SET(b2 = at(wltest::host_window)),
+       "B2: address 0x7fff00000000 is the host's or was freed, must be memory that the device can "
+       "reach (nearest: an upload to device 0, or registered memory)"},
+      {"sfa_reachable",
+       {SET(sfa = at(wltest::host_window - 16))},
+       SET(sfa = at(wltest::host_window)),
+       "SFA: address 0x7fff00000000 is the host's or was freed, must be memory that the device can "
+       "reach (nearest: an upload to device 0, or registered memory)"},
+      {"sfb1_reachable",
+       {SET(sfb1 = at(wltest::host_window - 16))},
+       SET(sfb1 = at(wltest::host_window)),
+       "SFB1: address 0x7fff00000000 is the host's or was freed, must be memory that the device "
+       "can reach (nearest: an upload to device 0, or registered memory)"},
+      {"sfb2_reachable",
+       {SET(sfb2 = at(wltest::host_window - 16))},
+       SET(sfb2 = at(wltest::host_window)),
+       "SFB2: address 0x7fff00000000 is the host's or was freed, must be memory that the device "
+       "can reach (nearest: an upload to device 0, or registered memory)"},
+      {"d_reachable",
+       {SET(d = at(wltest::host_window - (1 << 24)))},
+       SET(d = at(wltest::host_window)),
+       "D: address 0x7fff00000000 is the host's or was freed, must be memory that the device can "
+       "reach (nearest: an upload to device 0, or registered memory)"},
+      {"alpha1_reachable",
+       {SET(alpha1 = at<float>(wltest::host_window - 16)), SET(alpha1 = nullptr)},
+       SET(alpha1 = at<float>(wltest::host_window)),
+       "alpha1: address 0x7fff00000000 is the host's or was freed, must be memory that the device "
+       "can reach (nearest: an upload to device 0, or registered memory)"},
+      {"alpha2_reachable",
+       {SET(alpha2 = at<float>(wltest::host_window - 16)), SET(alpha2 = nullptr)},
+       SET(alpha2 = at<float>(wltest::host_window)),
+       "alpha2: address 0x7fff00000000 is the host's or was freed, must be memory that the device "
+       "can reach (nearest: an upload to device 0, or registered memory)"},
+      {"sfd_reachable",
+       {SET(sfd = at(wltest::host_window - 16)), SET(sfd = nullptr)},
+       SET(sfd = at(wltest::host_window)),
+       "SFD: address 0x7fff00000000 is the host's or was freed, must be memory that the device can "
+       "reach (nearest: an upload to device 0, or registered memory)"},
+      {"d_scale_reachable",
+       {SET(d_scale = at<float>(wltest::host_window - 16)), SET(d_scale = nullptr)},
+       SET(d_scale = at<float>(wltest::host_window)),
+       "d_scale: address 0x7fff00000000 is the host's or was freed, must be memory that the device "
+       "can reach (nearest: an upload to device 0, or registered memory)"},
 
       {"ldd_covers",
        {SET(ldd = 4096), SET(ldd = 0)},

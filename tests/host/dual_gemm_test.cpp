@@ -4,6 +4,7 @@
 #include "ptx/layouts.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/ledger_names.hpp"
+#include "tests/support/stub_memory.hpp"
 #include "tools/vgpu/trace/head.hpp"
 
 #include <cstdlib>
@@ -59,7 +60,7 @@ wl_dual_gemm_args legal() {
 
 std::set<std::string> violated_ids(const wl_dual_gemm_args& args, const DeviceLimits& device) {
   std::set<std::string> ids;
-  for (const Violation& violation : rules().violations({args, device})) {
+  for (const Violation& violation : rules().violations({args, device, wltest::stub_memory()})) {
     INFO(violation.sentence());
     CHECK(violation.sentence().find("must") != std::string::npos);
     ids.insert(violation.rule.id);
@@ -208,6 +209,17 @@ TEST_CASE("every rule of the dual GEMM refuses what it names and nothing else",
       {"d_aligned", [](auto& a) { a.d = at<void>(0x80000002); }},
       {"alpha1_aligned", [](auto& a) { a.alpha1 = at<float>(0x70000002); }},
       {"alpha2_aligned", [](auto& a) { a.alpha2 = at<float>(0x70000001); }},
+      {"a_reachable", [](auto& a) { a.a = at<void>(wltest::host_window); }},
+      {"b1_reachable", [](auto& a) { a.b1 = at<void>(wltest::host_window); }},
+      {"b2_reachable", [](auto& a) { a.b2 = at<void>(wltest::host_window); }},
+      {"sfa_reachable", [](auto& a) { a.sfa = at<void>(wltest::host_window); }},
+      {"sfb1_reachable", [](auto& a) { a.sfb1 = at<void>(wltest::host_window); }},
+      {"sfb2_reachable", [](auto& a) { a.sfb2 = at<void>(wltest::host_window); }},
+      {"d_reachable", [](auto& a) { a.d = at<void>(wltest::host_window); }},
+      {"alpha1_reachable", [](auto& a) { a.alpha1 = at<float>(wltest::host_window); }},
+      {"alpha2_reachable", [](auto& a) { a.alpha2 = at<float>(wltest::host_window); }},
+      {"sfd_reachable", [](auto& a) { a.sfd = at<void>(wltest::host_window); }},
+      {"d_scale_reachable", [](auto& a) { a.d_scale = at<float>(wltest::host_window); }},
       {"ldd_covers", [](auto& a) { a.ldd = 4088; }},
       {"ldd_covers", [](auto& a) { a.ldd = -8; }},
       {"ldd_multiple", [](auto& a) { a.ldd = 4100; }},

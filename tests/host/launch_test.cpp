@@ -152,6 +152,7 @@ TEST_CASE("a plan's run checks workspace and stream", "[host][plan]") {
   gpu.fake->foreign_streams = false;
   REQUIRE(wl_stream_destroy(&gpu.context(), stream) == WL_SUCCESS);
   CHECK(gpu.fake->pushed == 0);
+  CHECK(gpu.fake->pointer_questions == 0); // asked once, at plan time
 
   wl_plan_info info{};
   info.struct_size = sizeof(info);

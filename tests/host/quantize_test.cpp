@@ -3,6 +3,7 @@
 #include "kernels/quantize/quantize.hpp"
 #include "tests/reference/quantize.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/stub_memory.hpp"
 
 #include <cmath>
 #include <functional>
@@ -40,7 +41,7 @@ using Change = std::function<void(Case&)>;
 std::vector<Violation> violations_of(const Change& change) {
   Case c;
   change(c);
-  return rules().violations({c.args, c.device});
+  return rules().violations({c.args, c.device, wltest::stub_memory()});
 }
 
 struct Sides {
@@ -112,6 +113,26 @@ const std::vector<Sides>& sides() {
         [](Case& c) { c.args.d_scale = at<float>(0x610000000004); }},
        {{[](Case& c) { c.args.d_scale = at<float>(0x610000000002); },
          "d_scale: address 0x610000000002 is 2 modulo 4, must be 4-byte aligned"}}},
+      {"x_reachable",
+       {[](Case& c) { c.args.x = at(wltest::host_window - 16); }},
+       {{[](Case& c) { c.args.x = at(wltest::host_window); },
+         "X: address 0x7fff00000000 is the host's or was freed, must be memory that the device can "
+         "reach (nearest: an upload to device 0, or registered memory)"}}},
+      {"d_reachable",
+       {[](Case& c) { c.args.d = at(wltest::host_window - 16); }},
+       {{[](Case& c) { c.args.d = at(wltest::host_window); },
+         "D: address 0x7fff00000000 is the host's or was freed, must be memory that the device can "
+         "reach (nearest: an upload to device 0, or registered memory)"}}},
+      {"sfd_reachable",
+       {[](Case& c) { c.args.sfd = at(wltest::host_window - 16); }},
+       {{[](Case& c) { c.args.sfd = at(wltest::host_window); },
+         "SFD: address 0x7fff00000000 is the host's or was freed, must be memory that the device "
+         "can reach (nearest: an upload to device 0, or registered memory)"}}},
+      {"d_scale_reachable",
+       {[](Case& c) { c.args.d_scale = at<float>(wltest::host_window - 16); }},
+       {{[](Case& c) { c.args.d_scale = at<float>(wltest::host_window); },
+         "d_scale: address 0x7fff00000000 is the host's or was freed, must be memory that the "
+         "device can reach (nearest: an upload to device 0, or registered memory)"}}},
       {"ldx_covers",
        {[](Case& c) { c.args.ldx = 7168; }, [](Case& c) { c.args.ldx = 0; }},
        {{[](Case& c) { c.args.ldx = 7160; },
@@ -214,7 +235,8 @@ TEST_CASE("extreme sizes of a quantisation overflow nothing", "[host][quantize]"
           Case c;
           c.args.m = m, c.args.k = k, c.args.l = l;
           c.args.ldx = c.args.batch_stride_x = stride;
-          const std::vector<Violation> found = rules().violations({c.args, c.device});
+          const std::vector<Violation> found =
+              rules().violations({c.args, c.device, wltest::stub_memory()});
           const bool sizes =
               m >= 1 && m <= kHuge && k >= 64 && k <= kHuge && l >= 1 && l <= 1 << 20;
           if (sizes && found.empty() && m > 1) CHECK((stride == 0 || stride >= k));

@@ -85,6 +85,22 @@ std::vector<Rule> rules() {
          const cuapi::CUresult result = s.cu.StreamCreate(&more, cuapi::CU_STREAM_NON_BLOCKING);
          return result == cuapi::CUDA_SUCCESS ? s.cu.StreamDestroy(more) : result;
        }},
+      {"cuPointerGetAttribute", true,
+       [](Stage& s) {
+         cuapi::CUdeviceptr mapped = 0;
+         return s.cu.PointerGetAttribute(&mapped, cuapi::CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+                                         s.memory);
+       }},
+      {"cuPointerGetAttribute of host memory", true,
+       [](Stage& s) {
+         cuapi::CUdeviceptr mapped = 0;
+         const int local = 0;
+         const cuapi::CUresult result =
+             s.cu.PointerGetAttribute(&mapped, cuapi::CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+                                      reinterpret_cast<uintptr_t>(&local));
+         // Only what a capture forbids is asked here.
+         return result == cuapi::CUDA_ERROR_INVALID_VALUE ? cuapi::CUDA_SUCCESS : result;
+       }},
       {"cuMemcpyHtoD", true,
        [](Stage& s) {
          const uint32_t word = 1;

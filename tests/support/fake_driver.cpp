@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <mutex>
 
 using namespace cuapi;
 
@@ -11,6 +13,8 @@ namespace {
 
 wltest::FakeDriver fake;
 CUstream captured_stream = nullptr;
+std::mutex memory_mutex;
+std::map<CUdeviceptr, size_t> memory; // live allocations
 char context_object, other_context_object, module_object, function_object;
 
 struct Defaults {
@@ -53,9 +57,17 @@ int device_attribute(CUdevice_attribute attribute) {
   case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH:
   case CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED:
     return fake.compute_major >= 9;
+  case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
+    return fake.pageable_memory;
   default:
     return 0;
   }
+}
+
+bool is_live(CUdeviceptr pointer) {
+  const std::lock_guard guard(memory_mutex);
+  const auto after = memory.upper_bound(pointer);
+  return after != memory.begin() && pointer - std::prev(after)->first < std::prev(after)->second;
 }
 
 } // namespace
@@ -218,17 +230,44 @@ CUresult cuFuncGetParamInfo(CUfunction, size_t index, size_t* offset, size_t* si
 
 CUresult cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes) {
   if (fake.alloc_result != CUDA_SUCCESS) return fake.alloc_result;
-  void* memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-  if (!memory) return CUDA_ERROR_OUT_OF_MEMORY;
-  *pointer = reinterpret_cast<uintptr_t>(memory);
+  void* block = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  if (!block) return CUDA_ERROR_OUT_OF_MEMORY;
+  *pointer = reinterpret_cast<uintptr_t>(block);
+  const std::lock_guard guard(memory_mutex);
+  memory[*pointer] = bytes;
   ++fake.live_allocations;
   return CUDA_SUCCESS;
 }
 
 CUresult cuMemFree_v2(CUdeviceptr pointer) {
+  const std::lock_guard guard(memory_mutex);
+  memory.erase(pointer);
   std::free(reinterpret_cast<void*>(static_cast<uintptr_t>(pointer)));
   --fake.live_allocations;
   return CUDA_SUCCESS;
+}
+
+CUresult cuPointerGetAttribute(void* value, CUpointer_attribute which, CUdeviceptr pointer) {
+  __atomic_add_fetch(&fake.pointer_questions, 1, __ATOMIC_RELAXED);
+  if (fake.pointer_result != CUDA_SUCCESS) return fake.pointer_result;
+  if (which == CU_POINTER_ATTRIBUTE_DEVICE_POINTER &&
+      __atomic_load_n(&fake.pushed, __ATOMIC_RELAXED) == 0)
+    return CUDA_ERROR_INVALID_CONTEXT;
+  if (!is_live(pointer)) return CUDA_ERROR_INVALID_VALUE;
+  switch (which) {
+  case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+    if (fake.memory_owner != 0) return CUDA_ERROR_INVALID_VALUE;
+    *static_cast<CUdeviceptr*>(value) = pointer;
+    return CUDA_SUCCESS;
+  case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+    *static_cast<unsigned*>(value) = CU_MEMORYTYPE_DEVICE;
+    return CUDA_SUCCESS;
+  case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+    *static_cast<int*>(value) = fake.memory_owner;
+    return CUDA_SUCCESS;
+  default:
+    return CUDA_ERROR_INVALID_VALUE;
+  }
 }
 
 CUresult cuMemcpyHtoD_v2(CUdeviceptr destination, const void* source, size_t bytes) {

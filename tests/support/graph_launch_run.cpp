@@ -3,7 +3,7 @@
 #include "runtime/src/context.hpp"
 #include "tests/support/captured_graph.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/support/plan_problem.hpp"
+#include "tests/support/plan_runs.hpp"
 
 #include <algorithm>
 #include <string>
@@ -14,53 +14,7 @@ namespace wltest {
 
 namespace {
 
-// A plan of `problem`, D poisoned before each result.
-class Runs {
-public:
-  Runs(const PlanProblem& problem, const char* config, uint32_t flags) : problem_(problem) {
-    wl_dual_gemm_args args = problem.args;
-    args.config = config;
-    args.flags = flags;
-    REQUIRE(wl_dual_gemm_plan(problem.context, &args, &plan) == WL_SUCCESS);
-    info.struct_size = sizeof info;
-    REQUIRE(wl_plan_get_info(plan, &info) == WL_SUCCESS);
-  }
-  ~Runs() {
-    wl_plan_destroy(plan);
-    for (void* space : spaces_) wl_free(problem_.context, space);
-  }
-  Runs(const Runs&) = delete;
-  Runs& operator=(const Runs&) = delete;
-
-  void* workspace() {
-    if (info.workspace_bytes == 0) return nullptr;
-    spaces_.push_back(nullptr);
-    REQUIRE(wl_malloc(problem_.context, info.workspace_bytes, &spaces_.back()) == WL_SUCCESS);
-    return spaces_.back();
-  }
-  wl_status run(void* space, wl_stream stream) const {
-    return wl_plan_run(plan, space, info.workspace_bytes, stream);
-  }
-  void poison() const {
-    const std::vector<uint8_t> bytes(problem_.result().size(), 0xFF);
-    REQUIRE(wl_upload(problem_.context, problem_.args.d, bytes.data(), bytes.size()) == WL_SUCCESS);
-  }
-  std::vector<uint8_t> result(void* space, wl_stream stream) const {
-    poison();
-    CHECK(run(space, stream) == WL_SUCCESS);
-    CHECK(wl_stream_synchronize(problem_.context, stream) == WL_SUCCESS);
-    return problem_.result();
-  }
-
-  wl_plan* plan = nullptr;
-  wl_plan_info info{};
-
-private:
-  const PlanProblem& problem_;
-  std::vector<void*> spaces_;
-};
-
-void check_streams_and_workspaces(wl_context* context, const PlanProblem& problem, Runs& graph,
+void check_streams_and_workspaces(wl_context* context, const PlanProblem& problem, PlanRuns& graph,
                                   const std::vector<uint8_t>& expected) {
   wl_stream streams[2] = {};
   for (wl_stream& stream : streams) REQUIRE(wl_stream_create(context, &stream) == WL_SUCCESS);
@@ -87,7 +41,7 @@ void check_streams_and_workspaces(wl_context* context, const PlanProblem& proble
   for (wl_stream stream : streams) CHECK(wl_stream_destroy(context, stream) == WL_SUCCESS);
 }
 
-void check_captures(wl_context* context, const PlanProblem& problem, Runs& graph,
+void check_captures(wl_context* context, const PlanProblem& problem, PlanRuns& graph,
                     const std::vector<uint8_t>& expected) {
   void* space = graph.workspace();
   graph.poison();
@@ -122,7 +76,7 @@ void check_captures(wl_context* context, const PlanProblem& problem, Runs& graph
 }
 
 // A stream under capture that the default stream would wait for: refused, and the capture goes on.
-void check_implicit(wl_context* context, Runs& graph) {
+void check_implicit(wl_context* context, PlanRuns& graph) {
   const cuapi::Functions& cu = context->driver->cu;
   const warpline::ContextScope scope(*context);
   cuapi::CUstream blocking = nullptr;
@@ -143,8 +97,8 @@ void check_implicit(wl_context* context, Runs& graph) {
 void check_graph_launch(wl_context* context, const char* config, uint32_t more_flags, int launches,
                         bool workspace) {
   const PlanProblem problem(context);
-  Runs plain(problem, config, more_flags);
-  Runs graph(problem, config, more_flags | WL_GRAPH_LAUNCH);
+  PlanRuns plain(problem, config, more_flags);
+  PlanRuns graph(problem, config, more_flags | WL_GRAPH_LAUNCH);
   INFO(graph.info.config);
   CHECK(graph.info.launches == launches);
   CHECK((graph.info.workspace_bytes > 0) == workspace);

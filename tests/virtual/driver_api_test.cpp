@@ -206,6 +206,7 @@ TEST_CASE("driver: pointers tell where they point", "[virtual]") {
   };
   CHECK(get(CU_POINTER_ATTRIBUTE_CONTEXT, CUcontext()) == context);
   CHECK(get(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 0u) == CU_MEMORYTYPE_DEVICE);
+  CHECK(get(CU_POINTER_ATTRIBUTE_DEVICE_POINTER, CUdeviceptr()) == p + 10);
   CHECK(get(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, -1) == 0);
   CHECK(get(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CUdeviceptr()) == p);
   CHECK(get(CU_POINTER_ATTRIBUTE_RANGE_SIZE, size_t()) == 1000);
@@ -226,6 +227,19 @@ TEST_CASE("driver: pointers tell where they point", "[virtual]") {
   CHECK(d.cu.PointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CUdeviceptr(pinned)) ==
         CUDA_SUCCESS);
   CHECK(type == CU_MEMORYTYPE_HOST);
+  const auto mapped = [&](CUdeviceptr pointer) {
+    CUdeviceptr value = 0;
+    return d.cu.PointerGetAttribute(&value, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, pointer);
+  };
+  CHECK(mapped(p + 999) == CUDA_SUCCESS);
+  for (const CUdeviceptr none : {CUdeviceptr(&local), CUdeviceptr(pinned), p + 1000})
+    CHECK(mapped(none) == CUDA_ERROR_INVALID_VALUE);
+  CUcontext popped = nullptr;
+  REQUIRE(d.cu.CtxPopCurrent(&popped) == CUDA_SUCCESS);
+  CHECK(mapped(p) == CUDA_ERROR_INVALID_CONTEXT);
+  REQUIRE(d.cu.CtxPushCurrent(popped) == CUDA_SUCCESS);
+  REQUIRE(d.cu.MemFree(p) == CUDA_SUCCESS);
+  CHECK(mapped(p) == CUDA_ERROR_INVALID_VALUE);
   CHECK(host_free(pinned) == CUDA_SUCCESS);
   CHECK(host_free(pinned) == CUDA_ERROR_INVALID_VALUE);
 }

@@ -3,6 +3,7 @@
 #include "tests/support/captured_graph.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/plan_problem.hpp"
+#include "tests/support/unreachable_run.hpp"
 #include "tests/support/virtual_context.hpp"
 
 #include <thread>
@@ -54,6 +55,11 @@ TEST_CASE("plan: misuse gets a status and a sentence", "[virtual][plan]") {
   CHECK(wl_plan_run(plan, nullptr, 0, &dummy) == WL_ERROR_WRONG_DEVICE);
   CHECK(problem.result() == before);
   wl_plan_destroy(plan);
+}
+
+TEST_CASE("plan: operands that the device cannot reach are refused, and it goes on",
+          "[virtual][plan]") {
+  wltest::check_unreachable(wltest::virtual_context("b200"));
 }
 
 TEST_CASE("plan: two threads run one plan on streams of their own", "[virtual][plan]") {

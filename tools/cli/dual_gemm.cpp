@@ -1,6 +1,6 @@
 // warpline dual-gemm: inputs -> check -> plan -> run -> every output compared -> table and JSON.
+#include "kernels/dual_gemm/dual_gemm.hpp"
 #include "tests/reference/dual_gemm.hpp"
-#include "runtime/include/warpline/warpline.h"
 #include "tools/cli/commands.hpp"
 #include "tools/cli/device_memory.hpp"
 #include "tools/cli/dual_gemm_files.hpp"
@@ -77,9 +77,9 @@ wl_dual_gemm_args sizes_only(const Request& r) {
   return args;
 }
 
-// The check touches no memory, so the sizes are judged before anything of that size exists: the
-// pointers stand for aligned arrays 2^58 bytes apart.
-void check_sizes(wl_context* context, const Request& r) {
+// Judges the sizes before anything of that size exists: the pointers stand for aligned arrays 2^58
+// bytes apart, and the rules are asked without a context, which would look for memory there.
+void check_sizes(const wl_context& context, const Request& r) {
   wl_dual_gemm_args args = sizes_only(r);
   auto far_apart = [](uint64_t i) { return reinterpret_cast<void*>(i << 58); };
   args.a = far_apart(1);
@@ -90,7 +90,9 @@ void check_sizes(wl_context* context, const Request& r) {
   args.sfb2 = far_apart(6);
   args.d = far_apart(7);
   args.sfd = far_apart(8);
-  require(wl_dual_gemm_check(context, &args));
+  require(api("wl_dual_gemm_check", [&] {
+    return dual_gemm::rules().check({args, context.limits});
+  }));
 }
 
 // Refuses what cannot fit this machine's memory, before hours of paging.
@@ -323,7 +325,7 @@ ExitStatus run_dual_gemm(const Arguments& arguments) {
     throw Failure(exit_usage, "dual-gemm: --stats counts on the virtual GPU, the device is " +
                                   std::string(device.info.name));
   const Context context(device.ordinal);
-  check_sizes(context.get(), request);
+  check_sizes(*context.get(), request);
   check_memory(request, request.verify, device.info.is_virtual);
   wltest::Problem& problem = file.problem;
   if (request.input.empty())

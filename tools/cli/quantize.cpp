@@ -1,7 +1,8 @@
 // warpline quantize: FP16 or BF16 matrices -> NVFP4 by the library -> every code compared -> table,
 // JSON, and a file that dual-gemm reads.
-#include "tests/reference/quantize.hpp"
+#include "kernels/quantize/quantize.hpp"
 #include "tests/reference/dual_gemm.hpp"
+#include "tests/reference/quantize.hpp"
 #include "tools/cli/commands.hpp"
 #include "tools/cli/device_memory.hpp"
 #include "tools/cli/quantize_files.hpp"
@@ -62,14 +63,17 @@ wl_quantize_args sizes_only(const wltest::Matrix& x, const Request& r) {
   return args;
 }
 
-// Before anything of that size exists: the pointers stand for aligned arrays 2^58 bytes apart.
-void check_sizes(wl_context* context, const wltest::Matrix& sizes, const Request& r) {
+// Judges the sizes before anything of that size exists: the pointers stand for aligned arrays 2^58
+// bytes apart, and the rules are asked without a context, which would look for memory there.
+void check_sizes(const wl_context& context, const wltest::Matrix& sizes, const Request& r) {
   wl_quantize_args args = sizes_only(sizes, r);
   auto far_apart = [](uint64_t i) { return reinterpret_cast<void*>(i << 58); };
   args.x = far_apart(1);
   args.d = far_apart(2);
   args.sfd = far_apart(3);
-  require(wl_quantize_check(context, &args));
+  require(api("wl_quantize_check", [&] {
+    return quantize::rules().check({args, context.limits});
+  }));
 }
 
 struct Outcome {
@@ -142,7 +146,7 @@ ExitStatus run_quantize(const Arguments& arguments) {
   const Context context(device.ordinal);
   if (request.input.empty()) {
     const auto type = request.type == "f16" ? wltest::OutputType::f16 : wltest::OutputType::bf16;
-    check_sizes(context.get(), {request.m, request.k, request.l, type, {}}, request);
+    check_sizes(*context.get(), {request.m, request.k, request.l, type, {}}, request);
     matrices.push_back(
         {"a", request.l > 1,
          wltest::random_matrix(request.m, request.k, request.l, type, request.seed)});
@@ -157,7 +161,7 @@ ExitStatus run_quantize(const Arguments& arguments) {
   int64_t wrong = 0;
   for (const NamedMatrix& matrix : matrices) {
     const wltest::Matrix& x = matrix.x;
-    check_sizes(context.get(), x, request);
+    check_sizes(*context.get(), x, request);
     const float d_scale = request.d_scale.value_or(scale_for(x));
     Outcome outcome = with_virtual_report(
         device, [&] { return run_on_device(context.get(), x, d_scale, request); });

@@ -48,7 +48,8 @@ typedef enum wl_status {
   WL_ERROR_OUT_OF_MEMORY = 6,
   WL_ERROR_JIT = 7,          /* the driver refused the PTX; the message carries its log */
   WL_ERROR_LAUNCH = 8,       /* the driver refused or failed a launch or a copy */
-  WL_ERROR_WRONG_DEVICE = 9, /* a plan, pointer or stream of another device or context */
+  WL_ERROR_WRONG_DEVICE = 9, /* a plan or stream of another device or context, or memory, as every
+                                violated rule says, that the device cannot reach */
   WL_ERROR_ABI = 10,         /* struct_size or library version do not match this header */
   WL_ERROR_INTERNAL = 11
 } wl_status;
@@ -228,7 +229,8 @@ typedef struct wl_dual_gemm_args {
   uint32_t flags;       /* of enum wl_plan_flags */
 } wl_dual_gemm_args;
 
-/* Checks the arguments against the constraint table for the context's device. Touches no memory. */
+/* Checks the arguments against the constraint table for the context's device. Touches no memory,
+ * but asks the driver whether the device can reach what the pointers that are not null point to. */
 WL_API wl_status wl_dual_gemm_check(wl_context* context, const wl_dual_gemm_args* args);
 WL_API wl_status wl_dual_gemm_plan(wl_context* context, const wl_dual_gemm_args* args,
                                    wl_plan** plan);
@@ -310,7 +312,8 @@ typedef struct wl_quantize_args {
   uint32_t flags;       /* of enum wl_plan_flags: 0 or WL_GRAPH_LAUNCH */
 } wl_quantize_args;
 
-/* Checks the arguments against the constraint table for the context's device. Touches no memory. */
+/* Checks the arguments against the constraint table for the context's device. Touches no memory,
+ * but asks the driver whether the device can reach what the pointers that are not null point to. */
 WL_API wl_status wl_quantize_check(wl_context* context, const wl_quantize_args* args);
 /* The plan needs no workspace. Its launch lets a kernel behind it in the stream that was made for
  * programmatic dependent launch, as the dual GEMM's for Hopper, start while it runs. */

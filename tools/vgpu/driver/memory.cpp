@@ -256,6 +256,7 @@ bool pointer_attribute(Call& c, void* value, int which, CUdeviceptr pointer) {
     *static_cast<unsigned*>(value) = device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
     return true;
   case 3: // DEVICE_POINTER
+    // Kernels of the virtual GPU reach no host memory, pinned or not.
     if (!device) return false;
     *static_cast<CUdeviceptr*>(value) = pointer;
     return true;
@@ -399,6 +400,8 @@ VGPU_API CUresult cuPointerGetAttribute(void* value, CUpointer_attribute which,
                                         CUdeviceptr pointer) {
   return entry("cuPointerGetAttribute", Need::Init, [&](Call& c) {
     c.require(value, "data is null");
+    c.require(int(which) != 3 || current_context(), "DEVICE_POINTER without a current context",
+              CUDA_ERROR_INVALID_CONTEXT);
     c.require(pointer_attribute(c, value, int(which), pointer),
               hex(pointer) + " is no memory that the driver knows, or has no attribute " +
                   std::to_string(int(which)));
