@@ -33,11 +33,12 @@ CurrentContext::~CurrentContext() {
   gpu_.driver->cu.DevicePrimaryCtxRelease(gpu_.device);
 }
 
-HardwareContext::HardwareContext(const std::function<bool(const warpline::DeviceLimits&)>& runs) {
+HardwareContext::HardwareContext(const std::function<bool(const warpline::DeviceLimits&)>& runs,
+                                 int ordinal) {
   const Gpu gpu = find_gpu();
   if (!gpu.driver || gpu.driver->is_virtual)
     reason = "no real CUDA driver";
-  else if (wl_context_create(0, &context) != WL_SUCCESS)
+  else if (wl_context_create(ordinal, &context) != WL_SUCCESS)
     reason = wl_last_error();
   else if (!runs(context->limits))
     reason = "no kernel for this GPU";

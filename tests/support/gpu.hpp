@@ -30,9 +30,10 @@ private:
   const Gpu& gpu_;
 };
 
-// A context on the real GPU when it can run what a test is about, or the reason why there is none.
+// A context on a real GPU when it can run what a test is about, or the reason why there is none.
 struct HardwareContext {
-  explicit HardwareContext(const std::function<bool(const warpline::DeviceLimits&)>& runs);
+  explicit HardwareContext(const std::function<bool(const warpline::DeviceLimits&)>& runs,
+                           int ordinal = 0);
   ~HardwareContext();
   HardwareContext(const HardwareContext&) = delete;
   HardwareContext& operator=(const HardwareContext&) = delete;
