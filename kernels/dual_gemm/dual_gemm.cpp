@@ -190,7 +190,7 @@ wl_status make_plan(wl_context* context, const wl_dual_gemm_args& args, wl_plan*
 // box has at most 256 of them; then atoms along K, blocks of 128 rows, batch entries.
 wl_status scale_map(const wl_context& context, const char* name, const void* address, int64_t rows,
                     const wl_dual_gemm_args& args, int box_atoms, cuapi::CUtensorMap* map,
-                    int box_blocks) {
+                    int box_blocks, int box_lines) {
   const auto atoms = static_cast<uint64_t>(args.k) / 64;
   const auto blocks =
       (static_cast<uint64_t>(rows) + ptx::scale_atom_rows - 1) / ptx::scale_atom_rows;
@@ -206,7 +206,7 @@ wl_status scale_map(const wl_context& context, const char* name, const void* add
   desc.strides[0] = ptx::scale_atom_bytes;
   desc.strides[1] = atoms * ptx::scale_atom_bytes;
   desc.strides[2] = blocks * atoms * ptx::scale_atom_bytes;
-  desc.box[0] = ptx::scale_atom_bytes / 2;
+  desc.box[0] = static_cast<uint32_t>(box_lines * 8);
   desc.box[1] = static_cast<uint32_t>(box_atoms);
   desc.box[2] = static_cast<uint32_t>(box_blocks);
   desc.l2_promotion = cuapi::CU_TENSOR_MAP_L2_PROMOTION_L2_256B;

@@ -105,7 +105,7 @@ constexpr int sm90_small_token_stages(int tokens) { return tokens == 1 ? 8 : 4; 
 constexpr int sm90_small_token_bytes(int tokens) {
   return tokens == 1 ? 544 : sm90_small_mma_columns(tokens) * 512;
 }
-constexpr int sm90_small_stage_bytes(int columns) { return columns * 256 + 4096; }
+constexpr int sm90_small_stage_bytes(int columns) { return columns * 288; }
 constexpr int sm90_small_shared_bytes(int tokens, int columns, int stages) {
   return stages * (sm90_small_stage_bytes(columns) + 16) +
          sm90_small_token_stages(tokens) * (sm90_small_token_bytes(tokens) + 16) +
@@ -222,7 +222,7 @@ wl_status weight_map(const wl_context& context, const char* name, const void* ad
 // then `box_atoms` atoms along K, `box_blocks` blocks of 128 rows, batch entries.
 wl_status scale_map(const wl_context& context, const char* name, const void* address, int64_t rows,
                     const wl_dual_gemm_args& args, int box_atoms, cuapi::CUtensorMap* map,
-                    int box_blocks = 1);
+                    int box_blocks = 1, int box_lines = 32);
 
 // What every plan reports of its row, kernel and launch.
 void fill_info(const Row& row, const Kernel& kernel, const LaunchConfig& config,

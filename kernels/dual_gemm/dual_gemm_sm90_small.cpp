@@ -32,6 +32,41 @@ std::vector<Param> param_layout() {
   return {PARAMS(WL_PARAM_LAYOUT)};
 }
 
+// Lines of an atom of scales that a tile takes: of its 128 columns 8 of each 32, so that their
+// scales are whole lines, which lie together.
+constexpr int lines = 8;
+
+int64_t tiles_n(int64_t n) {
+  return n / ptx::scale_atom_rows * 4 + divide_up(std::min<int64_t>(n % ptx::scale_atom_rows, 32), lines);
+}
+
+// B1 or B2: bytes of K, 8 columns, groups of 8 columns, batch entries. A box is every fourth group
+// of 16.
+wl_status lines_map(const wl_context& context, const char* name, const void* address,
+                    const wl_dual_gemm_args& args, const Row& row, cuapi::CUtensorMap* map) {
+  const auto k = static_cast<uint64_t>(args.k);
+  const auto n = static_cast<uint64_t>(args.n);
+  TensorMapDesc desc;
+  desc.name = name;
+  desc.type = cuapi::CU_TENSOR_MAP_DATA_TYPE_UINT8;
+  desc.rank = 4;
+  desc.address = address;
+  desc.dims[0] = k / 2;
+  desc.dims[1] = lines;
+  desc.dims[2] = n / lines;
+  desc.dims[3] = static_cast<uint64_t>(args.l);
+  desc.strides[0] = k / 2;
+  desc.strides[1] = lines * (k / 2);
+  desc.strides[2] = n * (k / 2);
+  desc.box[0] = static_cast<uint32_t>(row.tile_k / 2);
+  desc.box[1] = lines;
+  desc.box[2] = 16;
+  desc.element_strides[2] = 4;
+  desc.swizzle = cuapi::CU_TENSOR_MAP_SWIZZLE_128B;
+  desc.l2_promotion = cuapi::CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
+  return make_tensor_map(context, desc, map);
+}
+
 } // namespace
 
 // The model, in SM clocks, from measurements on an H200 at 1.75 GHz:
@@ -41,7 +76,7 @@ std::vector<Param> param_layout() {
 Cost sm90_small_cost(const Row& row, const Problem& problem, const DeviceLimits& device) {
   Cost result{};
   const int64_t row_tiles = divide_up(problem.m, row.tile_m);
-  result.tiles = row_tiles * divide_up(problem.n, row.tile_n) * problem.l;
+  result.tiles = row_tiles * tiles_n(problem.n) * problem.l;
   const int64_t clusters = std::max(64 / row.tile_n * device.sm_count / row.cluster[0], 1);
   result.waves = divide_up(result.tiles, clusters);
   const int64_t k_blocks = divide_up(divide_up(problem.k, row.tile_k), row.split_k);
@@ -57,7 +92,7 @@ Cost sm90_small_cost(const Row& row, const Problem& problem, const DeviceLimits&
 
 wl_status make_sm90_small_plan(wl_context* context, const wl_dual_gemm_args& args, const Row& row,
                                wl_plan** plan) {
-  const int64_t tiles = divide_up(args.m, row.tile_m) * divide_up(args.n, row.tile_n);
+  const int64_t tiles = divide_up(args.m, row.tile_m) * tiles_n(args.n);
   const int64_t ctas_an_entry = tiles * row.cluster[0];
   if (ctas_an_entry > context->limits.max_grid[0] / args.l)
     return fail(WL_ERROR_NOT_SUPPORTED,
@@ -74,15 +109,15 @@ wl_status make_sm90_small_plan(wl_context* context, const wl_dual_gemm_args& arg
 
   Params params{};
   const int atoms = row.tile_k / 64;
-  WL_TRY(weight_map(*context, "B1", args.b1, args, row, &params.map_b1));
-  WL_TRY(weight_map(*context, "B2", args.b2, args, row, &params.map_b2));
-  WL_TRY(scale_map(*context, "SFB1", args.sfb1, args.n, args, atoms, &params.map_sfb1));
-  WL_TRY(scale_map(*context, "SFB2", args.sfb2, args.n, args, atoms, &params.map_sfb2));
+  WL_TRY(lines_map(*context, "B1", args.b1, args, row, &params.map_b1));
+  WL_TRY(lines_map(*context, "B2", args.b2, args, row, &params.map_b2));
+  WL_TRY(scale_map(*context, "SFB1", args.sfb1, args.n, args, atoms, &params.map_sfb1, 1, lines));
+  WL_TRY(scale_map(*context, "SFB2", args.sfb2, args.n, args, atoms, &params.map_sfb2, 1, lines));
   params.a = address_of(args.a);
   params.sfa = address_of(args.sfa);
   fill_problem(args, &params);
   params.tiles_m = static_cast<uint32_t>(divide_up(args.m, row.tile_m));
-  params.tiles_n = static_cast<uint32_t>(divide_up(args.n, row.tile_n));
+  params.tiles_n = static_cast<uint32_t>(tiles_n(args.n));
   params.static_weights = (args.flags & WL_STATIC_WEIGHTS) != 0 ? 1 : 0;
   // With one row tile, weights are read once and need not stay in L2.
   params.policy_b = params.tiles_m == 1 ? ptx::cache_evict_first : ptx::cache_evict_normal;
