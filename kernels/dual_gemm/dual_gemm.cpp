@@ -206,10 +206,11 @@ wl_status scale_map(const wl_context& context, const char* name, const void* add
   desc.strides[0] = ptx::scale_atom_bytes;
   desc.strides[1] = atoms * ptx::scale_atom_bytes;
   desc.strides[2] = blocks * atoms * ptx::scale_atom_bytes;
-  desc.box[0] = static_cast<uint32_t>(box_lines * 8);
+  desc.box[0] = static_cast<uint32_t>(box_lines * (ptx::scale_atom_bytes / 32 / 2));
   desc.box[1] = static_cast<uint32_t>(box_atoms);
   desc.box[2] = static_cast<uint32_t>(box_blocks);
-  desc.l2_promotion = cuapi::CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
+  desc.l2_promotion = box_lines == 32 ? cuapi::CU_TENSOR_MAP_L2_PROMOTION_L2_256B
+                                      : cuapi::CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
   return make_tensor_map(context, desc, map);
 }
 

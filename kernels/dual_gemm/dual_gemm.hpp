@@ -213,13 +213,12 @@ wl_status make_sm90_plan(wl_context* context, const wl_dual_gemm_args& args, con
 wl_status make_sm90_small_plan(wl_context* context, const wl_dual_gemm_args& args, const Row& row,
                                wl_plan** plan);
 
-// B1 or B2 for the Hopper rows: [L, N, K/2] bytes; a box is a tile's columns and a stage's K, which
-// with 128 bytes are swizzled.
-wl_status weight_map(const wl_context& context, const char* name, const void* address,
-                     const wl_dual_gemm_args& args, const Row& row, cuapi::CUtensorMap* map);
+// What DIVIDE of ptx/regs.inc divides by `count` with.
+inline uint32_t reciprocal(uint32_t count) { return count ? UINT32_MAX / count : 0; }
 
 // Tensor maps that both families use. A map of scales: an atom of 512 bytes is the inner dimension,
-// then `box_atoms` atoms along K, `box_blocks` blocks of 128 rows, batch entries.
+// then `box_atoms` atoms along K, `box_blocks` blocks of 128 rows, batch entries. `box_lines` of an
+// atom's 32 lines come together.
 wl_status scale_map(const wl_context& context, const char* name, const void* address, int64_t rows,
                     const wl_dual_gemm_args& args, int box_atoms, cuapi::CUtensorMap* map,
                     int box_blocks = 1, int box_lines = 32);

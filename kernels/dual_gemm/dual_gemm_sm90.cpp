@@ -66,13 +66,7 @@ std::vector<Param> decode_param_layout() {
   return {DECODE_PARAMS(WL_PARAM_LAYOUT)};
 }
 
-// What DIVIDE of ptx/regs.inc divides by `count` with.
-uint32_t reciprocal(uint32_t count) { return count ? UINT32_MAX / count : 0; }
-
-int cluster_rows(const Row& row) { return row.cluster[0] / row.split_k; }
-
-} // namespace
-
+// B1 or B2: [L, N, K/2] bytes; a box is a tile's columns and a stage's K.
 wl_status weight_map(const wl_context& context, const char* name, const void* address,
                      const wl_dual_gemm_args& args, const Row& row, cuapi::CUtensorMap* map) {
   const auto k = static_cast<uint64_t>(args.k);
@@ -88,10 +82,13 @@ wl_status weight_map(const wl_context& context, const char* name, const void* ad
   desc.strides[1] = static_cast<uint64_t>(args.n) * (k / 2);
   desc.box[0] = static_cast<uint32_t>(row.tile_k / 2);
   desc.box[1] = static_cast<uint32_t>(row.tile_n);
-  if (desc.box[0] == 128) desc.swizzle = cuapi::CU_TENSOR_MAP_SWIZZLE_128B;
   desc.l2_promotion = cuapi::CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
   return make_tensor_map(context, desc, map);
 }
+
+int cluster_rows(const Row& row) { return row.cluster[0] / row.split_k; }
+
+} // namespace
 
 // The model, in SM clocks, from measurements on an H200 at 1.75 GHz:
 //   wgmma: 64 x N x 16 takes N / 2, at least 16; a consumer of 32 columns runs 8 of them a stage

@@ -19,25 +19,27 @@ namespace {
 struct Params {
   cuapi::CUtensorMap map_b1, map_b2, map_sfb1, map_sfb2;
   uint64_t a, sfa, d, alpha1, alpha2, ldd, batch_stride_d, policy_b;
-  uint32_t m, n, k, tiles_m, tiles_n, static_weights;
+  uint32_t m, n, k, tiles_m, tiles_n, static_weights, per_column, per_entry;
 };
 
 #define PARAMS(apply)                                                                              \
   apply(map_b1) apply(map_b2) apply(map_sfb1) apply(map_sfb2) apply(a) apply(sfa) apply(d)         \
       apply(alpha1) apply(alpha2) apply(ldd) apply(batch_stride_d) apply(policy_b) apply(m)        \
-          apply(n) apply(k) apply(tiles_m) apply(tiles_n) apply(static_weights)
+          apply(n) apply(k) apply(tiles_m) apply(tiles_n) apply(static_weights) apply(per_column)  \
+              apply(per_entry)
 
 std::vector<Param> param_layout() {
   using Block = Params;
   return {PARAMS(WL_PARAM_LAYOUT)};
 }
 
-// Lines of an atom of scales that a tile takes: of its 128 columns 8 of each 32, so that their
-// scales are whole lines, which lie together.
+// Lines of an atom of scales that a tile takes: 8 columns of each 32 in a block of 128.
 constexpr int lines = 8;
 
+// Tiles that hold a column below N: of a block of less than 128 the first 32 columns decide.
 int64_t tiles_n(int64_t n) {
-  return n / ptx::scale_atom_rows * 4 + divide_up(std::min<int64_t>(n % ptx::scale_atom_rows, 32), lines);
+  const int64_t blocks = n / ptx::scale_atom_rows, rest = n % ptx::scale_atom_rows;
+  return blocks * (32 / lines) + divide_up(std::min<int64_t>(rest, 32), lines);
 }
 
 // B1 or B2: bytes of K, 8 columns, groups of 8 columns, batch entries. A box is every fourth group
@@ -77,7 +79,7 @@ Cost sm90_small_cost(const Row& row, const Problem& problem, const DeviceLimits&
   Cost result{};
   const int64_t row_tiles = divide_up(problem.m, row.tile_m);
   result.tiles = row_tiles * tiles_n(problem.n) * problem.l;
-  const int64_t clusters = std::max(64 / row.tile_n * device.sm_count / row.cluster[0], 1);
+  const int64_t clusters = std::max(2 * device.sm_count / row.cluster[0], 1);
   result.waves = divide_up(result.tiles, clusters);
   const int64_t k_blocks = divide_up(divide_up(problem.k, row.tile_k), row.split_k);
   result.tile_clocks = static_cast<double>(k_blocks) * (700 + 18 * row.tile_m);
@@ -118,6 +120,8 @@ wl_status make_sm90_small_plan(wl_context* context, const wl_dual_gemm_args& arg
   fill_problem(args, &params);
   params.tiles_m = static_cast<uint32_t>(divide_up(args.m, row.tile_m));
   params.tiles_n = static_cast<uint32_t>(tiles_n(args.n));
+  params.per_column = reciprocal(params.tiles_m);
+  params.per_entry = reciprocal(params.tiles_n);
   params.static_weights = (args.flags & WL_STATIC_WEIGHTS) != 0 ? 1 : 0;
   // With one row tile, weights are read once and need not stay in L2.
   params.policy_b = params.tiles_m == 1 ? ptx::cache_evict_first : ptx::cache_evict_normal;

@@ -9,10 +9,13 @@ Peers:
   (c) a Triton kernel that decodes the NVFP4 weights in place
 Ours, (a) and (c) run in CUDA graphs. A graph holds one call for each set of operands; the sets
 together exceed three times the L2, so every call finds its weights in DRAM. Time is a graph's time
-over its calls, the median of the replays; launches are inside it. Columns "1": graphs of one call,
-launched one by one between events, the graph's launch included. Column "static": the weights are
-declared static (WL_STATIC_WEIGHTS), so a call may load them while the one ahead of it ends. The flush is shown by the same
-measurement on one set alone (column "warm").
+over its calls, the median of the replays; launches are inside it. The graphs of a problem take
+turns, one replay each and every other round in reverse, so that the card's clock and temperature of
+the minute are the same for all; (c), which takes many times as long, comes after them. Columns "1":
+graphs of one call, launched one by one between events, the graph's launch included; ours and (a)
+take turns there, too. Column "static": the weights are declared static (WL_STATIC_WEIGHTS), so a
+call may load them while the one ahead of it ends. The flush is shown by the same measurement on one
+set alone (column "warm").
 """
 import argparse
 import json
@@ -81,12 +84,15 @@ def decoding_kernel(a, b1, b2, s1, s2, out, m, n, k, alpha1, alpha2, BM: tl.cons
 
 
 class Harness:
-    def __init__(self, replays):
+    """Medians of what takes turns: one run of each, again and again, in one order and the other."""
+
+    def __init__(self, replays, pause):
         self.replays = replays
+        self.pause = pause
         self.stream = torch.cuda.Stream()
 
-    def graph(self, calls):
-        """Median microseconds of one call; `calls` are captured in order."""
+    def captured(self, calls):
+        """A graph of the calls in order, as (run, calls in it)."""
         with torch.cuda.stream(self.stream):
             for call in calls[:2]:
                 call()
@@ -95,53 +101,39 @@ class Harness:
             with torch.cuda.graph(graph, stream=self.stream):
                 for call in calls:
                     call()
-            return self.timed(graph.replay, len(calls))
+        return graph.replay, len(calls)
 
-    def single(self, calls):
-        """Median microseconds of a graph of one call between two events, calls in turn: what a
-        caller sees who launches once; it holds the launch of the graph."""
-        graphs = []
+    def in_turn(self, calls):
+        """Graphs of one call each, of which every run takes the next: what a caller sees who
+        launches once; it holds the launch of the graph."""
+        runs = [self.captured([call])[0] for call in calls]
+        turn = [0]
+
+        def run():
+            turn[0] += 1
+            runs[turn[0] % len(runs)]()
+        return run, 1
+
+    def medians(self, things):
+        """Microseconds of one call of each of {name: (run, calls in it)}."""
+        times = {name: [] for name in things}
         with torch.cuda.stream(self.stream):
-            for call in calls:
-                call()
-                torch.cuda.synchronize()
-                graph = torch.cuda.CUDAGraph()
-                with torch.cuda.graph(graph, stream=self.stream):
-                    call()
-                graphs.append(graph)
-            times = []
-            for i in range(max(self.replays, len(graphs)) + 4):
-                start = torch.cuda.Event(enable_timing=True)
-                end = torch.cuda.Event(enable_timing=True)
-                start.record(self.stream)
-                graphs[i % len(graphs)].replay()
-                end.record(self.stream)
-                end.synchronize()
-                if i >= 4:
-                    times.append(start.elapsed_time(end) * 1e3)
-        return statistics.median(times)
-
-    def eager(self, calls):
-        with torch.cuda.stream(self.stream):
-            def run():
-                for call in calls:
-                    call()
-            return self.timed(run, len(calls))
-
-    def timed(self, run, calls):
-        for _ in range(3):
-            run()
-        torch.cuda.synchronize()
-        times = []
-        for _ in range(self.replays):
-            start = torch.cuda.Event(enable_timing=True)
-            end = torch.cuda.Event(enable_timing=True)
-            start.record(self.stream)
-            run()
-            end.record(self.stream)
-            end.synchronize()
-            times.append(start.elapsed_time(end) * 1e3 / calls)
-        return statistics.median(times)
+            for _ in range(3):
+                for run, _ in things.values():
+                    run()
+            torch.cuda.synchronize()
+            for i in range(self.replays):
+                for name in list(things)[::-1 if i % 2 else 1]:
+                    run, calls = things[name]
+                    start = torch.cuda.Event(enable_timing=True)
+                    end = torch.cuda.Event(enable_timing=True)
+                    time.sleep(self.pause)
+                    start.record(self.stream)
+                    run()
+                    end.record(self.stream)
+                    end.synchronize()
+                    times[name].append(start.elapsed_time(end) * 1e3 / calls)
+        return {name: statistics.median(values) for name, values in times.items()}
 
 
 def floors():
@@ -178,30 +170,15 @@ def compare(library, harness, m, n, k, options):
     plans = [library.plan(p, d, options.config) for p, d in zip(problems, outputs)]
     row["config"] = plans[0].info.config.decode()
     repeats = 3 if m <= 512 else 1
-    row["ours"] = harness.graph([plan.run for plan in plans] * repeats)
     static = [library.plan(p, d, options.config, warpline.STATIC_WEIGHTS)
               for p, d in zip(problems, outputs)]
-    row["ours_static"] = harness.graph([plan.run for plan in static] * repeats)
-    del static
-    row["ours_single"] = harness.single([plan.run for plan in plans])
-    row["ours_warm"] = harness.graph([plans[0].run] * (sets * repeats))
-    reference = problems[0].reference()
-    error = (outputs[0].double() - reference).abs()
-    row["worst"] = ((error - 1e-3) / reference.abs().clamp_min(1e-30)).max().item()
-    row["right"] = bool((error <= 1e-3 + 1e-3 * reference.abs()).all())
-    if options.double_buffered:
-        try:
-            tokens = next((t for t in (8, 16, 32, 64) if m <= t), 128 if m <= 256 else 256)
-            name = "dual_gemm_sm90_double_buffered_t%d_f16" % tokens
-            plans = [library.plan(p, d, name) for p, d in zip(problems, outputs)]
-            row["double_buffered"] = harness.graph([plan.run for plan in plans] * repeats)
-        except RuntimeError as error:
-            print(error, file=sys.stderr)
-    del plans
+    graphs = {"ours": harness.captured([plan.run for plan in plans] * repeats)}
+    singles = {"ours_single": harness.in_turn([plan.run for plan in plans])}
 
     peer_sets = max(2, -(-3 * l2 // (weights * 2)) + 1)
+    peers = {}
     for name, dtype in (("a_fp16", torch.float16), ("a_bf16", torch.bfloat16)):
-        operands = []
+        operands = peers[name] = []
         for p in problems[:peer_sets]:
             a, b1, b2 = p.operands(dtype)
             b1, b2 = b1[0] * p.alpha1.to(dtype), b2[0] * p.alpha2.to(dtype)
@@ -212,33 +189,58 @@ def compare(library, harness, m, n, k, options):
         def peer_a(a, w, h, out):
             torch.mm(a, w.t(), out=h)
             silu_mul(h, out)
-
-        def peer_b(a, w, h, out):
-            return torch.nn.functional.silu(a @ w[:n].t()) * (a @ w[n:].t())
-        row[name] = harness.graph([lambda o=o: peer_a(*o) for o in operands] * 3)
+        calls = [lambda o=o: peer_a(*o) for o in operands]
+        graphs[name] = harness.captured(calls * 3)
         if dtype == torch.float16:
-            row["a_single"] = harness.single([lambda o=o: peer_a(*o) for o in operands])
-            row["b_eager"] = harness.eager([lambda o=o: peer_b(*o) for o in operands] * 3)
-            # (c) takes the activations decoded, and plain scales.
-            if options.triton:
-                bm = max(16, min(128, triton.next_power_of_2(m)))
-                bn = 64 if m > 64 else 32
-                grid = (n // bn, triton.cdiv(m, bm))
-                data = [(o[0], p.b1[0], p.b2[0], p.sfb1_plain[0], p.sfb2_plain[0], o[3])
-                        for o, p in zip(operands, problems[:peer_sets] or problems)]
-                extra = [(operands[0][0], p.b1[0], p.b2[0], p.sfb1_plain[0], p.sfb2_plain[0],
-                          operands[0][3]) for p in problems[peer_sets:]]
+            singles["a_single"] = harness.in_turn(calls)
+    graphs["ours_static"] = harness.captured([plan.run for plan in static] * repeats)
+    graphs["ours_warm"] = harness.captured([plans[0].run] * (sets * repeats))
+    if options.double_buffered:
+        try:
+            tokens = next((t for t in (8, 16, 32, 64) if m <= t), 128 if m <= 256 else 256)
+            name = "dual_gemm_sm90_double_buffered_t%d_f16" % tokens
+            buffered = [library.plan(p, d, name) for p, d in zip(problems, outputs)]
+            graphs["double_buffered"] = harness.captured([plan.run for plan in buffered] * repeats)
+        except RuntimeError as error:
+            print(error, file=sys.stderr)
+    row.update(harness.medians(graphs))
+    row.update(harness.medians(singles))
+    plans[0].run()
+    torch.cuda.synchronize()
+    reference = problems[0].reference()
+    error = (outputs[0].double() - reference).abs()
+    row["worst"] = ((error - 1e-3) / reference.abs().clamp_min(1e-30)).max().item()
+    row["right"] = bool((error <= 1e-3 + 1e-3 * reference.abs()).all())
 
-                def peer_c(a, b1, b2, s1, s2, out):
-                    decoding_kernel[grid](a, b1, b2, s1, s2, out, m, n, k, alpha[0], alpha[1],
-                                          BM=bm, BN=bn, BK=128, num_warps=8 if m > 64 else 4,
-                                          num_stages=3)
-                try:
-                    row["c_triton"] = harness.graph([lambda o=o: peer_c(*o) for o in data + extra])
-                except Exception as error:  # a shape that Triton cannot compile is not measured
-                    print("triton:", str(error)[:200], file=sys.stderr)
-        del operands
-        torch.cuda.empty_cache()
+    operands = peers["a_fp16"]
+
+    def peer_b(a, w, h, out):
+        return torch.nn.functional.silu(a @ w[:n].t()) * (a @ w[n:].t())
+
+    def eager():
+        for _ in range(3):
+            for o in operands:
+                peer_b(*o)
+    row.update(harness.medians({"b_eager": (eager, 3 * len(operands))}))
+    # (c) takes the activations decoded, and plain scales.
+    if options.triton:
+        bm = max(16, min(128, triton.next_power_of_2(m)))
+        bn = 64 if m > 64 else 32
+        grid = (n // bn, triton.cdiv(m, bm))
+        data = [(operands[0][0], p.b1[0], p.b2[0], p.sfb1_plain[0], p.sfb2_plain[0],
+                 operands[0][3]) for p in problems]
+
+        def peer_c(a, b1, b2, s1, s2, out):
+            decoding_kernel[grid](a, b1, b2, s1, s2, out, m, n, k, alpha[0], alpha[1], BM=bm,
+                                  BN=bn, BK=128, num_warps=8 if m > 64 else 4, num_stages=3)
+        try:
+            row.update(harness.medians(
+                {"c_triton": harness.captured([lambda o=o: peer_c(*o) for o in data])}))
+        except Exception as error:  # a shape that Triton cannot compile is not measured
+            print("triton:", str(error)[:200], file=sys.stderr)
+    # Graphs hold memory until they are gone.
+    del graphs, singles, peers, operands
+    torch.cuda.empty_cache()
     row["ratio"] = row["a_fp16"] / row["ours"]
     row["ratio_static"] = row["a_fp16"] / row["ours_static"]
     row["ratio_single"] = row["a_single"] / row["ours_single"]
@@ -322,6 +324,7 @@ def main():
     parser.add_argument("--n", type=int, default=4096)
     parser.add_argument("--k", type=int, default=7168)
     parser.add_argument("--replays", type=int, default=30)
+    parser.add_argument("--pause", type=float, default=0, help="milliseconds before each replay")
     parser.add_argument("--config", help="force a row")
     parser.add_argument("--no-triton", dest="triton", action="store_false")
     parser.add_argument("--double-buffered", action="store_true")
@@ -330,10 +333,10 @@ def main():
     options = parser.parse_args()
 
     library = warpline.Library()
-    harness = Harness(options.replays)
+    harness = Harness(options.replays, options.pause * 1e-3)
     copy, peak = floors()
     one = torch.zeros(1, device="cuda")
-    launch = harness.graph([lambda: one.add_(1)] * 100)
+    launch = harness.medians({"launch": harness.captured([lambda: one.add_(1)] * 100)})["launch"]
     device = torch.cuda.get_device_properties(0)
     head = {"device": device.name, "date": time.strftime("%Y-%m-%d"), "torch": torch.__version__,
             "copy_tb_s": copy, "fp16_tflops": peak, "launch_us": launch, "l2": device.L2_cache_size}
