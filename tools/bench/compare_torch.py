@@ -8,16 +8,17 @@ Peers:
   (b) two eager GEMMs, silu, product
   (c) a Triton kernel that decodes the NVFP4 weights in place
 Ours, (a) and (c) run in CUDA graphs. A graph holds one call for each set of operands; the sets
-together exceed three times the L2, so every call finds its weights in DRAM. Time is a graph's time
-over its calls, the median of the replays; launches are inside it. The graphs of a problem take
-turns, one replay each and every other round in reverse, so that the card's clock and temperature of
-the minute are the same for all. Each replay comes as soon as the one ahead has ended; large problems
-then run at the pace that the card's power allows, of whatever was measured before them. Columns
-"burst": ours and (a) once more with a pause before each replay (--pause), so that the card is within
-its power when a replay starts. Columns "1": graphs of one call, launched one by one between events,
-the graph's launch included. Column "static": the weights are declared static (WL_STATIC_WEIGHTS), so
-a call may load them while the one ahead of it ends. The flush is shown by the same measurement on
-one set alone (column "warm"). (b) and (c) are measured behind the others.
+together exceed three times the L2, so every call finds its weights in DRAM. Time is a graph's
+time over its calls, the median of the replays; launches are inside it. The graphs of a problem
+take turns, one replay each and every other round in reverse, so that the card's clock and
+temperature of the minute are the same for all. Each replay comes as soon as the one ahead has
+ended; large problems then run at the pace that the card's power allows, of whatever was
+measured before them. Columns "burst": ours and (a) once more with a pause before each replay
+(--pause), so that the card is within its power when a replay starts. Columns "1": graphs of one
+call, launched one by one between events, the graph's launch included. Column "static": the
+weights are declared static (WL_STATIC_WEIGHTS), so a call may load them while the one ahead of
+it ends. The flush is shown by the same measurement on one set alone (column "warm"). (b) and
+(c) are measured behind the others.
 """
 import argparse
 import json
