@@ -46,10 +46,14 @@ ifeq ($(COVERAGE),1)
 CXXFLAGS += --coverage -fprofile-update=prefer-atomic
 LDFLAGS += --coverage
 endif
-# The emulator's handlers are vector loops; without errno and traps their selects are blends.
+# The emulator's handlers are vector loops; without errno and traps their selects are blends. What
+# reads a kernel's text, answers driver calls and draws runs once a kernel or call: built quickly.
 VGPU_FLAGS := -O3 -fno-math-errno -fno-trapping-math
+VGPU_ONCE := $(foreach room,driver forms isa ptx run trace,tools/vgpu/$(room)/%)
+VGPU_ONCE_FLAGS := -O1
 ifeq ($(DEBUG),1)
 VGPU_FLAGS := -O0
+VGPU_ONCE_FLAGS := -O0
 endif
 
 OPERATIONS := $(notdir $(patsubst %/,%,$(dir $(wildcard kernels/*/rows.def))))
@@ -155,34 +159,28 @@ $(BUILD)/obj/kernels.o: $(BUILD)/gen/kernels.S
 
 # ---- standard headers ------------------------------------------------------------------------------
 
-# Reading them is half of the work on most files, so g++ does that once for each set of flags. Files
-# include what they use all the same: ccache and other compilers get them as they are.
+# Reading them is half of the work on most files, so g++ does that once. Files include what they use
+# all the same: ccache and other compilers get them as they are.
 STD_HEADERS := algorithm functional map memory mutex string unordered_map vector
 PCH ?= $(if $(word 2,$(CXX)),0,$(if $(filter g++ g++-% %-g++,$(notdir $(CXX))),1,0))
 ifeq ($(PCH),1)
 # g++ forgets that what it reads so is a system header, and false alarms of std::string come through.
 CXXFLAGS += -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread
-PLAIN_STD := $(BUILD)/std/plain/std.hpp
-VGPU_STD := $(BUILD)/std/vgpu/std.hpp
+STD := $(BUILD)/std/std.hpp
 endif
-$(BUILD)/std/vgpu/std.hpp.gch: STD_FLAGS := $(VGPU_FLAGS)
-$(BUILD)/std/plain/std.hpp.gch $(BUILD)/std/vgpu/std.hpp.gch:
+$(BUILD)/std/std.hpp.gch:
 	@mkdir -p $(@D)
 	@echo "  CXX  $(@:.gch=)"
 	$(Q)printf '#include <%s>\n' $(STD_HEADERS) > $(@:.gch=)
-	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(STD_FLAGS) -x c++-header $(@:.gch=) -o $@.tmp && mv $@.tmp $@
+	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -x c++-header $(@:.gch=) -o $@.tmp && mv $@.tmp $@
 
 # ---- library, virtual GPU, programs ---------------------------------------------------------------
 
-$(BUILD)/obj/tools/vgpu/%.o: tools/vgpu/%.cpp | $(VGPU_STD:%=%.gch)
+flags_of = $(if $(filter $(VGPU_ONCE),$(1)),$(VGPU_ONCE_FLAGS),$(if $(filter tools/vgpu/%,$(1)),$(VGPU_FLAGS)))
+$(BUILD)/obj/%.o: %.cpp | $(STD:%=%.gch)
 	@mkdir -p $(@D)
 	@echo "  CXX  $<"
-	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(VGPU_FLAGS) $(VGPU_STD:%=-include %) -c $< -o $@
-
-$(BUILD)/obj/%.o: %.cpp | $(PLAIN_STD:%=%.gch)
-	@mkdir -p $(@D)
-	@echo "  CXX  $<"
-	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(PLAIN_STD:%=-include %) -c $< -o $@
+	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(call flags_of,$<) $(STD:%=-include %) -c $< -o $@
 
 lib: $(BUILD)/libwarpline.a
 vgpu: $(BUILD)/libvgpu.so
