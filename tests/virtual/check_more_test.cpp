@@ -158,6 +158,61 @@ TEST_CASE("checks: cp.async groups in order stay silent", "[virtual]") {
   }
 }
 
+TEST_CASE("checks: tcgen05's fences order tensor memory across relaxed arrivals", "[virtual]") {
+  // Warp 1 writes columns that warp 0 frees. What orders the two: a relaxed arrival and wait, and a
+  // fence on either side.
+  auto freed = [](const std::string& before, const std::string& after, const char* schedule) {
+    Vgpu gpu("b200");
+    Launch l;
+    l.block = {64, 1, 1};
+    l.checks = check::kRaces;
+    l.schedule = schedule;
+    return gpu.run(module_text(R"(
+  .shared .align 8 .b64 bar;
+  .shared .b32 place;
+  mov.u32 %r1, %tid.x;
+  shr.u32 %r2, %r1, 5;
+  setp.ne.u32 %p1, %r1, 0;
+  setp.eq.u32 %p2, %r2, 1;
+  mov.u32 %r3, place;
+  @!%p1 mbarrier.init.shared::cta.b64 [bar], 1;
+  @%p2 bra allocated;
+  bar.warp.sync 0xffffffff;
+  tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r3], 32;
+allocated:
+  bar.sync 0;
+  ld.shared.u32 %r4, [%r3];
+  @!%p2 bra frees;
+  add.u32 %r5, %r4, 0x200000;
+  tcgen05.st.sync.aligned.32x32b.x1.b32 [%r5], {%r1};
+  tcgen05.wait::st.sync.aligned;
+)" + before + R"(
+  bar.warp.sync 0xffffffff;
+  setp.eq.u32 %p3, %r1, 32;
+  @%p3 mbarrier.arrive.relaxed.cluster.shared::cta.b64 _, [bar];
+  ret;
+frees:
+  mbarrier.try_wait.parity.relaxed.cluster.shared::cta.b64 %p3, [bar], 0;
+  @!%p3 bra frees;
+)" + after + R"(
+  tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r4, 32;
+  ret;
+)",
+                               ".param .u64 out", "sm_100a"),
+                   Params().u64(gpu.allocate(64)), l);
+  };
+  const std::string before = "  tcgen05.fence::before_thread_sync;",
+                    after = "  tcgen05.fence::after_thread_sync;";
+  for (const char* schedule : {"lazy", "eager", "random:1"}) {
+    INFO(schedule);
+    const RunResult good = freed(before, after, schedule);
+    INFO(good.text);
+    CHECK(good.ok);
+    CHECK(freed("", after, schedule).faulted("races", "order"));
+    CHECK(freed(before, "", schedule).faulted("races", "order"));
+  }
+}
+
 TEST_CASE("checks: names of the option", "[virtual]") {
   uint32_t checks = 0;
   std::string error;

@@ -57,9 +57,16 @@ Races::Operation* Races::operation(const Who& w) {
 }
 
 bool Races::ordered(const Record& r, const View& v) const {
-  const Times& known = v.clock->known;
+  // Fences of tcgen05 order tensor memory where relaxed arrivals and waits order nothing else.
+  if (v.bytes.space == Space::Tensor) {
+    if (r.lanes != 0 && r.base == v.base) return true;
+    if (ordered_by(v.clock->tensor, r, v)) return true;
+  }
+  return ordered_by(v.clock->known, r, v);
+}
+
+bool Races::ordered_by(const Times& known, const Record& r, const View& v) const {
   if (r.lanes != 0) {
-    if (v.bytes.space == Space::Tensor && r.base == v.base) return true;
     for (uint32_t left = r.lanes; left; left &= left - 1) {
       uint32_t c = r.base + static_cast<uint32_t>(std::countr_zero(left));
       if (at(known, c) >= r.time) continue;

@@ -140,6 +140,7 @@ private:
   void settle_load(const Who& w, Operation& op);
   void release(const Who& w, ClockRef& to);
   void release_relaxed(const Who& w, ClockRef& to);
+  void acquire_relaxed(const Who& w, const ClockRef& from);
   bool init_known(const Barrier& b, const Times& known, uint32_t self);
   void release_op(const Operation& op, ClockRef& to);
   void acquire(const Who& w, const ClockRef& from);
@@ -152,6 +153,7 @@ private:
   void visit_pieces(Intervals<Cell>& map, View& v, const Record& record);
   void remember_read(Cell& cell, const Record& record, uint64_t lo, uint64_t hi);
   bool ordered(const Record& r, const View& v) const;
+  bool ordered_by(const Times& known, const Record& r, const View& v) const;
   bool morally_strong(const Record& r, const View& v) const;
   bool by_exchange(const Record& r, const View& v) const;
   void judge(const Record& r, const View& v);

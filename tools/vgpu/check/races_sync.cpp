@@ -93,7 +93,8 @@ void Races::release(const Who& w, ClockRef& to) {
   ++time;
 }
 
-// A relaxed arrival passes on what a fence before it holds.
+// A relaxed arrival passes on what a fence before it holds. tcgen05's fences order tensor memory
+// across whatever orders execution, relaxed or not (9.7.16.6.4.4).
 void Races::release_relaxed(const Who& w, ClockRef& to) {
   for (uint32_t left = w.lanes; left; left &= left - 1) {
     uint32_t t = thread(w, static_cast<uint32_t>(std::countr_zero(left)));
@@ -101,6 +102,7 @@ void Races::release_relaxed(const Who& w, ClockRef& to) {
     if (r != fence_released_.end())
       for (const ClockRef& c : r->second)
         if (c) join_released(own(to), *c);
+    if (lanes_[t] && !lanes_[t]->before.empty()) join(own(to).before, lanes_[t]->before);
     auto f = init_fences_.find(t);
     if (f != init_fences_.end()) raise(own(to).known, channel(kInitFences, t), f->second);
   }
@@ -147,6 +149,14 @@ void Races::acquire(const Who& w, const ClockRef& from) {
     }
     made = mine;
   }
+}
+
+// A relaxed wait takes what fences of tcgen05 alone order.
+void Races::acquire_relaxed(const Who& w, const ClockRef& from) {
+  if (!from || from->before.empty()) return;
+  auto tensor = std::make_shared<Clock>();
+  tensor->before = from->before;
+  acquire(w, tensor);
 }
 
 void Races::raise_known(const Who& w, uint32_t which, uint32_t value) {
@@ -428,7 +438,7 @@ void Races::mbarrier_wait(const Who& w, uint32_t cta, uint32_t offset, uint64_t,
   Barrier* b = barrier(cta, offset);
   if (!b) return;
   check_barrier_use(w, *b, "a wait");
-  if (acq) acquire(w, b->completed);
+  acq ? acquire(w, b->completed) : acquire_relaxed(w, b->completed);
 }
 
 // ---- barriers of threads
@@ -475,7 +485,7 @@ void Races::cluster_complete() {
   cluster_.current = nullptr;
 }
 void Races::cluster_wait(const Who& w, bool acq) {
-  if (acq) acquire(w, cluster_.completed);
+  acq ? acquire(w, cluster_.completed) : acquire_relaxed(w, cluster_.completed);
 }
 
 } // namespace vgpu::check
