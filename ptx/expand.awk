@@ -3,15 +3,29 @@
 # - one statement a line, indented by block
 # - comments of the kernel's folder stay, those of other included files go, as do "///", which
 #   describe macros
-# - constant expressions of integers in parentheses, (4 * 55296 + 64), become numbers
+# - constant expressions of integers in parentheses, (4 * 55296 + (0x3 << 4)), become numbers
 # The kernel file is the first that a line marker names and that is not <built-in>; its folder is
 # that of the kernel.
 
 function trim(s) { sub(/^[ \t]+/, "", s); sub(/[ \t]+$/, "", s); return s }
 
-# Value of a sum of products of integers, without parentheses.
-function value_of(e,    terms, n, i, sign, total, factors, m, j, product) {
+# Value of an integer, decimal or hexadecimal.
+function number_of(text,    i, total) {
+  if (text !~ /^0x/) return text + 0
+  total = 0
+  for (i = 3; i <= length(text); i++)
+    total = 16 * total + index("0123456789abcdef", tolower(substr(text, i, 1))) - 1
+  return total
+}
+
+# Value of sums of products of integers, shifted left or not, without parentheses.
+function value_of(e,    at) {
   gsub(/[ \t]/, "", e)
+  at = index(e, "<<")
+  return at == 0 ? sum_of(e) : sum_of(substr(e, 1, at - 1)) * 2 ^ value_of(substr(e, at + 2))
+}
+
+function sum_of(e,    terms, n, i, sign, total, factors, m, j, product) {
   gsub(/-/, "+-", e)
   n = split(e, terms, "+")
   total = 0
@@ -23,17 +37,17 @@ function value_of(e,    terms, n, i, sign, total, factors, m, j, product) {
     m = split(terms[i], factors, "*")
     product = 1
     for (j = 1; j <= m; j++) {
-      if (substr(factors[j], 1, 1) == "/") product = int(product / substr(factors[j], 2))
-      else product *= factors[j]
+      if (substr(factors[j], 1, 1) == "/") product = int(product / number_of(substr(factors[j], 2)))
+      else product *= number_of(factors[j])
     }
     total += sign * product
   }
-  return sprintf("%d", total)
+  return total
 }
 
 function fold(s) {
-  while (match(s, /\([0-9][0-9 \t+*\/-]*\)/))
-    s = substr(s, 1, RSTART - 1) value_of(substr(s, RSTART + 1, RLENGTH - 2)) \
+  while (match(s, /\([0-9][0-9a-fA-Fx \t+*\/<-]*\)/))
+    s = substr(s, 1, RSTART - 1) sprintf("%d", value_of(substr(s, RSTART + 1, RLENGTH - 2))) \
       substr(s, RSTART + RLENGTH)
   return s
 }

@@ -53,14 +53,12 @@ const std::vector<Row>& rows();
 const Row* find_row(const std::string& name);
 
 // Bytes of dynamic shared memory of an sm100 row: the memory map of sm100.ptx.
-// Blocks of 128 rows of scales that the columns of a tile may touch.
-constexpr int sm100_sfb_blocks(int tile_n) { return 128 % tile_n == 0 ? 1 : 2; }
 constexpr int sm100_operand_bytes(int cta_group, int tile_n) {
   return 128 * 128 + 2 * tile_n * 128 / cta_group;
 }
-constexpr int sm100_scale_bytes(int tile_n) { return 2048 * (1 + 2 * sm100_sfb_blocks(tile_n)); }
+constexpr int sm100_scale_bytes = 3 * 2048;
 constexpr int sm100_stage_bytes(int cta_group, int tile_n) {
-  return sm100_operand_bytes(cta_group, tile_n) + sm100_scale_bytes(tile_n);
+  return sm100_operand_bytes(cta_group, tile_n) + sm100_scale_bytes;
 }
 constexpr int sm100_tile_ring(Grid grid) { return grid == Grid::launch_control ? 2 : 4; }
 constexpr int sm100_queries(Grid grid) { return grid == Grid::launch_control ? 1 : 0; }
@@ -81,9 +79,9 @@ constexpr int sm100_shared_bytes(int cta_group, int split_k, int tile_n, int sta
 // Workspace of a CTA of a STREAM_K row: PART_BYTES of sm100_config.inc.
 constexpr int64_t sm100_part_bytes(int tile_n) { return 128 + 8 * 128 * int64_t{tile_n}; }
 // Columns of tensor memory that an sm100 row uses; SCALE_COLUMNS of sm100_config.inc.
-constexpr int sm100_scale_columns(int tile_n) { return sm100_sfb_blocks(tile_n) == 2 ? 68 : 48; }
+constexpr int sm100_scale_columns = 48;
 constexpr int sm100_tmem_columns(int tile_n, int acc_stages, int scale_sets) {
-  return acc_stages * 2 * tile_n + scale_sets * sm100_scale_columns(tile_n);
+  return acc_stages * 2 * tile_n + scale_sets * sm100_scale_columns;
 }
 
 // Bytes of dynamic shared memory of an sm90 row: the memory map of sm90.ptx.

@@ -3,15 +3,13 @@
 #include "kernels/dual_gemm/dual_gemm.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 namespace warpline::dual_gemm {
 
 namespace {
 
 // Bytes of one K tile of one cluster, or of a half that shares K, read from L2 and arriving in one
-// of its CTAs. Of a cluster inside the matrix, and where tiles may touch two blocks of scales one
-// that does.
+// of its CTAs. Of a cluster inside the matrix.
 struct KTile {
   int64_t a, b, sfa, sfb;             // from L2, the whole cluster
   int64_t a_in, b_in, sfa_in, sfb_in; // into one CTA
@@ -20,16 +18,15 @@ struct KTile {
 
 KTile k_tile(const Row& row) {
   const int64_t row_bytes = row.tile_k / 2, scale_block = 128 * row.tile_k / 16;
-  const int64_t blocks = sm100_sfb_blocks(row.tile_n);
   KTile t{};
   t.a = row.cluster_m * 128 * row_bytes;
   t.sfa = row.cluster_m * scale_block;
   t.b = 2 * row.cluster_n * row.tile_n * row_bytes;
-  t.sfb = 2 * row.cluster_n * blocks * scale_block;
+  t.sfb = 2 * row.cluster_n * scale_block;
   t.a_in = 128 * row_bytes;
   t.sfa_in = scale_block;
   t.b_in = 2 * row.tile_n / row.cta_group * row_bytes;
-  t.sfb_in = 2 * blocks * scale_block;
+  t.sfb_in = 2 * scale_block;
   t.a_multicast = row.cluster_n > 1;
   t.b_multicast = row.cluster_m > row.cta_group;
   t.sfb_multicast = row.cluster_m > 1;
@@ -39,15 +36,6 @@ KTile k_tile(const Row& row) {
 // K tiles that a CTA walks through.
 int64_t k_tiles(const Row& row, const Problem& p) {
   return divide_up(divide_up(p.k, row.tile_k), row.split_k);
-}
-
-// Blocks of 128 rows of scales that the first `tiles` tiles along N touch, each for itself.
-int64_t scale_blocks(int tile_n, int64_t tiles) {
-  const int64_t period = 128 / std::gcd(tile_n, 128);
-  int64_t blocks = 0;
-  for (int64_t tile = 0; tile < std::min(period, tiles); ++tile)
-    blocks += (tile * tile_n % 128 + tile_n > 128 ? 2 : 1) * divide_up(tiles - tile, period);
-  return blocks;
 }
 
 int64_t cluster_tiles(const Row& row, const Problem& p) {
@@ -91,8 +79,7 @@ Traffic traffic(const Row& row, const Problem& problem) {
   result.a = loads * ctas_m * clusters_n * 128 * row_bytes;
   result.sfa = loads * clusters_m * row.cluster_m * clusters_n * scale_block;
   result.b = loads * clusters_m * tiles_n * 2 * row.tile_n * row_bytes;
-  result.sfb =
-      loads * clusters_m * scale_blocks(row.tile_n, clusters_n * row.cluster_n) * 2 * scale_block;
+  result.sfb = loads * clusters_m * clusters_n * row.cluster_n * 2 * scale_block;
   // A and SFA arrive in every CTA of a cluster's row; B once in each MMA, SFB in each CTA.
   result.delivered = (result.a + result.sfa) * row.cluster_n +
                      result.b * (row.cluster_m / row.cta_group) + result.sfb * row.cluster_m;

@@ -37,7 +37,7 @@ const char* dtype_name(wl_dtype type) {
 const std::vector<Row>& rows() {
   static const std::vector<Row> table = {
 #define SM100_ROW(name, out, store, epilogue, group, cluster_m, cluster_n, split, tile_n, stages,  \
-                  acc, sets, grid, group_m)                                                        \
+                  acc, sets, feed, grid, group_m)                                                  \
   {#name,                                                                                          \
    "sm_100f",                                                                                      \
    out,                                                                                            \

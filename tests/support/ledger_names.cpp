@@ -16,9 +16,8 @@ vgpu::check::LedgerNames ledger_names(const Row& row) {
     number("RELEASES", row.cluster_m / row.cta_group + row.cluster_n - 1);
     number("DRAINS", drain_warps * row.cta_group);
     number("READERS", 3 + drain_warps);
-    const int full = row.cta_group * sm100_stage_bytes(row.cta_group, row.tile_n);
-    number("FULL", full);
-    number("NEAR", sm100_sfb_blocks(row.tile_n) == 2 ? full - row.cta_group * 4096 : full);
+    number("FULL", row.cta_group * sm100_stage_bytes(row.cta_group, row.tile_n));
+    number("EXCHANGE_BYTES", sm100_exchange_bytes(row.split_k));
     number("TILE_RING", sm100_tile_ring(row.grid));
     number("QUERIES", sm100_queries(row.grid));
   } else if (row.fused) {

@@ -236,7 +236,7 @@ TEST_CASE("tables of the Blackwell rows, in a process of their own", "[.b200-led
   TemporaryDirectory directory;
   const struct {
     const char *from, *to;
-  } bent[] = {{"| FULL or NEAR  |", "| 2 * FULL      |"},
+  } bent[] = {{"| FULL          |", "| 2 * FULL      |"},
               {"| DRAINS       |", "| 8            |"},
               {"| 4-11       | 2          | 1 ", "| 4-10       | 2          | 1 "},
               {"| 3          | 0 1 2 4-11 | 0 ", "| 3          | 1 2 4-11   | 0 "}};
