@@ -106,14 +106,26 @@ help:
 
 # ---- kernels: preprocess, one statement a line, embed ------------------------------------------
 
-# $(1) row, $(2) operation, $(3) source.
+# The flags of each configuration lie in a file of their own, which changes only with them: one
+# changed line of a table makes one kernel anew.
+define flags_rule
+$(BUILD)/gen/flags/$(1).stamp: kernels/$(1)/rows.def kernels/rows.awk
+	@mkdir -p $$(@D)
+	$(Q)awk -v flags=1 -f kernels/rows.awk kernels/$(1)/rows.def | while read -r name flags; do \
+	  echo "$$$$flags" | cmp -s - $$(@D)/$$$$name || echo "$$$$flags" > $$(@D)/$$$$name; done && touch $$@
+endef
+$(foreach op,$(OPERATIONS),$(eval $(call flags_rule,$(op))))
+
+# $(1) row, $(2) operation, $(3) source: the operation's own, else the engine's.
 define ptx_rule
-$(BUILD)/ptx/$(1).ptx: kernels/$(2)/$(3).ptx kernels/$(2)/rows.def kernels/rows.awk ptx/expand.awk \
-                       $(wildcard ptx/*.inc) $(wildcard kernels/$(2)/*.inc)
+$(BUILD)/gen/flags/$(1): $(BUILD)/gen/flags/$(2).stamp
+	@:
+$(BUILD)/ptx/$(1).ptx: $(firstword $(wildcard kernels/$(2)/$(3).ptx kernels/gemm/$(3).ptx)) \
+                       $(BUILD)/gen/flags/$(1) ptx/expand.awk \
+                       $(wildcard ptx/*.inc) $(wildcard kernels/gemm/*.inc) $(wildcard kernels/$(2)/*.inc)
 	@mkdir -p $$(@D)
 	@echo "  PTX  $(1)"
-	$(Q)cpp -C -undef -nostdinc -I ptx -I kernels/$(2) \
-	  $$$$(awk -v row=$(1) -f kernels/rows.awk kernels/$(2)/rows.def) kernels/$(2)/$(3).ptx \
+	$(Q)cpp -C -undef -nostdinc -I ptx -I kernels/$(2) -I kernels/gemm $$$$(cat $(BUILD)/gen/flags/$(1)) $$< \
 	  | awk -f ptx/expand.awk > $$@.tmp && mv $$@.tmp $$@
 endef
 

@@ -1,6 +1,6 @@
 # Reads a rows.def: the configuration rows of an operation.
 #   awk -f kernels/rows.awk -v list=1 kernels/<op>/rows.def     one line a row: NAME SOURCE TARGETS
-#   awk -f kernels/rows.awk -v row=NAME kernels/<op>/rows.def   the row's -D flags for cpp
+#   awk -f kernels/rows.awk -v flags=1 kernels/<op>/rows.def    likewise: NAME and its -D flags for cpp
 # A table starts with its column names:  //: SM100_ROW  NAME  TILE_N ...   and its rows are
 # SM100_ROW(name, 128, ...). The macro's prefix names the source (SM90_DECODE: sm90_decode.ptx) and,
 # up to its first "_", the targets.
@@ -35,19 +35,11 @@ match($0, /^[A-Z0-9_]+_ROW\(/) {
   family = arch
   sub(/_.*$/, "", family)
   if (list) print value[1], tolower(arch), targets[family]
-  if (row == value[1]) {
-    found = 1
-    flags = "-DKERNEL=" row
+  if (flags) {
+    line = value[1] " -DKERNEL=" value[1]
     for (i = 2; i <= n; i++)
-      flags = flags " -D" column[macro, i] (value[i] ~ /^[0-9]+$/ ? "=" : "_") value[i] \
+      line = line " -D" column[macro, i] (value[i] ~ /^[0-9]+$/ ? "=" : "_") value[i] \
         (value[i] ~ /^[0-9]+$/ ? "" : "=1")
-    print flags
-  }
-}
-
-END {
-  if (!failed && row != "" && !found) {
-    print FILENAME ": no row " row > "/dev/stderr"
-    exit 1
+    print line
   }
 }

@@ -1,11 +1,10 @@
 # Makes a readable .ptx out of the preprocessor's output.
 #   cpp -C -undef -nostdinc -I ptx -D... kernel.ptx | awk -f ptx/expand.awk > row.ptx
 # - one statement a line, indented by block
-# - comments of the kernel's folder stay, those of other included files go, as do "///", which
-#   describe macros
+# - comments below kernels/ stay, those of other included files go, as do "///", which describe
+#   macros
+# - a comma ahead of a closing parenthesis goes: lists of parameters are lines of one macro each
 # - constant expressions of integers in parentheses, (4 * 55296 + (0x3 << 4)), become numbers
-# The kernel file is the first that a line marker names and that is not <built-in>; its folder is
-# that of the kernel.
 
 function trim(s) { sub(/^[ \t]+/, "", s); sub(/[ \t]+$/, "", s); return s }
 
@@ -54,10 +53,20 @@ function fold(s) {
 
 function indent(n,    s) { s = ""; while (n-- > 0) s = s "  "; return s }
 
+# A statement waits for the next one.
+function release() {
+  if (held) print held_text held_comment
+  held = 0
+}
+
 function emit(text) {
   # An operand never starts with a dot: a blank before one is the preprocessor's.
   if (depth > 0 && text !~ /^\./) gsub(/ +\./, ".", text)
-  print (depth == 0 ? lead : "") indent(depth) text pending_comment
+  if (text ~ /^\)/) sub(/,$/, "", held_text)
+  release()
+  held = 1
+  held_text = (depth == 0 ? lead : "") indent(depth) text
+  held_comment = pending_comment
   pending_comment = ""
   blank = 0
 }
@@ -79,8 +88,7 @@ function statement(s) {
 
 /^# [0-9]+ "/ {
   file = $3
-  if (home == "" && file !~ /^"</) { home = file; sub(/[^\/]*$/, "", home) }
-  own = home != "" && index(file, home) == 1
+  own = index(file, "\"kernels/") == 1
   next
 }
 
@@ -96,8 +104,8 @@ function statement(s) {
   line = trim(fold(line))
   gsub(/[ \t]+/, " ", line)
   if (line == "") {
-    if (comment != "") { print indent(depth) comment; blank = 0 }
-    else if (own && at == 0 && !blank) { print ""; blank = 1 }
+    if (comment != "") { release(); print indent(depth) comment; blank = 0 }
+    else if (own && at == 0 && !blank) { release(); print ""; blank = 1 }
     next
   }
   if (comment != "") pending_comment = "  " comment
@@ -105,3 +113,5 @@ function statement(s) {
   for (p = 1; p < n; p++) statement(pieces[p] ";")
   if (trim(pieces[n]) != "") statement(pieces[n])
 }
+
+END { release() }

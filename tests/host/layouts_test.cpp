@@ -96,7 +96,7 @@ TEST_CASE("instruction descriptors have the constants seen in generated PTX", "[
   CHECK(fp4_instruction_desc(ScaleType::ue4m3, 256, 256) == 0x10400480);
   CHECK(fp4_instruction_desc(ScaleType::ue8m0, 128, 128) == 0x08a00480);
   CHECK(mxf8_instruction_desc(Fp8Type::e4m3, Fp8Type::e5m2, 128, 128) == 0x08a00400);
-  // The value of the tiles of 64 columns in kernels/dual_gemm/sm100.ptx.
+  // The value of the tiles of 64 columns in kernels/gemm/sm100.ptx.
   CHECK(fp4_instruction_desc(ScaleType::ue4m3, 128, 64) == 0x08100480);
 }
 

@@ -142,8 +142,8 @@ TEST_CASE("the README's configuration row becomes a kernel", "[host][readme]") {
       fields.emplace_back();
     else if (c != ' ')
       fields.back() += c;
-  REQUIRE(fields.size() == 14);
-  CHECK((fields[2] == "DIRECT" && fields[12] == "PERSISTENT"));
+  REQUIRE(fields.size() == 15);
+  CHECK((fields[2] == "DIRECT" && fields[13] == "PERSISTENT"));
   const auto number = [&](size_t i) { return std::stoi(fields[i]); };
   using namespace warpline::dual_gemm;
   const int bytes = sm100_shared_bytes(number(4), number(7), number(8), number(9), number(10),
