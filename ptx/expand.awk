@@ -65,7 +65,7 @@ function emit(text) {
   if (text ~ /^\)/) sub(/,$/, "", held_text)
   release()
   held = 1
-  held_text = (depth == 0 ? lead : "") indent(depth) text
+  held_text = (depth > 0 ? "" : text ~ /^\.param/ ? indent(1) : lead) indent(depth) text
   held_comment = pending_comment
   pending_comment = ""
   blank = 0

@@ -21,21 +21,16 @@ namespace {
 
 // The parameter block of the contract in sm100.ptx; offsets are compared with the loaded kernel.
 struct Params {
-  cuapi::CUtensorMap map_a, map_b1, map_b2, map_sfa, map_sfb1, map_sfb2, map_d;
-  uint64_t d, alpha1, alpha2, ldd, batch_stride_d, policy_a, policy_b, sfd, d_scale, workspace;
-  uint32_t m, n, k, tiles_m, tiles_n, tiles, k_share, k_extra;
+#define PARAM WL_PARAM_FIELD
+#include "kernels/gemm/sm100_params.def"
 };
-
-#define PARAMS(apply)                                                                              \
-  apply(map_a) apply(map_b1) apply(map_b2) apply(map_sfa) apply(map_sfb1) apply(map_sfb2)          \
-      apply(map_d) apply(d) apply(alpha1) apply(alpha2) apply(ldd) apply(batch_stride_d)           \
-          apply(policy_a) apply(policy_b) apply(sfd) apply(d_scale) apply(workspace) apply(m)      \
-              apply(n) apply(k) apply(tiles_m) apply(tiles_n) apply(tiles) apply(k_share)          \
-                  apply(k_extra)
 
 std::vector<Param> param_layout() {
   using Block = Params;
-  return {PARAMS(WL_PARAM_LAYOUT)};
+  return {
+#define PARAM WL_PARAM_LAYOUT
+#include "kernels/gemm/sm100_params.def"
+  };
 }
 
 // A, B1 or B2: [L, rows, K/2] bytes; a box is a K tile of tile_rows rows, one batch entry.

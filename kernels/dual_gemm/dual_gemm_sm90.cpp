@@ -17,15 +17,12 @@ namespace {
 
 // The parameter blocks of the contracts in sm90.ptx and sm90_decode.ptx.
 struct Params {
-  cuapi::CUtensorMap map_b1, map_b2, map_sfb1, map_sfb2;
-  uint64_t activations, d, alpha1, alpha2, ldd, batch_stride_d, policy_b;
-  uint32_t m, n, k, tiles_m, tiles_n, tiles;
-  uint32_t per_entry, per_group, per_last;
+#define PARAM WL_PARAM_FIELD
+#include "kernels/gemm/sm90_params.def"
 };
 struct DecodeParams {
-  cuapi::CUtensorMap map_b1, map_b2, map_sfb1, map_sfb2;
-  uint64_t a, sfa, activations;
-  uint32_t m, k, l, columns, tiles_n, splits, per_rows, per_tiles;
+#define PARAM WL_PARAM_FIELD
+#include "kernels/gemm/sm90_decode_params.def"
 };
 
 constexpr int max_decode_warps = 31; // and the warp that warms L2
@@ -47,23 +44,19 @@ LaunchConfig decode_launch(const wl_dual_gemm_args& args, const DeviceLimits& de
   return config;
 }
 
-#define PARAMS(apply)                                                                              \
-  apply(map_b1) apply(map_b2) apply(map_sfb1) apply(map_sfb2) apply(activations) apply(d)          \
-      apply(alpha1) apply(alpha2) apply(ldd) apply(batch_stride_d) apply(policy_b) apply(m)        \
-          apply(n) apply(k) apply(tiles_m) apply(tiles_n) apply(tiles) apply(per_entry)            \
-              apply(per_group) apply(per_last)
-#define DECODE_PARAMS(apply)                                                                       \
-  apply(map_b1) apply(map_b2) apply(map_sfb1) apply(map_sfb2) apply(a) apply(sfa)                  \
-      apply(activations) apply(m) apply(k) apply(l) apply(columns) apply(tiles_n) apply(splits)    \
-          apply(per_rows) apply(per_tiles)
-
 std::vector<Param> param_layout() {
   using Block = Params;
-  return {PARAMS(WL_PARAM_LAYOUT)};
+  return {
+#define PARAM WL_PARAM_LAYOUT
+#include "kernels/gemm/sm90_params.def"
+  };
 }
 std::vector<Param> decode_param_layout() {
   using Block = DecodeParams;
-  return {DECODE_PARAMS(WL_PARAM_LAYOUT)};
+  return {
+#define PARAM WL_PARAM_LAYOUT
+#include "kernels/gemm/sm90_decode_params.def"
+  };
 }
 
 // B1 or B2: [L, N, K/2] bytes; a box is a tile's columns and a stage's K.

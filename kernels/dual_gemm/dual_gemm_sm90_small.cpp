@@ -17,20 +17,16 @@ namespace {
 
 // The parameter block of the contract in sm90_small.ptx.
 struct Params {
-  cuapi::CUtensorMap map_b1, map_b2, map_sfb1, map_sfb2;
-  uint64_t a, sfa, d, alpha1, alpha2, ldd, batch_stride_d, policy_b;
-  uint32_t m, n, k, tiles_m, tiles_n, static_weights, per_column, per_entry;
+#define PARAM WL_PARAM_FIELD
+#include "kernels/gemm/sm90_small_params.def"
 };
-
-#define PARAMS(apply)                                                                              \
-  apply(map_b1) apply(map_b2) apply(map_sfb1) apply(map_sfb2) apply(a) apply(sfa) apply(d)         \
-      apply(alpha1) apply(alpha2) apply(ldd) apply(batch_stride_d) apply(policy_b) apply(m)        \
-          apply(n) apply(k) apply(tiles_m) apply(tiles_n) apply(static_weights) apply(per_column)  \
-              apply(per_entry)
 
 std::vector<Param> param_layout() {
   using Block = Params;
-  return {PARAMS(WL_PARAM_LAYOUT)};
+  return {
+#define PARAM WL_PARAM_LAYOUT
+#include "kernels/gemm/sm90_small_params.def"
+  };
 }
 
 // Lines of an atom of scales that a tile takes: 8 columns of each 32 in a block of 128.

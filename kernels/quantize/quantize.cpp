@@ -27,13 +27,9 @@ constexpr int atom_values = 64; // of a row, in a unit
 
 // The parameter block of the contract in quantize.inc.
 struct Params {
-  uint64_t x, d, sfd, d_scale, ldx, batch_stride_x;
-  uint32_t m, atoms, l, groups, step_atoms, step_groups, step_entries;
+#define PARAM WL_PARAM_FIELD
+#include "kernels/quantize/quantize_params.def"
 };
-
-#define PARAMS(apply)                                                                              \
-  apply(x) apply(d) apply(sfd) apply(d_scale) apply(ldx) apply(batch_stride_x) apply(m)            \
-      apply(atoms) apply(l) apply(groups) apply(step_atoms) apply(step_groups) apply(step_entries)
 
 void log_args(const wl_quantize_args& args) {
   WL_LOG(log_arguments,
@@ -64,7 +60,10 @@ wl_status make_plan(wl_context* context, const wl_quantize_args& args, wl_plan**
   auto made = std::make_unique<wl_plan>(context);
   KernelNeeds needs;
   using Block = Params;
-  needs.params = {PARAMS(WL_PARAM_LAYOUT)};
+  needs.params = {
+#define PARAM WL_PARAM_LAYOUT
+#include "kernels/quantize/quantize_params.def"
+  };
   const Kernel* kernel = nullptr;
   WL_TRY(load_kernel(*context, row->image(), needs, &kernel));
 

@@ -23,9 +23,14 @@ struct Param {
   size_t size;
 };
 
-// A parameter block is a struct `Block` with a list macro, LIST(apply) = apply(field) ... in the
-// kernel's order: std::vector<Param>{LIST(WL_PARAM_LAYOUT)} is its layout.
-#define WL_PARAM_LAYOUT(field) {#field, offsetof(Block, field), sizeof(Block::field)},
+// A parameter block is a list of PARAM(KIND, name) lines, which the kernel reads too. Included in a
+// struct `Block` with PARAM as WL_PARAM_FIELD it makes the fields, in the braces of a
+// std::vector<Param> with PARAM as WL_PARAM_LAYOUT their layout. The list undefines PARAM.
+#define WL_PARAM_MAP cuapi::CUtensorMap
+#define WL_PARAM_U64 uint64_t
+#define WL_PARAM_U32 uint32_t
+#define WL_PARAM_FIELD(kind, name) WL_PARAM_##kind name;
+#define WL_PARAM_LAYOUT(kind, name) {#name, offsetof(Block, name), sizeof(Block::name)},
 
 struct KernelNeeds {
   std::vector<Param> params;
