@@ -115,7 +115,8 @@ typedef enum wl_dtype {
   WL_F16 = 0,
   WL_BF16 = 1,
   /* E2M1 with one E4M3 scale per 16 values and an FP32 scale: an operand of a GEMM. */
-  WL_NVFP4 = 2
+  WL_NVFP4 = 2,
+  WL_F32 = 3
 } wl_dtype;
 
 /* Layout of the block scales of an operand of `rows` rows and `k` elements: one unsigned E4M3 byte
@@ -275,6 +276,57 @@ typedef struct wl_dual_gemm_config {
 WL_API wl_status wl_dual_gemm_list_configs(wl_context* context, const wl_dual_gemm_args* args,
                                            wl_dual_gemm_config* configs, size_t config_size,
                                            int* count);
+
+/* ---- GEMM: a linear layer ---------------------------------------------------------------------- */
+
+/* Named by formula; sources of the formulas: PyTorch's torch.nn.functional. */
+typedef enum wl_activation {
+  WL_ACTIVATION_NONE = 0,         /* x */
+  WL_ACTIVATION_RELU = 1,         /* max(x, 0) */
+  WL_ACTIVATION_RELU_SQUARED = 2, /* max(x, 0)^2 */
+  WL_ACTIVATION_SILU = 3,         /* x / (1 + exp(-x)) */
+  WL_ACTIVATION_GELU_TANH = 4,    /* x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) */
+  WL_ACTIVATION_GELU_ERF = 5      /* x / 2 (1 + erf(x / sqrt 2)) */
+} wl_activation;
+
+/*     D[m,n] = activation(row[m] * alpha * (A.B^T)[m,n] + bias[n]) + residual[m,n]
+ *
+ * A [M,K] and B [N,K] are NVFP4 with block scales, as at wl_dual_gemm_args; products accumulate in
+ * FP32, everything behind is FP32, and D [M,N], N contiguous, is rounded once. With WL_NVFP4, D and
+ * sfd are as there. NaN in a sum, factor, bias or residual makes the output NaN. A batch of L
+ * problems lies contiguously: row entry l starts l * M floats in; alpha and bias serve all. */
+typedef struct wl_gemm_args {
+  size_t struct_size; /* sizeof(wl_gemm_args) */
+  int64_t m;          /* >= 1 */
+  int64_t n;          /* multiple of 8 */
+  int64_t k;          /* multiple of 64 */
+  int64_t l;          /* batch, >= 1 */
+  const void* a;      /* device, [L, M, K/2] bytes, 16-byte aligned */
+  const void* b;      /* device, [L, N, K/2] bytes, 16-byte aligned */
+  const void* sfa;    /* device, scales of A in sf_layout, 16-byte aligned */
+  const void* sfb;
+  wl_sf_layout sf_layout;
+  const float* alpha; /* device, multiplies the sum, 4-byte aligned, null = 1 */
+  const float* row;   /* device, [L, M], multiplies rows of the sum, 4-byte aligned, null = 1 */
+  const void* bias;   /* device, [N] of bias_type, 16-byte aligned, null = none */
+  wl_dtype bias_type; /* WL_F32, WL_F16 or WL_BF16 */
+  wl_activation activation;
+  const void* residual;   /* device, [L, M, N] of d_type, 16-byte aligned, null = none; may be d */
+  int64_t ldr;            /* elements from row to row of the residual, multiple of 8, 0 = N */
+  int64_t batch_stride_r; /* from entry to entry, multiple of 8, 0 = M * ldr */
+  void* d;                /* device, 16-byte aligned; may overlap no input but the residual, and
+                             that only where it is the residual, with the same strides */
+  wl_dtype d_type;        /* WL_F16, WL_BF16, WL_F32 or WL_NVFP4 */
+  int64_t ldd;            /* elements from row to row of D, multiple of 8, 0 = N */
+  int64_t batch_stride_d; /* elements from entry to entry of D, multiple of 8, 0 = M * ldd */
+  const char* config;     /* name of a configuration to force, null = the library chooses */
+  void* sfd;              /* WL_NVFP4 only, as at wl_dual_gemm_args */
+  const float* d_scale;
+  uint32_t flags; /* of enum wl_plan_flags */
+} wl_gemm_args;
+
+WL_API wl_status wl_gemm_check(wl_context* context, const wl_gemm_args* args);
+WL_API wl_status wl_gemm_plan(wl_context* context, const wl_gemm_args* args, wl_plan** plan);
 
 /* ---- quantize -------------------------------------------------------------------------------- */
 

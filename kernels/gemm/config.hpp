@@ -1,0 +1,125 @@
+// Configurations of the engine's kernels and their sizes: the memory maps at the heads of the
+// kernels in this folder, as formulas. An operation's table lists configurations (configs of
+// kernels/<op>/rows.def).
+#pragma once
+
+#include "runtime/src/images.hpp"
+#include "warpline/warpline.h"
+
+#include <cstdint>
+
+namespace warpline::gemm {
+
+// How tiles come to clusters: the GRID column.
+enum class Grid { one_tile, persistent, launch_control, stream_k };
+
+// How D leaves: the STORE column.
+enum class Store { direct, bulk };
+
+// Who drains an accumulator set: the EPILOGUE column.
+enum class Epilogue { both, ping_pong };
+
+// Which kernel: the macro of the table.
+enum class Family { sm100, sm90, sm90_double_buffered, sm90_small };
+
+struct Config {
+  const char* name;   // also the PTX file and its entry
+  const char* target; // of the PTX
+  Family family;
+  wl_dtype d_type;
+  int tile_m, tile_n, tile_k; // tile_n: columns of one product
+  int stages, acc_stages;
+  int group_m;
+  int cluster[3];
+  int threads;
+  int shared_bytes; // dynamic
+  Image (*image)();
+  // B_TENSORS of the form: 2 products of two tensors, or the two halves of a tile of one.
+  int b_tensors = 2;
+  int split_k = 1; // CTAs of a cluster that share a tile's K
+  // sm100: a cluster is cluster_m x cluster_n CTAs, each of 128 rows; tile_m is the rows of an MMA,
+  // 128 for each CTA of its group.
+  int cta_group = 1, cluster_m = 1, cluster_n = 1;
+  int scale_sets = 0; // sets of scale columns in tensor memory
+  Grid grid = Grid::persistent;
+  Store store = Store::direct;
+  Epilogue epilogue = Epilogue::both;
+
+  // Columns of D that a CTA makes of a tile.
+  int columns() const { return tile_n * (b_tensors == 1 ? 2 : 1); }
+};
+
+// ---- sm100.ptx
+
+// Tiles of scales of B in a stage: both halves of 128 columns lie in one block of 128.
+constexpr int sm100_sfb_tiles(int tile_n, int b_tensors) {
+  return b_tensors == 1 && tile_n == 64 ? 1 : 2;
+}
+constexpr int sm100_operand_bytes(int cta_group, int tile_n) {
+  return 128 * 128 + 2 * tile_n * 128 / cta_group;
+}
+constexpr int sm100_stage_bytes(int cta_group, int tile_n, int b_tensors) {
+  return sm100_operand_bytes(cta_group, tile_n) + 2048 * (1 + sm100_sfb_tiles(tile_n, b_tensors));
+}
+constexpr int sm100_tile_ring(Grid grid) { return grid == Grid::launch_control ? 2 : 4; }
+constexpr int sm100_queries(Grid grid) { return grid == Grid::launch_control ? 1 : 0; }
+constexpr int sm100_slot_bytes(Grid grid) { return grid == Grid::stream_k ? 32 : 16; }
+// Outputs of a CTA on their way to TMA.
+constexpr int sm100_staging_bytes(int tile_n, Store store) {
+  return store == Store::bulk ? 256 * tile_n : 0;
+}
+constexpr int sm100_exchange_bytes(int split_k) { return (split_k - 1) * 32768; }
+// Biases of both products, of each epilogue warp's columns, in FP32.
+constexpr int sm100_bias_bytes(int tile_n, Epilogue epilogue) {
+  return 8 * 2 * 4 * tile_n / (epilogue == Epilogue::both ? 2 : 1);
+}
+constexpr int sm100_shared_bytes(int b_tensors, int cta_group, int split_k, int tile_n, int stages,
+                                 int acc_stages, Grid grid, Store store, Epilogue epilogue) {
+  const int ring = sm100_tile_ring(grid), queries = sm100_queries(grid);
+  const int barriers = 2 * stages + 3 * acc_stages + 2 * (ring + queries) + split_k - 1;
+  return stages * sm100_stage_bytes(cta_group, tile_n, b_tensors) + sm100_exchange_bytes(split_k) +
+         sm100_staging_bytes(tile_n, store) + sm100_bias_bytes(tile_n, epilogue) +
+         sm100_slot_bytes(grid) * ring + 16 * queries + 8 * barriers + 8;
+}
+// Workspace of a CTA of a STREAM_K configuration: PART_BYTES of sm100_config.inc.
+constexpr int64_t sm100_part_bytes(int tile_n) { return 128 + 8 * 128 * int64_t{tile_n}; }
+// Columns of tensor memory; SCALE_COLUMNS of sm100_config.inc.
+constexpr int sm100_scale_columns(int tile_n, int b_tensors) {
+  return 16 * (1 + sm100_sfb_tiles(tile_n, b_tensors));
+}
+constexpr int sm100_tmem_columns(int tile_n, int b_tensors, int acc_stages, int scale_sets) {
+  return acc_stages * 2 * tile_n + scale_sets * sm100_scale_columns(tile_n, b_tensors);
+}
+
+// ---- sm90.ptx
+
+constexpr int sm90_columns(int consumers) { return consumers == 3 ? 96 : 64; }
+constexpr int sm90_scale_blocks(int columns) { return 128 % columns == 0 ? 1 : 2; }
+constexpr int sm90_stage_bytes(int tokens, int columns) {
+  return tokens * 256 + columns * 128 + sm90_scale_blocks(columns) * 2048;
+}
+constexpr int sm90_shared_bytes(int tokens, int stages, int columns) {
+  return stages * sm90_stage_bytes(tokens, columns) + columns / 32 * 2048 + 16 * stages + 32;
+}
+
+// ---- sm90_small.ptx
+
+constexpr int sm90_small_mma_columns(int tokens) { return tokens < 8 ? 8 : tokens; }
+constexpr int sm90_small_decoders(int tokens) {
+  return tokens == 1 ? 1 : sm90_small_mma_columns(tokens) / 4;
+}
+constexpr int sm90_small_token_stages(int tokens) { return tokens == 1 ? 8 : 4; }
+constexpr int sm90_small_token_bytes(int tokens) {
+  return tokens == 1 ? 544 : sm90_small_mma_columns(tokens) * 512;
+}
+constexpr int sm90_small_stage_bytes(int columns) { return columns * 288; }
+constexpr int sm90_small_shared_bytes(int tokens, int columns, int stages) {
+  return stages * (sm90_small_stage_bytes(columns) + 16) +
+         sm90_small_token_stages(tokens) * (sm90_small_token_bytes(tokens) + 16) +
+         sm90_small_mma_columns(tokens) * columns * 32 + 8;
+}
+constexpr int sm90_small_threads(int tokens, int columns) {
+  return 32 + 32 * sm90_small_decoders(tokens) + 8 * columns;
+}
+
+} // namespace warpline::gemm

@@ -1,0 +1,45 @@
+// What the engine computes: one problem of one or two products, in the terms that every operation
+// on it shares. kernels/<op>/<op>.cpp makes it of checked arguments.
+//
+//     y_p[m,n] = row[m] * alpha_p * sum_k A[m,k] B_p[n,k] + bias_p[n]       p = 0, or 0 and 1
+//     D        = form(y_0) + residual, or form(y_0, y_1), rounded once
+#pragma once
+
+#include "warpline/warpline.h"
+
+#include <cstdint>
+
+namespace warpline::gemm {
+
+// What the form's kernels do with y. The first six are wl_activation of one product, the others
+// wl_gate of two.
+struct Activation {
+  uint32_t kind = 0;
+  // SIGMOID_TIMES and GATE_LIMITED of ptx/epilogue.inc; see there.
+  float c0 = 0, c1 = 0, limit = 0, up_limit = 0, up_offset = 0;
+};
+
+struct Operands {
+  const void *a = nullptr, *sfa = nullptr;
+  const void *b[2] = {}, *sfb[2] = {};
+  const float* alpha[2] = {};
+  const void* bias[2] = {};
+  const float* row = nullptr;
+  const void* residual = nullptr;
+  void *d = nullptr, *sfd = nullptr;
+  const float* d_scale = nullptr;
+};
+
+struct Problem {
+  int64_t m = 0, n = 0, k = 0, l = 1;
+  wl_dtype d_type = WL_F16;
+  bool whole_sectors = true; // every row of D starts on 32 bytes
+  Operands operands;
+  int64_t ldd = 0, batch_stride_d = 0; // never left out
+  int64_t ldr = 0, batch_stride_r = 0;
+  wl_dtype bias_type = WL_F32;
+  Activation activation;
+  uint32_t flags = 0;
+};
+
+} // namespace warpline::gemm
