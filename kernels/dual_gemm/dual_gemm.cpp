@@ -228,6 +228,6 @@ wl_status wl_dual_gemm_check(wl_context* context, const wl_dual_gemm_args* args)
 wl_status wl_dual_gemm_plan(wl_context* context, const wl_dual_gemm_args* args, wl_plan** plan) {
   return warpline::api("wl_dual_gemm_plan", [&] {
     return warpline::plan_args(context, args, plan, warpline::dual_gemm::check,
-                               warpline::dual_gemm::make_plan);
+                               warpline::dual_gemm::make_plan, warpline::dual_gemm::operands);
   });
 }

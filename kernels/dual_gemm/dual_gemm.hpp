@@ -182,6 +182,8 @@ struct Subject {
   const wl_context* context = nullptr; // null: pointers stand for no memory
 };
 const RuleTable<Subject>& rules();
+// What the arguments point to.
+std::vector<Extent> operands(const wl_dual_gemm_args& args);
 
 // ldd and batch_stride_d with their defaults filled in; 0 when the sizes are not positive or do not
 // fit.
