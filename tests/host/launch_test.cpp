@@ -233,6 +233,18 @@ TEST_CASE("a plan outlives its context", "[host][plan][context]") {
   CHECK(gpu.fake->pushed == 0);
 }
 
+TEST_CASE("the driver is asked once for each kernel how many clusters are resident",
+          "[host][launch]") {
+  for (const int answer : {30, 0, -1}) {
+    FakeGpu gpu;
+    gpu.fake->resident_clusters = answer;
+    const Kernel& kernel = example_kernel(gpu);
+    for (int i = 0; i < 3; ++i)
+      CHECK(resident_clusters(gpu.context(), kernel, example_config()) == std::max(answer, 0));
+    CHECK(gpu.fake->cluster_questions == 1);
+  }
+}
+
 TEST_CASE("a plan's kernels are checked and counted as they are added", "[host][plan]") {
   FakeGpu gpu;
   const Kernel& kernel = example_kernel(gpu);
