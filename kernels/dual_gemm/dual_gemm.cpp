@@ -122,9 +122,59 @@ wl_status check(wl_context* context, const wl_dual_gemm_args* args) {
   return check_args(context, args, "wl_dual_gemm_args", rules(), log_args);
 }
 
+// A launch of one cluster.
+LaunchConfig cluster_launch(const Row& row) {
+  LaunchConfig config;
+  config.grid[0] = static_cast<unsigned>(row.cluster[0]);
+  config.block[0] = static_cast<unsigned>(row.threads);
+  std::copy(row.cluster, row.cluster + 3, config.cluster);
+  config.dynamic_shared_bytes = static_cast<unsigned>(row.shared_bytes);
+  return config;
+}
+
+wl_status load_row(wl_context* context, const Row& row, const Kernel** kernel) {
+  KernelNeeds needs;
+  needs.params = param_layout();
+  needs.dynamic_shared_bytes = row.shared_bytes;
+  return load_kernel(*context, row.image(), needs, kernel);
+}
+
+// What the driver says of the row's clusters, into `device` and for later plans: a CTA of any sm100
+// row fills an SM, so it holds for all rows with clusters of the size.
+void learn_resident_clusters(wl_context* context, const Row& row, const Kernel& kernel,
+                             DeviceLimits* device) {
+  const int size = row.cluster[0];
+  if (size < 2 || size > DeviceLimits::largest_cluster) return;
+  const int said = resident_clusters(*context, kernel, cluster_launch(row));
+  device->resident_clusters[size] = said;
+  context->resident_clusters[size].store(said, std::memory_order_relaxed);
+}
+
+// The driver answers for a loaded kernel only, so the first choice rests on an estimate. That is
+// never below the answer: a row that is still the best with its answer known is the best with all
+// answers known, whatever plans were made before.
+wl_status choose_asking(wl_context* context, const Problem& problem, DeviceLimits* device,
+                        const Row** chosen) {
+  for (;;) {
+    const Row* row = *chosen = choose_row(problem, *device);
+    if (row == nullptr || row->decodes) return WL_SUCCESS;
+    const int64_t estimate = resident_clusters(row->cluster[0], *device);
+    if (device->resident_clusters[row->cluster[0]] != 0) return WL_SUCCESS;
+    const Kernel* kernel = nullptr;
+    WL_TRY(load_row(context, *row, &kernel));
+    learn_resident_clusters(context, *row, *kernel, device);
+    if (resident_clusters(row->cluster[0], *device) == estimate) return WL_SUCCESS;
+  }
+}
+
 wl_status make_plan(wl_context* context, const wl_dual_gemm_args& args, wl_plan** plan) {
-  const Row* row = args.config != nullptr ? find_row(args.config)
-                                          : choose_row(problem_of(args), context->limits);
+  DeviceLimits device = known_limits(*context);
+  const Problem problem = problem_of(args);
+  const Row* row = nullptr;
+  if (args.config != nullptr)
+    row = find_row(args.config);
+  else
+    WL_TRY(choose_asking(context, problem, &device, &row));
   if (row == nullptr) {
     std::vector<std::pair<std::string, int>> counts; // of rows, by reason
     std::string reason, reasons;
@@ -147,27 +197,20 @@ wl_status make_plan(wl_context* context, const wl_dual_gemm_args& args, wl_plan*
   if (row->decodes) return make_sm90_plan(context, args, *row, plan);
 
   auto made = std::make_unique<wl_plan>(context);
-  KernelNeeds needs;
-  needs.params = param_layout();
-  needs.dynamic_shared_bytes = row->shared_bytes;
   const Kernel* kernel = nullptr;
-  WL_TRY(load_kernel(*context, row->image(), needs, &kernel));
+  WL_TRY(load_row(context, *row, &kernel));
+  learn_resident_clusters(context, *row, *kernel, &device);
   Params params{};
   WL_TRY(fill_params(*context, args, *row, &params));
 
-  LaunchConfig config;
-  const auto cluster_size = static_cast<unsigned>(row->cluster[0]);
-  const Problem problem = problem_of(args);
-  const int64_t clusters = sm100_clusters(*row, problem, context->limits);
-  config.grid[0] = static_cast<unsigned>(clusters) * cluster_size;
+  LaunchConfig config = cluster_launch(*row);
+  const int64_t clusters = sm100_clusters(*row, problem, device);
+  config.grid[0] *= static_cast<unsigned>(clusters);
   if (row->grid == Grid::stream_k) {
     const int64_t k_tiles = sm100_all_k_tiles(*row, problem);
     params.k_share = static_cast<uint32_t>(k_tiles / clusters);
     params.k_extra = static_cast<uint32_t>(k_tiles % clusters);
   }
-  config.block[0] = static_cast<unsigned>(row->threads);
-  std::copy(row->cluster, row->cluster + 3, config.cluster);
-  config.dynamic_shared_bytes = static_cast<unsigned>(row->shared_bytes);
   WL_TRY(made->add(*kernel, config, params, offsetof(Params, workspace)));
 
   wl_plan_info& info = made->info;
@@ -228,6 +271,6 @@ wl_status wl_dual_gemm_check(wl_context* context, const wl_dual_gemm_args* args)
 wl_status wl_dual_gemm_plan(wl_context* context, const wl_dual_gemm_args* args, wl_plan** plan) {
   return warpline::api("wl_dual_gemm_plan", [&] {
     return warpline::plan_args(context, args, plan, warpline::dual_gemm::check,
-                               warpline::dual_gemm::make_plan);
+                               warpline::dual_gemm::make_plan, warpline::dual_gemm::operands);
   });
 }

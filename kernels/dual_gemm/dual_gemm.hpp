@@ -14,8 +14,7 @@
 
 namespace warpline::dual_gemm {
 
-// ---- configuration rows (rows.def)
-// ----------------------------------------------------------------
+// ---- configuration rows (rows.def) --------------------------------------------------------------
 
 // How tiles come to clusters: the GRID column.
 enum class Grid { one_tile, persistent, launch_control, stream_k };
@@ -52,7 +51,7 @@ struct Row {
 const std::vector<Row>& rows();
 const Row* find_row(const std::string& name);
 
-// Bytes of dynamic shared memory of an sm100 row: the memory map of sm100.ptx.
+// Of sm100 rows: the parts of the memory map of sm100.ptx, in bytes where nothing else is said.
 constexpr int sm100_operand_bytes(int cta_group, int tile_n) {
   return 128 * 128 + 2 * tile_n * 128 / cta_group;
 }
@@ -68,6 +67,7 @@ constexpr int sm100_staging_bytes(int tile_n, Store store) {
   return store == Store::bulk ? 256 * tile_n : 0;
 }
 constexpr int sm100_exchange_bytes(int split_k) { return (split_k - 1) * 32768; }
+// Dynamic shared memory, all of the above.
 constexpr int sm100_shared_bytes(int cta_group, int split_k, int tile_n, int stages, int acc_stages,
                                  Grid grid, Store store) {
   const int ring = sm100_tile_ring(grid), queries = sm100_queries(grid);
@@ -113,8 +113,7 @@ constexpr int sm90_small_threads(int tokens, int columns) {
   return 32 + 32 * sm90_small_decoders(tokens) + 8 * columns;
 }
 
-// ---- choice of a row
-// ------------------------------------------------------------------------------
+// ---- choice of a row ----------------------------------------------------------------------------
 
 struct Problem {
   int64_t m, n, k, l;
@@ -138,8 +137,10 @@ Cost sm100_cost(const Row& row, const Problem& problem, const DeviceLimits& devi
 Cost sm90_cost(const Row& row, const Problem& problem, const DeviceLimits& device);
 Cost sm90_small_cost(const Row& row, const Problem& problem, const DeviceLimits& device);
 
-// Clusters of `size` CTAs that are taken to be resident at once.
+// Clusters of `size` CTAs that are taken to be resident at once: what the driver said, at most the
+// estimate from the number of SMs.
 int64_t resident_clusters(int size, const DeviceLimits& device);
+int64_t most_resident_clusters(int size, const DeviceLimits& device);
 
 // K tiles of all tiles of an sm100 row, and the fewest that a cluster of a STREAM_K row takes.
 int64_t sm100_all_k_tiles(const Row& row, const Problem& problem);
@@ -173,8 +174,7 @@ const Row* choose_row(const Problem& problem, const DeviceLimits& device);
 // The rows of the problem's output type, best first, those that cannot run last.
 std::vector<wl_dual_gemm_config> candidates(const Problem& problem, const DeviceLimits& device);
 
-// ---- constraint table
-// -----------------------------------------------------------------------------
+// ---- constraint table ---------------------------------------------------------------------------
 
 struct Subject {
   const wl_dual_gemm_args& args;
@@ -182,14 +182,15 @@ struct Subject {
   const wl_context* context = nullptr; // null: pointers stand for no memory
 };
 const RuleTable<Subject>& rules();
+// What the arguments point to.
+std::vector<Extent> operands(const wl_dual_gemm_args& args);
 
 // ldd and batch_stride_d with their defaults filled in; 0 when the sizes are not positive or do not
 // fit.
 int64_t effective_ldd(const wl_dual_gemm_args& args);
 int64_t effective_batch_stride(const wl_dual_gemm_args& args);
 
-// ---- plans
-// ------------------------------------------------------------------------------------
+// ---- plans --------------------------------------------------------------------------------------
 
 // What every product's parameter block takes from the arguments as it is.
 template <class Params>

@@ -114,7 +114,8 @@ wl_status list_configs(wl_context* context, const wl_dual_gemm_args* args,
     return fail(WL_ERROR_INVALID_ARGUMENT, "configs is null, but count = %d", *count);
   WL_TRY(check_problem(*args, context->limits));
 
-  const std::vector<wl_dual_gemm_config> list = candidates(problem_of(*args), context->limits);
+  const std::vector<wl_dual_gemm_config> list =
+      candidates(problem_of(*args), known_limits(*context));
   const int room = *count;
   *count = static_cast<int>(list.size());
   std::copy_n(list.begin(), std::min<size_t>(list.size(), static_cast<size_t>(room)), configs);

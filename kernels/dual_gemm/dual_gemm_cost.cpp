@@ -44,12 +44,19 @@ int64_t cluster_tiles(const Row& row, const Problem& p) {
 
 } // namespace
 
-// A cluster lies inside a GPC. Where larger clusters fit is not published for a part; the model
-// takes 8 GPCs of equal size, and clusters of 2, the size of a TPC, everywhere.
-int64_t resident_clusters(int size, const DeviceLimits& device) {
+// A cluster lies inside a GPC. Where larger clusters fit is not published for a part: until the
+// driver was asked, the model takes 8 GPCs of equal size, and clusters of 2, the size of a TPC,
+// everywhere. No answer counts for more: choose_asking() rests on that.
+int64_t most_resident_clusters(int size, const DeviceLimits& device) {
   const int64_t sms = std::max(device.sm_count, 1);
   const int64_t gpcs = size > 2 ? 8 : 1;
   return std::max<int64_t>(gpcs * (sms / gpcs / size), 1);
+}
+
+int64_t resident_clusters(int size, const DeviceLimits& device) {
+  const int64_t most = most_resident_clusters(size, device);
+  const int said = size <= DeviceLimits::largest_cluster ? device.resident_clusters[size] : 0;
+  return said > 0 ? std::min<int64_t>(said, most) : most;
 }
 
 int64_t sm100_all_k_tiles(const Row& row, const Problem& p) {
@@ -61,7 +68,9 @@ int64_t sm100_clusters(const Row& row, const Problem& p, const DeviceLimits& dev
   const int64_t resident = resident_clusters(row.cluster[0], device);
   if (row.grid == Grid::persistent) return std::min(tiles, resident);
   if (row.grid != Grid::stream_k) return tiles;
-  return std::clamp<int64_t>(sm100_all_k_tiles(row, p) / sm100_least_share, 1, resident);
+  // Shares of K decide how sums are rounded: they rest on the number of SMs alone.
+  return std::clamp<int64_t>(sm100_all_k_tiles(row, p) / sm100_least_share, 1,
+                             most_resident_clusters(row.cluster[0], device));
 }
 
 Traffic traffic(const Row& row, const Problem& problem) {
@@ -102,11 +111,11 @@ double store_clocks(const Row& row, const Problem& problem) {
 //   MMA: 2 * 128 * TILE_N * 256 multiply-adds / 16384   (9 PFLOP/s dense over 148 SMs)
 //   a K tile takes the longest of the three, and 20 more where the MMA warp waits for scale columns
 //     (SCALE_SETS < STAGES)
-//   epilogue: 16 a column (128 rows x ex2 and rcp at 16 a clock); it hides under the next tile's
-//     main loop when there is a second accumulator set, and then shows once, but tiles come no
-//     faster than epilogues; halves that share K do half of it each, after 1500 for sums to each
-//     other; with PING_PONG a warpgroup alone needs 20 a column, as nothing runs beside its
-//     multiplications by product 2 and its stores, while both together keep the pace of 16
+//   epilogue: 16 a column (128 rows x ex2 and rcp at 16 a clock). With a second accumulator set it
+//     runs under the main loop of the next tile: only the last one shows, and tiles come no faster
+//     than epilogues. Halves that share K do half of it each, after 1500 clocks for the exchange of
+//     their sums. With PING_PONG one warpgroup needs 20 a column, because nothing runs beside its
+//     multiplications by product 2 and its stores; the two together keep the pace of 16
 //   stores of FP16 and BF16 add to both paces what does not hide: with BULK_STORE 4 a column
 //     (128 rows x 2 bytes into and out of shared memory at 128 bytes a clock); where rows of D do
 //     not start on 32 bytes half a clock for each sector written in part, which L2 must merge: all
@@ -117,13 +126,16 @@ double store_clocks(const Row& row, const Problem& problem) {
 //   a query of launch control: 50 a wave (the scheduler warp asks while the tile before runs)
 //   DRAM: every byte of the problem once / 4160   (7.7 TB/s)
 //   waves = cluster tiles / resident clusters, rounded up
-//   loops = waves * (K tiles * K tile); with STREAM_K (K tiles of all tiles / clusters, rounded up)
-//     * K tile, and where a share is not whole tiles: 16 a column to write the sums for another
-//     (128 rows x 2 x FP32 at 64 bytes a clock), hidden like an epilogue by a second accumulator
-//     set, and 1000 + 16 a column to wait for and read others'
-//   total = max(DRAM, loops + epilogues) + starts; with STREAM_K 5 % more: what is not known of
-//   flags
-//     and of sums through L2 shall not decide, and a workspace is asked of the caller
+//   loops = waves * K tiles of a tile * clocks of a K tile
+//   loops with STREAM_K = share * clocks of a K tile, where share = K tiles of all tiles /
+//   clusters,
+//     rounded up. Where shares are not whole tiles, two things come on top: 16 a column to write
+//     sums for another cluster (128 rows x 2 x FP32 at 64 bytes a clock), which a second
+//     accumulator set hides as it hides an epilogue, and 1000 + 16 a column to wait for the sums of
+//     others and read them
+//   total = max(DRAM, loops + epilogues) + starts. A STREAM_K row counts 5 % more: it asks the
+//     caller for a workspace, and what flags and sums through L2 cost is not known well enough to
+//     decide a close choice
 Cost sm100_cost(const Row& row, const Problem& problem, const DeviceLimits& device) {
   Cost result{};
   const KTile t = k_tile(row);
@@ -135,6 +147,8 @@ Cost sm100_cost(const Row& row, const Problem& problem, const DeviceLimits& devi
   const int64_t share = divide_up(all_k_tiles, result.clusters); // of a STREAM_K row
   result.waves =
       streams ? divide_up(share, k_tiles(row, problem)) : divide_up(result.tiles, resident);
+  // Of a STREAM_K row: clusters that find no room start when others have ended.
+  const auto rounds = static_cast<double>(streams ? divide_up(result.clusters, resident) : 1);
 
   double fill = 0;
   const auto add = [&](int64_t bytes, bool multicast) {
@@ -165,7 +179,7 @@ Cost sm100_cost(const Row& row, const Problem& problem, const DeviceLimits& devi
           ? result.epilogue_clocks + (waves - 1) * std::max(pace - result.tile_clocks, 0.0)
           : waves * result.epilogue_clocks;
   result.loop_clocks =
-      streams ? static_cast<double>(share) * k_tile_clocks : waves * result.tile_clocks;
+      streams ? rounds * static_cast<double>(share) * k_tile_clocks : waves * result.tile_clocks;
   if (streams && all_k_tiles % (result.clusters * k_tiles(row, problem)) != 0)
     result.loop_clocks += (row.acc_stages > 1 ? 0 : 16.0 * row.tile_n) + 1000 + 16.0 * row.tile_n;
   const double start = 1500 + (row.cluster[0] > 1 ? 400 : 0);

@@ -36,72 +36,65 @@ const char* dtype_name(wl_dtype type) {
 
 const std::vector<Row>& rows() {
   static const std::vector<Row> table = {
-#define SM100_ROW(name, out, store, epilogue, group, cluster_m, cluster_n, split, tile_n, stages,  \
-                  acc, sets, feed, grid, group_m)                                                  \
-  {#name,                                                                                          \
-   "sm_100f",                                                                                      \
-   out,                                                                                            \
-   128 * group,                                                                                    \
-   tile_n,                                                                                         \
-   256,                                                                                            \
-   stages,                                                                                         \
-   acc,                                                                                            \
-   group_m,                                                                                        \
-   {cluster_m * cluster_n * split, 1, 1},                                                          \
-   384,                                                                                            \
-   sm100_shared_bytes(group, split, tile_n, stages, acc, grid, store),                             \
-   [] { return WL_IMAGE(name); },                                                                  \
-   split,                                                                                          \
-   false,                                                                                          \
-   group,                                                                                          \
-   cluster_m,                                                                                      \
-   cluster_n,                                                                                      \
-   sets,                                                                                           \
-   grid,                                                                                           \
-   store,                                                                                          \
-   epilogue},
-#define SM90_ANY(name, out, tokens, stages, cluster_rows, split, consumers, group_m, producers)    \
-  {#name,                                                                                          \
-   "sm_90a",                                                                                       \
-   out,                                                                                            \
-   tokens,                                                                                         \
-   sm90_columns(consumers),                                                                        \
-   128,                                                                                            \
-   stages,                                                                                         \
-   1,                                                                                              \
-   group_m,                                                                                        \
-   {cluster_rows * split, 1, 1},                                                                   \
-   producers + 128 * consumers,                                                                    \
-   sm90_shared_bytes(tokens, stages, sm90_columns(consumers)),                                     \
-   [] { return WL_IMAGE(name); },                                                                  \
-   split,                                                                                          \
-   true},
+#define SM100_ROW(name_, out, store_, epilogue_, group, cluster_m_, cluster_n_, split, tile_n_,    \
+                  stages_, acc, sets, feed, grid_, group_m_)                                       \
+  {.name = #name_,                                                                                 \
+   .target = "sm_100f",                                                                            \
+   .d_type = out,                                                                                  \
+   .tile_m = 128 * group,                                                                          \
+   .tile_n = tile_n_,                                                                              \
+   .tile_k = 256,                                                                                  \
+   .stages = stages_,                                                                              \
+   .acc_stages = acc,                                                                              \
+   .group_m = group_m_,                                                                            \
+   .cluster = {cluster_m_ * cluster_n_ * split, 1, 1},                                             \
+   .threads = 384,                                                                                 \
+   .shared_bytes = sm100_shared_bytes(group, split, tile_n_, stages_, acc, grid_, store_),         \
+   .image = [] { return WL_IMAGE(name_); },                                                        \
+   .split_k = split,                                                                               \
+   .cta_group = group,                                                                             \
+   .cluster_m = cluster_m_,                                                                        \
+   .cluster_n = cluster_n_,                                                                        \
+   .scale_sets = sets,                                                                             \
+   .grid = grid_,                                                                                  \
+   .store = store_,                                                                                \
+   .epilogue = epilogue_},
+#define SM90_ANY(name_, out, tokens, stages_, cluster_rows, split, consumers, group_m_, producers) \
+  {.name = #name_,                                                                                 \
+   .target = "sm_90a",                                                                             \
+   .d_type = out,                                                                                  \
+   .tile_m = tokens,                                                                               \
+   .tile_n = sm90_columns(consumers),                                                              \
+   .tile_k = 128,                                                                                  \
+   .stages = stages_,                                                                              \
+   .acc_stages = 1,                                                                                \
+   .group_m = group_m_,                                                                            \
+   .cluster = {cluster_rows * split, 1, 1},                                                        \
+   .threads = producers + 128 * consumers,                                                         \
+   .shared_bytes = sm90_shared_bytes(tokens, stages_, sm90_columns(consumers)),                    \
+   .image = [] { return WL_IMAGE(name_); },                                                        \
+   .split_k = split,                                                                               \
+   .decodes = true},
 #define SM90_ROW(...) SM90_ANY(__VA_ARGS__, 128)
 #define SM90_DOUBLE_BUFFERED_ROW(...) SM90_ANY(__VA_ARGS__, 0)
-#define SM90_SMALL_ROW(name, out, tokens, columns, stages, split)                                  \
-  {#name,                                                                                          \
-   "sm_90a",                                                                                       \
-   out,                                                                                            \
-   tokens,                                                                                         \
-   columns,                                                                                        \
-   256,                                                                                            \
-   stages,                                                                                         \
-   1,                                                                                              \
-   1,                                                                                              \
-   {split, 1, 1},                                                                                  \
-   sm90_small_threads(tokens, columns),                                                            \
-   sm90_small_shared_bytes(tokens, columns, stages),                                               \
-   [] { return WL_IMAGE(name); },                                                                  \
-   split,                                                                                          \
-   true,                                                                                           \
-   1,                                                                                              \
-   1,                                                                                              \
-   1,                                                                                              \
-   0,                                                                                              \
-   Grid::one_tile,                                                                                 \
-   Store::direct,                                                                                  \
-   Epilogue::both,                                                                                 \
-   true},
+#define SM90_SMALL_ROW(name_, out, tokens, columns, stages_, split)                                \
+  {.name = #name_,                                                                                 \
+   .target = "sm_90a",                                                                             \
+   .d_type = out,                                                                                  \
+   .tile_m = tokens,                                                                               \
+   .tile_n = columns,                                                                              \
+   .tile_k = 256,                                                                                  \
+   .stages = stages_,                                                                              \
+   .acc_stages = 1,                                                                                \
+   .group_m = 1,                                                                                   \
+   .cluster = {split, 1, 1},                                                                       \
+   .threads = sm90_small_threads(tokens, columns),                                                 \
+   .shared_bytes = sm90_small_shared_bytes(tokens, columns, stages_),                              \
+   .image = [] { return WL_IMAGE(name_); },                                                        \
+   .split_k = split,                                                                               \
+   .decodes = true,                                                                                \
+   .grid = Grid::one_tile,                                                                         \
+   .fused = true},
 #include "kernels/dual_gemm/rows.def"
   };
   return table;

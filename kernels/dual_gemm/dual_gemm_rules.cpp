@@ -54,62 +54,67 @@ uint64_t sfd_bytes(const Args& a) {
   return batch_bytes(scale_entry_bytes(a.m, a.n), a.l);
 }
 
-Verdict below(int64_t value, int64_t limit, const char* what, const char* unit) {
-  if (value < limit) return holds();
-  return violated(format(": %s takes %" PRId64 " %s,", what, value, unit),
-                  format("%" PRId64, limit - 1));
-}
+// What N is a multiple of.
+int64_t column_multiple(const Args& a) { return a.d_type == WL_NVFP4 ? 64 : 8; }
 
-Verdict entry_below_limit(const Subject& s, int64_t rows, const char* what) {
-  if (!sizes_in_range(s.args)) return holds();
-  return below(operand_entry_bytes(rows, s.args.k), stride_limit, what, "bytes");
+// `extent` is the operand's M or N, called `name`.
+Verdict entry_below_limit(const Args& a, int64_t extent, const char* name, int64_t multiple) {
+  if (!sizes_in_range(a)) return holds();
+  const int64_t bytes = operand_entry_bytes(extent, a.k);
+  if (bytes < stride_limit) return holds();
+  const int64_t most = (stride_limit - 1) / operand_entry_bytes(1, a.k) / multiple * multiple;
+  return violated(format(": an entry takes %" PRId64 " bytes,", bytes),
+                  format("%s = %" PRId64, name, most));
 }
 
 Verdict tensor_below_limit(const Subject& s, uint64_t bytes) {
   return sizes_in_range(s.args) ? batch_fits_address_space(bytes) : holds();
 }
 
-Verdict d_disjoint(const Subject& s, const void* input, uint64_t bytes, const char* name) {
-  return disjoint(s.args.d, d_bytes(s.args), input, bytes, name);
-}
-
 Verdict sfd_given(const Subject& s) {
   return s.args.d_type == WL_NVFP4 ? not_null(s.args.sfd) : holds();
 }
 
-Verdict nvfp4_columns(const Subject& s) {
-  const Args& a = s.args;
-  return a.d_type == WL_NVFP4 && a.n % 8 == 0 ? multiple_of(a.n, 64, 8) : holds();
+// One of the two speaks of an N, so that `nearest` is right for the output type.
+Verdict n_multiple(const Args& a) {
+  return a.d_type == WL_NVFP4 ? holds() : multiple_of(a.n, 8, 8, largest_extent);
+}
+Verdict nvfp4_columns(const Args& a) {
+  return a.d_type == WL_NVFP4 ? multiple_of(a.n, 64, 8, largest_extent) : holds();
+}
+
+// Rules of strides that may leave gaps.
+Verdict with_gaps(const Args& a, Verdict (*rule)(const Strided&)) {
+  return a.d_type == WL_NVFP4 ? holds() : rule(strided_d(a));
 }
 
 // An operand of the next product has no gaps.
-Verdict nvfp4_dense(const Subject& s, int64_t found, int64_t dense) {
-  if (s.args.d_type != WL_NVFP4 || found == 0 || !sizes_in_range(s.args) || found == dense)
-    return holds();
-  return violated(format(" = %" PRId64, found), format("0, %" PRId64, dense));
+Verdict nvfp4_dense(const Args& a, int64_t found, int64_t rows) {
+  const bool sized = sizes_in_range(a);
+  if (a.d_type != WL_NVFP4 || found == 0 || (found > 0 && !sized)) return holds();
+  const int64_t dense = sized ? rows * a.n : 0;
+  if (found == dense) return holds();
+  return violated(format(" = %" PRId64, found),
+                  sized ? format("0, %" PRId64, dense) : std::string("0"));
 }
 
-Verdict sfd_disjoint(const Subject& s) {
-  const Args& a = s.args;
-  const struct {
-    const void* start;
-    uint64_t bytes;
-    const char* name;
-  } others[] = {{a.d, d_bytes(a), "D"},
-                {a.a, operand_bytes(a, a.m), "A"},
-                {a.b1, operand_bytes(a, a.n), "B1"},
-                {a.b2, operand_bytes(a, a.n), "B2"},
-                {a.sfa, scale_bytes(a, a.m), "SFA"},
-                {a.sfb1, scale_bytes(a, a.n), "SFB1"},
-                {a.sfb2, scale_bytes(a, a.n), "SFB2"},
-                {a.alpha1, sizeof(float), "alpha1"},
-                {a.alpha2, sizeof(float), "alpha2"},
-                {a.d_scale, sizeof(float), "d_scale"}};
-  for (const auto& other : others) {
-    Verdict verdict = disjoint(a.sfd, sfd_bytes(a), other.start, other.bytes, other.name);
-    if (!verdict.holds) return verdict;
-  }
-  return holds();
+// What the arguments point to.
+Extent a_of(const Args& a) { return {"A", a.a, operand_bytes(a, a.m)}; }
+Extent b1_of(const Args& a) { return {"B1", a.b1, operand_bytes(a, a.n)}; }
+Extent b2_of(const Args& a) { return {"B2", a.b2, operand_bytes(a, a.n)}; }
+Extent sfa_of(const Args& a) { return {"SFA", a.sfa, scale_bytes(a, a.m)}; }
+Extent sfb1_of(const Args& a) { return {"SFB1", a.sfb1, scale_bytes(a, a.n)}; }
+Extent sfb2_of(const Args& a) { return {"SFB2", a.sfb2, scale_bytes(a, a.n)}; }
+Extent alpha1_of(const Args& a) { return {"alpha1", a.alpha1, sizeof(float)}; }
+Extent alpha2_of(const Args& a) { return {"alpha2", a.alpha2, sizeof(float)}; }
+Extent d_scale_of(const Args& a) { return {"d_scale", a.d_scale, sizeof(float)}; }
+Extent d_of(const Args& a) { return {"D", a.d, d_bytes(a)}; }
+Extent sfd_of(const Args& a) { return {"SFD", a.sfd, sfd_bytes(a)}; }
+
+// All but SFD.
+std::vector<Extent> others(const Args& a) {
+  return {d_of(a),    a_of(a),    b1_of(a),     b2_of(a),     sfa_of(a),
+          sfb1_of(a), sfb2_of(a), alpha1_of(a), alpha2_of(a), d_scale_of(a)};
 }
 
 // Whether a row serves the request, or the reason why not. Other rules speak of sizes out of range;
@@ -141,6 +146,12 @@ int64_t effective_batch_stride(const wl_dual_gemm_args& args) {
   return strided_d(args).entry_stride();
 }
 
+std::vector<Extent> operands(const wl_dual_gemm_args& args) {
+  std::vector<Extent> all = others(args);
+  all.push_back(sfd_of(args));
+  return all;
+}
+
 Problem problem_of(const wl_dual_gemm_args& args) {
   const auto starts = static_cast<uint64_t>(effective_ldd(args)) |
                       static_cast<uint64_t>(effective_batch_stride(args));
@@ -158,32 +169,32 @@ const RuleTable<Subject>& rules() {
           WL_RULE("m_range", "M", "must be from 1 to 2^30 rows", range,
                   in_range(s.args.m, 1, largest_extent)),
           WL_RULE("n_range", "N", "must be from 8 to 2^30 columns", range,
-                  in_range(s.args.n, 8, largest_extent)),
+                  in_range(s.args.n, 8, largest_extent, column_multiple(s.args))),
           WL_RULE("n_multiple", "N", "must be a multiple of 8 columns", multiple,
-                  multiple_of(s.args.n, 8, 8)),
+                  n_multiple(s.args)),
           WL_RULE("k_range", "K", "must be from 64 to 2^30 elements", range,
                   in_range(s.args.k, 64, largest_extent)),
           WL_RULE("k_multiple", "K", "must be a multiple of 64 elements", multiple,
-                  multiple_of(s.args.k, 64, 64)),
+                  multiple_of(s.args.k, 64, 64, largest_extent)),
           WL_RULE("l_range", "L", "must be from 1 to 2^20 batch entries", range,
                   in_range(s.args.l, 1, largest_batch)),
           WL_RULE("tiles", "M, N, L", "must make fewer than 2^31 tiles of 128 x 64", range,
                   tiles_fit(s)),
 
           WL_RULE("sf_layout", "sf_layout", "must be WL_SF_128x4 (0)", range,
-                  in_range(static_cast<int64_t>(s.args.sf_layout), WL_SF_128x4, WL_SF_128x4)),
+                  enumerator(s.args.sf_layout, WL_SF_128x4, WL_SF_128x4)),
           WL_RULE("d_type", "d_type", "must be WL_F16 (0), WL_BF16 (1) or WL_NVFP4 (2)", range,
-                  in_range(static_cast<int64_t>(s.args.d_type), WL_F16, WL_NVFP4)),
+                  enumerator(s.args.d_type, WL_F16, WL_NVFP4)),
           WL_RULE("flags", "flags",
                   "must be 0, WL_STATIC_WEIGHTS (1), WL_GRAPH_LAUNCH (2) or their sum", range,
                   flags_among(s.args.flags, WL_STATIC_WEIGHTS | WL_GRAPH_LAUNCH)),
           WL_RULE("nvfp4_columns", "N", "must be a multiple of 64 columns for WL_NVFP4", multiple,
-                  nvfp4_columns(s)),
+                  nvfp4_columns(s.args)),
 
           WL_RULE("a_entry", "A", "must have entries (M * K/2) below 2^40 bytes", range,
-                  entry_below_limit(s, s.args.m, "an entry")),
+                  entry_below_limit(s.args, s.args.m, "M", 1)),
           WL_RULE("b_entry", "B1, B2", "must have entries (N * K/2) below 2^40 bytes", range,
-                  entry_below_limit(s, s.args.n, "an entry")),
+                  entry_below_limit(s.args, s.args.n, "N", column_multiple(s.args))),
           WL_RULE("a_size", "A", "must be below 2^47 bytes", range,
                   tensor_below_limit(s, operand_bytes(s.args, s.args.m))),
           WL_RULE("b_size", "B1, B2", "must be below 2^47 bytes", range,
@@ -219,60 +230,64 @@ const RuleTable<Subject>& rules() {
           WL_RULE("d_scale_aligned", "d_scale", "must be 4-byte aligned", alignment,
                   aligned(s.args.d_scale, 4)),
 
-          WL_RULE("a_reachable", "A", reachable_text, memory, reachable(s.context, s.args.a)),
-          WL_RULE("b1_reachable", "B1", reachable_text, memory, reachable(s.context, s.args.b1)),
-          WL_RULE("b2_reachable", "B2", reachable_text, memory, reachable(s.context, s.args.b2)),
-          WL_RULE("sfa_reachable", "SFA", reachable_text, memory, reachable(s.context, s.args.sfa)),
+          WL_RULE("a_reachable", "A", reachable_text, memory, reachable(s.context, a_of(s.args))),
+          WL_RULE("b1_reachable", "B1", reachable_text, memory,
+                  reachable(s.context, b1_of(s.args))),
+          WL_RULE("b2_reachable", "B2", reachable_text, memory,
+                  reachable(s.context, b2_of(s.args))),
+          WL_RULE("sfa_reachable", "SFA", reachable_text, memory,
+                  reachable(s.context, sfa_of(s.args))),
           WL_RULE("sfb1_reachable", "SFB1", reachable_text, memory,
-                  reachable(s.context, s.args.sfb1)),
+                  reachable(s.context, sfb1_of(s.args))),
           WL_RULE("sfb2_reachable", "SFB2", reachable_text, memory,
-                  reachable(s.context, s.args.sfb2)),
+                  reachable(s.context, sfb2_of(s.args))),
           WL_RULE("alpha1_reachable", "alpha1", reachable_text, memory,
-                  reachable(s.context, s.args.alpha1)),
+                  reachable(s.context, alpha1_of(s.args))),
           WL_RULE("alpha2_reachable", "alpha2", reachable_text, memory,
-                  reachable(s.context, s.args.alpha2)),
-          WL_RULE("d_reachable", "D", reachable_text, memory, reachable(s.context, s.args.d)),
-          WL_RULE("sfd_reachable", "SFD", reachable_text, memory, reachable(s.context, s.args.sfd)),
+                  reachable(s.context, alpha2_of(s.args))),
+          WL_RULE("d_reachable", "D", reachable_text, memory, reachable(s.context, d_of(s.args))),
+          WL_RULE("sfd_reachable", "SFD", reachable_text, memory,
+                  reachable(s.context, sfd_of(s.args))),
           WL_RULE("d_scale_reachable", "d_scale", reachable_text, memory,
-                  reachable(s.context, s.args.d_scale)),
+                  reachable(s.context, d_scale_of(s.args))),
 
           WL_RULE("ldd_covers", "ldd", "must be 0 or at least N elements", range,
-                  ld_covers(strided_d(s.args))),
+                  with_gaps(s.args, ld_covers)),
           WL_RULE("ldd_multiple", "ldd", "must be a multiple of 8 elements", multiple,
-                  multiple_of(s.args.ldd, 8)),
+                  with_gaps(s.args, ld_multiple)),
           WL_RULE("batch_stride_covers", "batch_stride_d",
                   "must be 0 or at least (M - 1) * ldd + N elements", range,
-                  batch_stride_covers(strided_d(s.args))),
+                  with_gaps(s.args, batch_stride_covers)),
           WL_RULE("batch_stride_multiple", "batch_stride_d", "must be a multiple of 8 elements",
-                  multiple, multiple_of(s.args.batch_stride_d, 8)),
+                  multiple, with_gaps(s.args, batch_stride_multiple)),
           WL_RULE("nvfp4_ldd", "ldd", "must be 0 or N for WL_NVFP4", range,
-                  nvfp4_dense(s, s.args.ldd, s.args.n)),
+                  nvfp4_dense(s.args, s.args.ldd, 1)),
           WL_RULE("nvfp4_batch_stride", "batch_stride_d", "must be 0 or M * N for WL_NVFP4", range,
-                  nvfp4_dense(s, s.args.batch_stride_d, s.args.m * s.args.n)),
+                  nvfp4_dense(s.args, s.args.batch_stride_d, s.args.m)),
           WL_RULE("d_size", "D", "must be below 2^47 bytes", range,
                   fits_address_space(strided_d(s.args), 2, "D")),
 
           WL_RULE("d_overlaps_a", "D", "must not overlap A", overlap,
-                  d_disjoint(s, s.args.a, operand_bytes(s.args, s.args.m), "A")),
+                  disjoint(d_of(s.args), a_of(s.args))),
           WL_RULE("d_overlaps_b1", "D", "must not overlap B1", overlap,
-                  d_disjoint(s, s.args.b1, operand_bytes(s.args, s.args.n), "B1")),
+                  disjoint(d_of(s.args), b1_of(s.args))),
           WL_RULE("d_overlaps_b2", "D", "must not overlap B2", overlap,
-                  d_disjoint(s, s.args.b2, operand_bytes(s.args, s.args.n), "B2")),
+                  disjoint(d_of(s.args), b2_of(s.args))),
           WL_RULE("d_overlaps_sfa", "D", "must not overlap SFA", overlap,
-                  d_disjoint(s, s.args.sfa, scale_bytes(s.args, s.args.m), "SFA")),
+                  disjoint(d_of(s.args), sfa_of(s.args))),
           WL_RULE("d_overlaps_sfb1", "D", "must not overlap SFB1", overlap,
-                  d_disjoint(s, s.args.sfb1, scale_bytes(s.args, s.args.n), "SFB1")),
+                  disjoint(d_of(s.args), sfb1_of(s.args))),
           WL_RULE("d_overlaps_sfb2", "D", "must not overlap SFB2", overlap,
-                  d_disjoint(s, s.args.sfb2, scale_bytes(s.args, s.args.n), "SFB2")),
+                  disjoint(d_of(s.args), sfb2_of(s.args))),
           WL_RULE("d_overlaps_alpha1", "D", "must not overlap alpha1", overlap,
-                  d_disjoint(s, s.args.alpha1, sizeof(float), "alpha1")),
+                  disjoint(d_of(s.args), alpha1_of(s.args))),
           WL_RULE("d_overlaps_alpha2", "D", "must not overlap alpha2", overlap,
-                  d_disjoint(s, s.args.alpha2, sizeof(float), "alpha2")),
+                  disjoint(d_of(s.args), alpha2_of(s.args))),
 
           WL_RULE("d_overlaps_d_scale", "D", "must not overlap d_scale", overlap,
-                  d_disjoint(s, s.args.d_scale, sizeof(float), "d_scale")),
+                  disjoint(d_of(s.args), d_scale_of(s.args))),
           WL_RULE("sfd_overlaps", "SFD", "must overlap neither D nor an input", overlap,
-                  sfd_disjoint(s)),
+                  disjoint(sfd_of(s.args), others(s.args))),
 
           WL_RULE("config_known", "config", "must name a configuration row", range,
                   config_known(rows(), s.args.config, row_serving(s))),

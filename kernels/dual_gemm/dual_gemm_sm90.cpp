@@ -167,14 +167,16 @@ wl_status make_sm90_plan(wl_context* context, const wl_dual_gemm_args& args, con
 
   LaunchConfig config;
   const auto cluster = static_cast<unsigned>(row.cluster[0]);
-  const unsigned fitting =
-      std::max(static_cast<unsigned>(std::max(context->limits.sm_count, 1)) / cluster, 1u);
-  const unsigned clusters = row.split_k > 1 ? params.tiles : std::min(params.tiles, fitting);
-  config.grid[0] = clusters * cluster;
+  config.grid[0] = cluster;
   config.block[0] = static_cast<unsigned>(row.threads);
   std::copy(row.cluster, row.cluster + 3, config.cluster);
   config.dynamic_shared_bytes = static_cast<unsigned>(row.shared_bytes);
   config.programmatic_dependent = true;
+  unsigned fitting =
+      std::max(static_cast<unsigned>(std::max(context->limits.sm_count, 1)) / cluster, 1u);
+  const auto said = static_cast<unsigned>(resident_clusters(*context, *kernel, config));
+  if (cluster > 1 && said > 0) fitting = std::min(fitting, said);
+  config.grid[0] *= row.split_k > 1 ? params.tiles : std::min(params.tiles, fitting);
   // The workspace is the activations, decoded.
   WL_TRY(made->add(*decode_kernel, decode_launch(args, context->limits), decode,
                    offsetof(DecodeParams, activations)));

@@ -140,6 +140,6 @@ wl_status wl_quantize_check(wl_context* context, const wl_quantize_args* args) {
 wl_status wl_quantize_plan(wl_context* context, const wl_quantize_args* args, wl_plan** plan) {
   return warpline::api("wl_quantize_plan", [&] {
     return warpline::plan_args(context, args, plan, warpline::quantize::check,
-                               warpline::quantize::make_plan);
+                               warpline::quantize::make_plan, warpline::quantize::operands);
   });
 }

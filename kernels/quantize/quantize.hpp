@@ -31,6 +31,8 @@ struct Subject {
   const wl_context* context = nullptr; // null: pointers stand for no memory
 };
 const RuleTable<Subject>& rules();
+// What the arguments point to.
+std::vector<Extent> operands(const wl_quantize_args& args);
 
 // The strides of X with their defaults filled in.
 int64_t effective_ldx(const wl_quantize_args& args);

@@ -39,18 +39,11 @@ Verdict sfd_below_limit(const Args& a) {
   return sizes_in_range(a) ? batch_fits_address_space(sfd_bytes(a)) : holds();
 }
 
-Verdict sfd_disjoint(const Args& a) {
-  const struct {
-    const void* start;
-    uint64_t bytes;
-    const char* name;
-  } others[] = {{a.d, d_bytes(a), "D"}, {a.x, x_bytes(a), "X"}, {a.d_scale, 4, "d_scale"}};
-  for (const auto& other : others) {
-    Verdict verdict = disjoint(a.sfd, sfd_bytes(a), other.start, other.bytes, other.name);
-    if (!verdict.holds) return verdict;
-  }
-  return holds();
-}
+// What the arguments point to.
+Extent x_of(const Args& a) { return {"X", a.x, x_bytes(a)}; }
+Extent d_of(const Args& a) { return {"D", a.d, d_bytes(a)}; }
+Extent sfd_of(const Args& a) { return {"SFD", a.sfd, sfd_bytes(a)}; }
+Extent d_scale_of(const Args& a) { return {"d_scale", a.d_scale, sizeof(float)}; }
 
 auto row_serving(const Subject& s) {
   return [&s](const Row& row, std::string* reason) {
@@ -65,6 +58,10 @@ int64_t effective_batch_stride(const wl_quantize_args& args) {
   return strided_x(args).entry_stride();
 }
 
+std::vector<Extent> operands(const wl_quantize_args& args) {
+  return {x_of(args), d_of(args), sfd_of(args), d_scale_of(args)};
+}
+
 const RuleTable<Subject>& rules() {
   static const RuleTable<Subject> table{
       "wl_quantize",
@@ -76,13 +73,13 @@ const RuleTable<Subject>& rules() {
           WL_RULE("k_range", "K", "must be from 64 to 2^30 elements", range,
                   in_range(s.args.k, 64, largest_extent)),
           WL_RULE("k_multiple", "K", "must be a multiple of 64 elements", multiple,
-                  multiple_of(s.args.k, 64, 64)),
+                  multiple_of(s.args.k, 64, 64, largest_extent)),
           WL_RULE("l_range", "L", "must be from 1 to 2^20 batch entries", range,
                   in_range(s.args.l, 1, largest_batch)),
           WL_RULE("x_type", "x_type", "must be WL_F16 (0) or WL_BF16 (1)", range,
-                  in_range(static_cast<int64_t>(s.args.x_type), WL_F16, WL_BF16)),
+                  enumerator(s.args.x_type, WL_F16, WL_BF16)),
           WL_RULE("sf_layout", "sf_layout", "must be WL_SF_128x4 (0)", range,
-                  in_range(static_cast<int64_t>(s.args.sf_layout), WL_SF_128x4, WL_SF_128x4)),
+                  enumerator(s.args.sf_layout, WL_SF_128x4, WL_SF_128x4)),
 
           WL_RULE("flags", "flags", "must be 0 or WL_GRAPH_LAUNCH (2)", range,
                   flags_among(s.args.flags, WL_GRAPH_LAUNCH)),
@@ -97,32 +94,33 @@ const RuleTable<Subject>& rules() {
           WL_RULE("d_scale_aligned", "d_scale", "must be 4-byte aligned", alignment,
                   aligned(s.args.d_scale, 4)),
 
-          WL_RULE("x_reachable", "X", reachable_text, memory, reachable(s.context, s.args.x)),
-          WL_RULE("d_reachable", "D", reachable_text, memory, reachable(s.context, s.args.d)),
-          WL_RULE("sfd_reachable", "SFD", reachable_text, memory, reachable(s.context, s.args.sfd)),
+          WL_RULE("x_reachable", "X", reachable_text, memory, reachable(s.context, x_of(s.args))),
+          WL_RULE("d_reachable", "D", reachable_text, memory, reachable(s.context, d_of(s.args))),
+          WL_RULE("sfd_reachable", "SFD", reachable_text, memory,
+                  reachable(s.context, sfd_of(s.args))),
           WL_RULE("d_scale_reachable", "d_scale", reachable_text, memory,
-                  reachable(s.context, s.args.d_scale)),
+                  reachable(s.context, d_scale_of(s.args))),
 
           WL_RULE("ldx_covers", "ldx", "must be 0 or at least K elements", range,
                   ld_covers(strided_x(s.args))),
           WL_RULE("ldx_multiple", "ldx", "must be a multiple of 8 elements", multiple,
-                  multiple_of(s.args.ldx, 8)),
+                  ld_multiple(strided_x(s.args))),
           WL_RULE("batch_stride_covers", "batch_stride_x",
                   "must be 0 or at least (M - 1) * ldx + K elements", range,
                   batch_stride_covers(strided_x(s.args))),
           WL_RULE("batch_stride_multiple", "batch_stride_x", "must be a multiple of 8 elements",
-                  multiple, multiple_of(s.args.batch_stride_x, 8)),
+                  multiple, batch_stride_multiple(strided_x(s.args))),
           // D takes a quarter of X at most.
           WL_RULE("x_size", "X", "must be below 2^47 bytes", range,
                   fits_address_space(strided_x(s.args), 2, "X")),
           WL_RULE("sfd_size", "SFD", "must be below 2^47 bytes", range, sfd_below_limit(s.args)),
 
           WL_RULE("d_overlaps_x", "D", "must not overlap X", overlap,
-                  disjoint(s.args.d, d_bytes(s.args), s.args.x, x_bytes(s.args), "X")),
+                  disjoint(d_of(s.args), x_of(s.args))),
           WL_RULE("d_overlaps_d_scale", "D", "must not overlap d_scale", overlap,
-                  disjoint(s.args.d, d_bytes(s.args), s.args.d_scale, sizeof(float), "d_scale")),
+                  disjoint(d_of(s.args), d_scale_of(s.args))),
           WL_RULE("sfd_overlaps", "SFD", "must overlap neither D nor an input", overlap,
-                  sfd_disjoint(s.args)),
+                  disjoint(sfd_of(s.args), {d_of(s.args), x_of(s.args), d_scale_of(s.args)})),
 
           WL_RULE("config_known", "config", "must name a configuration row", range,
                   config_known(rows(), s.args.config, row_serving(s))),

@@ -4,6 +4,7 @@
 #include "runtime/src/images.hpp"
 #include "runtime/src/log.hpp"
 #include "runtime/src/plan.hpp"
+#include "runtime/src/reachable.hpp"
 #include "warpline/warpline.h"
 
 #include <memory>
@@ -41,6 +42,21 @@ wl_status check_copy(const wl_context* context, const void* device, const void* 
   return WL_SUCCESS;
 }
 
+// What a driver that refuses an address says.
+wl_status bad_address_or_launch(cuapi::CUresult result) {
+  return result == cuapi::CUDA_ERROR_INVALID_VALUE ? WL_ERROR_INVALID_ARGUMENT : WL_ERROR_LAUNCH;
+}
+
+wl_status copy_failed(const Driver& driver, cuapi::CUresult result, const char* call,
+                      const char* device_name, const void* device, const char* host_name,
+                      const void* host, size_t bytes) {
+  return fail_cu(driver, result, call, bad_address_or_launch(result),
+                 format("%s = %p must be memory of the device and %s = %p of the host, %zu bytes "
+                        "from each",
+                        device_name, device, host_name, host, bytes)
+                     .c_str());
+}
+
 wl_status check_plan(const wl_plan* plan) {
   if (plan) return WL_SUCCESS;
   return fail(WL_ERROR_INVALID_ARGUMENT,
@@ -63,6 +79,26 @@ wl_status check_workspace(const wl_plan& plan, const void* workspace, size_t byt
                 "workspace: address %p is %zu modulo 256, must be 256-byte "
                 "aligned",
                 workspace, static_cast<size_t>(rest));
+  const Verdict apart = disjoint(Extent{"workspace", workspace, needed}, plan.operands);
+  if (!apart.holds)
+    return fail(WL_ERROR_INVALID_ARGUMENT,
+                "workspace%s must overlap nothing that the plan reads or writes",
+                apart.finding.c_str());
+  return WL_SUCCESS;
+}
+
+// With the context current. What is known was memory when it was asked about; whether it was freed
+// since, no run asks.
+wl_status check_workspace_memory(const wl_plan& plan, const void* workspace) {
+  if (plan.info.workspace_bytes == 0 ||
+      plan.known_workspace.load(std::memory_order_relaxed) == workspace)
+    return WL_SUCCESS;
+  const Verdict verdict =
+      reachable(&*plan.context, {"workspace", workspace, plan.info.workspace_bytes});
+  if (!verdict.holds)
+    return fail(WL_ERROR_WRONG_DEVICE, "workspace%s %s (nearest: %s)", verdict.finding.c_str(),
+                reachable_text, verdict.nearest.c_str());
+  plan.known_workspace.store(workspace, std::memory_order_relaxed);
   return WL_SUCCESS;
 }
 
@@ -153,8 +189,13 @@ wl_status wl_free(wl_context* context, void* device_pointer) {
     if (!device_pointer) return WL_SUCCESS;
     const ContextScope scope(*context);
     WL_TRY(scope.status());
-    WL_CHECK_CU(*context->driver, MemFree, (device_address(device_pointer)), WL_ERROR_LAUNCH);
-    return WL_SUCCESS;
+    const cuapi::CUresult result = context->driver->cu.MemFree(device_address(device_pointer));
+    if (result == cuapi::CUDA_SUCCESS) return WL_SUCCESS;
+    return fail_cu(*context->driver, result, "cuMemFree", bad_address_or_launch(result),
+                   format("device_pointer = %p must be the start of memory of wl_malloc that was "
+                          "not freed",
+                          device_pointer)
+                       .c_str());
   });
 }
 
@@ -166,8 +207,11 @@ wl_status wl_upload(wl_context* context, void* device_destination, const void* h
     const ContextScope scope(*context);
     WL_TRY(scope.status());
     const Driver& driver = *context->driver;
-    WL_CHECK_CU(driver, MemcpyHtoD, (device_address(device_destination), host_source, bytes),
-                WL_ERROR_LAUNCH);
+    const cuapi::CUresult result =
+        driver.cu.MemcpyHtoD(device_address(device_destination), host_source, bytes);
+    if (result != cuapi::CUDA_SUCCESS)
+      return copy_failed(driver, result, "cuMemcpyHtoD", "device_destination", device_destination,
+                         "host_source", host_source, bytes);
     // From pageable memory cuMemcpyHtoD returns once the bytes are staged; streams that do not
     // synchronise with the legacy stream could still read the old ones.
     WL_CHECK_CU(driver, StreamSynchronize, (nullptr), WL_ERROR_LAUNCH);
@@ -182,9 +226,12 @@ wl_status wl_download(wl_context* context, void* host_destination, const void* d
     if (bytes == 0) return WL_SUCCESS;
     const ContextScope scope(*context);
     WL_TRY(scope.status());
-    WL_CHECK_CU(*context->driver, MemcpyDtoH,
-                (host_destination, device_address(device_source), bytes), WL_ERROR_LAUNCH);
-    return WL_SUCCESS;
+    const Driver& driver = *context->driver;
+    const cuapi::CUresult result =
+        driver.cu.MemcpyDtoH(host_destination, device_address(device_source), bytes);
+    if (result == cuapi::CUDA_SUCCESS) return WL_SUCCESS;
+    return copy_failed(driver, result, "cuMemcpyDtoH", "device_source", device_source,
+                       "host_destination", host_destination, bytes);
   });
 }
 
@@ -252,6 +299,7 @@ wl_status wl_plan_run(const wl_plan* plan, void* workspace, size_t workspace_byt
     WL_TRY(check_workspace(*plan, workspace, workspace_bytes));
     const ContextScope scope(*plan->context);
     WL_TRY(scope.status());
+    WL_TRY(check_workspace_memory(*plan, workspace));
     WL_TRY(check_stream(*plan->context, stream));
     return plan->graphs ? plan->graphs->run(workspace, stream) : plan->run(workspace, stream);
   });

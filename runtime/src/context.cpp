@@ -54,6 +54,14 @@ wl_status query_device(const Driver& driver, cuapi::CUdevice device, DeviceLimit
   return WL_SUCCESS;
 }
 
+DeviceLimits known_limits(const wl_context& context) {
+  DeviceLimits limits = context.limits;
+  for (int size = 0; size <= DeviceLimits::largest_cluster; ++size)
+    limits.resident_clusters[size] =
+        context.resident_clusters[size].load(std::memory_order_relaxed);
+  return limits;
+}
+
 ContextScope::ContextScope(const wl_context& context) : context_(context), status_(WL_SUCCESS) {
   const cuapi::Functions& cu = context.driver->cu;
   cuapi::CUcontext current = nullptr;
@@ -68,6 +76,20 @@ ContextScope::~ContextScope() {
   cuapi::CUcontext popped = nullptr;
   if (pushed_) context_.driver->cu.CtxPopCurrent(&popped);
 }
+
+namespace {
+
+wl_status let_go(wl_context* context) {
+  if (--context->holders != 0) return WL_SUCCESS;
+  const std::unique_ptr<wl_context> owned(context);
+  unload_kernels(*context);
+  WL_CHECK_CU(*context->driver, DevicePrimaryCtxRelease, (context->device), WL_ERROR_INTERNAL);
+  return WL_SUCCESS;
+}
+
+} // namespace
+
+ContextHold::~ContextHold() { let_go(context_); }
 
 wl_status check_context(const wl_context* context) {
   if (context) return WL_SUCCESS;
@@ -126,10 +148,5 @@ wl_status wl_context_create(int device, wl_context** context) {
 void wl_context_destroy(wl_context* context) {
   using namespace warpline;
   if (!context) return;
-  api("wl_context_destroy", [&]() -> wl_status {
-    const std::unique_ptr<wl_context> owned(context);
-    unload_kernels(*context);
-    WL_CHECK_CU(*context->driver, DevicePrimaryCtxRelease, (context->device), WL_ERROR_INTERNAL);
-    return WL_SUCCESS;
-  });
+  api("wl_context_destroy", [&] { return let_go(context); });
 }

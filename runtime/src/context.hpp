@@ -5,6 +5,7 @@
 #include "runtime/src/driver.hpp"
 #include "runtime/src/module.hpp"
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -29,6 +30,10 @@ struct DeviceLimits {
   bool tensor_maps = false;
   bool pageable_memory = false; // kernels reach plain host memory
   uint64_t memory_bytes = 0;
+  // Clusters of so many CTAs that are resident at once when a CTA fills an SM, as the driver said
+  // of a kernel; 0: not known. Of a context see known_limits().
+  static constexpr int largest_cluster = 8;
+  int resident_clusters[largest_cluster + 1] = {};
 };
 
 wl_status query_device(const Driver& driver, cuapi::CUdevice device, DeviceLimits* limits);
@@ -42,6 +47,11 @@ struct wl_context {
   cuapi::CUdevice device = 0;
   cuapi::CUcontext handle = nullptr;
   warpline::DeviceLimits limits;
+  // The caller of wl_context_create and each plan. The last to let go releases the context, so a
+  // plan outlives wl_context_destroy.
+  std::atomic<int> holders{1};
+  // Of DeviceLimits; fills as plans ask.
+  std::atomic<int> resident_clusters[warpline::DeviceLimits::largest_cluster + 1] = {};
 
   // Loaded kernels by image name; they stay until the context is destroyed.
   std::mutex kernels_mutex;
@@ -52,6 +62,9 @@ struct wl_context {
 };
 
 namespace warpline {
+
+// The limits with what the context learned since it was made.
+DeviceLimits known_limits(const wl_context& context);
 
 // Makes the context current for a block and restores what was current before. Where it is current
 // already, as under a framework, that is one question to the driver.
@@ -67,6 +80,20 @@ private:
   const wl_context& context_;
   wl_status status_;
   bool pushed_ = false;
+};
+
+// One of the context's holders.
+class ContextHold {
+public:
+  explicit ContextHold(wl_context* context) : context_(context) { ++context->holders; }
+  ~ContextHold();
+  ContextHold(const ContextHold&) = delete;
+  ContextHold& operator=(const ContextHold&) = delete;
+  wl_context& operator*() const { return *context_; }
+  wl_context* operator->() const { return context_; }
+
+private:
+  wl_context* context_;
 };
 
 // Null and foreign pointers cannot be told apart from good ones by C callers; null can.

@@ -40,6 +40,36 @@ void log_launch(const Kernel& kernel, const LaunchConfig& config, void** params,
   }
 }
 
+// A launch as the driver takes it.
+struct DriverLaunch {
+  DriverLaunch(const LaunchConfig& from, wl_stream stream) {
+    if (volume(from.cluster) > 1) {
+      cuapi::CUlaunchAttribute& attribute = attributes[config.numAttrs++];
+      attribute.id = cuapi::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+      attribute.value.clusterDim = {from.cluster[0], from.cluster[1], from.cluster[2]};
+    }
+    if (from.programmatic_dependent) {
+      cuapi::CUlaunchAttribute& attribute = attributes[config.numAttrs++];
+      attribute.id = cuapi::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+      attribute.value.programmaticStreamSerializationAllowed = 1;
+    }
+    config.gridDimX = from.grid[0];
+    config.gridDimY = from.grid[1];
+    config.gridDimZ = from.grid[2];
+    config.blockDimX = from.block[0];
+    config.blockDimY = from.block[1];
+    config.blockDimZ = from.block[2];
+    config.sharedMemBytes = from.dynamic_shared_bytes;
+    config.hStream = static_cast<cuapi::CUstream>(stream);
+    config.attrs = config.numAttrs ? attributes : nullptr;
+  }
+  DriverLaunch(const DriverLaunch&) = delete;
+  DriverLaunch& operator=(const DriverLaunch&) = delete;
+
+  cuapi::CUlaunchAttribute attributes[2] = {};
+  cuapi::CUlaunchConfig config{};
+};
+
 } // namespace
 
 wl_status check_launch(const wl_context& context, const Kernel& kernel,
@@ -89,6 +119,21 @@ wl_status check_launch(const wl_context& context, const Kernel& kernel,
               kernel.name.c_str(), violations.c_str(), count, count == 1 ? "" : "s");
 }
 
+int resident_clusters(const wl_context& context, const Kernel& kernel, const LaunchConfig& config) {
+  int clusters = kernel.resident_clusters.load(std::memory_order_relaxed);
+  if (clusters >= 0) return clusters;
+  clusters = 0;
+  const auto ask = context.driver->cu.OccupancyMaxActiveClusters;
+  const DriverLaunch made(config, nullptr);
+  if (ask != nullptr && ask(&clusters, kernel.function, &made.config) != cuapi::CUDA_SUCCESS)
+    clusters = 0;
+  clusters = std::max(clusters, 0);
+  WL_LOG(log_detail, "%s: the driver says that %d clusters of %llu CTAs are resident",
+         kernel.name.c_str(), clusters, volume(config.cluster));
+  kernel.resident_clusters.store(clusters, std::memory_order_relaxed);
+  return clusters;
+}
+
 void report_launch(const char* config_name, const Kernel& kernel, const LaunchConfig& config,
                    wl_plan_info* info) {
   copy_text(info->config, config_name);
@@ -104,31 +149,9 @@ void report_launch(const char* config_name, const Kernel& kernel, const LaunchCo
 wl_status launch(const wl_context& context, const Kernel& kernel, const LaunchConfig& config,
                  void** params, wl_stream stream) {
   if (log_enabled(log_arguments)) log_launch(kernel, config, params, stream);
-  cuapi::CUlaunchAttribute attributes[2] = {};
-  unsigned count = 0;
-  if (volume(config.cluster) > 1) {
-    cuapi::CUlaunchAttribute& attribute = attributes[count++];
-    attribute.id = cuapi::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-    attribute.value.clusterDim = {config.cluster[0], config.cluster[1], config.cluster[2]};
-  }
-  if (config.programmatic_dependent) {
-    cuapi::CUlaunchAttribute& attribute = attributes[count++];
-    attribute.id = cuapi::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-    attribute.value.programmaticStreamSerializationAllowed = 1;
-  }
-  cuapi::CUlaunchConfig launch_config{};
-  launch_config.gridDimX = config.grid[0];
-  launch_config.gridDimY = config.grid[1];
-  launch_config.gridDimZ = config.grid[2];
-  launch_config.blockDimX = config.block[0];
-  launch_config.blockDimY = config.block[1];
-  launch_config.blockDimZ = config.block[2];
-  launch_config.sharedMemBytes = config.dynamic_shared_bytes;
-  launch_config.hStream = static_cast<cuapi::CUstream>(stream);
-  launch_config.attrs = count ? attributes : nullptr;
-  launch_config.numAttrs = count;
+  const DriverLaunch made(config, stream);
   const cuapi::CUresult result =
-      context.driver->cu.LaunchKernelEx(&launch_config, kernel.function, params, nullptr);
+      context.driver->cu.LaunchKernelEx(&made.config, kernel.function, params, nullptr);
   if (result == cuapi::CUDA_SUCCESS) return WL_SUCCESS;
   return fail_cu(*context.driver, result, "cuLaunchKernelEx", WL_ERROR_LAUNCH,
                  describe(kernel, config).c_str());

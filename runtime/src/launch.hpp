@@ -26,6 +26,11 @@ struct LaunchConfig {
 // the device and the loaded kernel. All violations in one message.
 wl_status check_launch(const wl_context& context, const Kernel& kernel, const LaunchConfig& config);
 
+// Clusters of such a launch that the device holds at once, as the driver says; 0 where it gives no
+// answer. A kernel is launched in clusters of one kind: the driver is asked once for each kernel,
+// then remembered. The context is current.
+int resident_clusters(const wl_context& context, const Kernel& kernel, const LaunchConfig& config);
+
 // What a plan reports of the kernel that makes its outputs, launched so by the row `config_name`.
 void report_launch(const char* config_name, const Kernel& kernel, const LaunchConfig& config,
                    wl_plan_info* info);

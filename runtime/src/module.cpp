@@ -1,16 +1,14 @@
 #include "runtime/src/module.hpp"
 
 #include "runtime/src/context.hpp"
+#include "runtime/src/dump.hpp"
 #include "runtime/src/log.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 
 namespace warpline {
 
@@ -36,29 +34,9 @@ std::string printable_log(const std::vector<char>& buffer) {
   return text;
 }
 
-const char* dump_directory() {
-  const char* directory = std::getenv("WARPLINE_DUMP_DIR");
-  return directory && *directory ? directory : nullptr;
-}
-
-void dump_file(const std::filesystem::path& path, const char* data, size_t size) {
-  FILE* file = std::fopen(path.c_str(), "wb");
-  const bool written = file && std::fwrite(data, 1, size, file) == size;
-  const bool closed = file && std::fclose(file) == 0;
-  if (!written || !closed)
-    WL_LOG(log_errors, "WARPLINE_DUMP_DIR: %s cannot be written: %s", path.c_str(),
-           std::strerror(errno));
-}
-
-// What the driver got, byte for byte: the PTX and what its compiler said, or the machine code. A
-// failure to write is logged and stops nothing.
+// What the driver got, byte for byte: the PTX and what its compiler said, or the machine code.
 void dump(const Image& image, const char* ending, const std::string& bytes) {
-  const char* directory = dump_directory();
-  if (!directory) return;
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  const std::filesystem::path base = std::filesystem::path(directory) / image.name;
-  dump_file(base.string() + ending, bytes.data(), bytes.size());
+  dump_file(image.name + ending, bytes);
 }
 
 wl_status check_image(const wl_context& context, const Image& image) {
@@ -122,7 +100,7 @@ wl_status compile(const wl_context& context, const Image& image, Kernel* kernel)
   void* values[] = {info.data(), number(info.size()), errors.data(), number(errors.size()),
                     number(1)};
   // The verbose log, of registers and spills, comes last: only for those who read it.
-  const bool verbose = log_enabled(log_detail) || dump_directory();
+  const bool verbose = log_enabled(log_detail) || dump_wanted();
   const auto count = static_cast<unsigned>(std::size(options)) - (verbose ? 0 : 1);
   // cuModuleLoadDataEx reads PTX up to a zero byte, which an image of the caller need not have.
   std::string text = image.text();

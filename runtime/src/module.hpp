@@ -44,11 +44,12 @@ struct Kernel {
   cuapi::CUfunction function = nullptr;
   int registers = 0; // per thread at entry
   int static_shared_bytes = 0;
-  std::atomic<int> dynamic_shared_limit{0}; // highest opted into so far
-  int local_bytes = 0;                      // per thread; spills and stack
-  int max_threads = 0;                      // per CTA, from .maxntid and the register count
-  double load_ms = 0;                       // loading, JIT compilation included
-  bool precompiled = false;                 // loaded as machine code
+  std::atomic<int> dynamic_shared_limit{0};       // highest opted into so far
+  mutable std::atomic<int> resident_clusters{-1}; // see resident_clusters(); -1: not asked yet
+  int local_bytes = 0;                            // per thread; spills and stack
+  int max_threads = 0;                            // per CTA, from .maxntid and the register count
+  double load_ms = 0;                             // loading, JIT compilation included
+  bool precompiled = false;                       // loaded as machine code
   std::string jit_log;
   std::vector<Param> params;
 };

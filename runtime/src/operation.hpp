@@ -23,10 +23,10 @@ wl_status check_args(const wl_context* context, const Args* args, const char* ty
 }
 
 // `make` runs with the context current and with checked arguments; *plan is null when it fails.
-// Flags that concern every plan are seen to here.
-template <class Args, class Check, class Make>
+// `operands` lists what the arguments point to. Flags that concern every plan are seen to here.
+template <class Args, class Check, class Make, class Operands>
 wl_status plan_args(wl_context* context, const Args* args, wl_plan** plan, const Check& check,
-                    const Make& make) {
+                    const Make& make, const Operands& operands) {
   if (plan == nullptr) return fail(WL_ERROR_INVALID_ARGUMENT, "plan is null");
   *plan = nullptr;
   WL_TRY(check(context, args));
@@ -35,6 +35,7 @@ wl_status plan_args(wl_context* context, const Args* args, wl_plan** plan, const
   wl_plan* made = nullptr;
   WL_TRY(make(context, *args, &made));
   std::unique_ptr<wl_plan> owner(made);
+  owner->operands = operands(*args);
   if (args->flags & WL_GRAPH_LAUNCH) WL_TRY(GraphRuns::make(*made, &made->graphs));
   *plan = owner.release();
   return WL_SUCCESS;

@@ -5,8 +5,10 @@
 #include "runtime/src/context.hpp"
 #include "runtime/src/graph_runs.hpp"
 #include "runtime/src/launch.hpp"
+#include "runtime/src/rules.hpp"
 #include "warpline/warpline.h"
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <vector>
@@ -32,8 +34,13 @@ struct wl_plan {
   // Without allocation and locks: several threads may run one plan, also under graph capture.
   wl_status run(void* workspace, wl_stream stream) const;
 
-  wl_context* context;
+  // Before all that is freed in the context.
+  warpline::ContextHold context;
   wl_plan_info info{};
+  // What the kernels touch beside the workspace, which may overlap none of it.
+  std::vector<warpline::Extent> operands;
+  // The workspace that the driver was last asked about: a run asks for another one only.
+  mutable std::atomic<const void*> known_workspace{nullptr};
   std::unique_ptr<warpline::GraphRuns> graphs; // runs go through it, null without WL_GRAPH_LAUNCH
 
 private:

@@ -4,16 +4,18 @@
 
 namespace warpline {
 
-Verdict reachable(const wl_context* context, const void* pointer) {
-  if (context == nullptr || pointer == nullptr) return holds();
-  const auto ask = context->driver->cu.PointerGetAttribute;
-  if (ask == nullptr) return holds();
-  const uint64_t address = reinterpret_cast<uintptr_t>(pointer);
-  cuapi::CUdeviceptr mapped = 0;
-  if (ask(&mapped, cuapi::CU_POINTER_ATTRIBUTE_DEVICE_POINTER, address) !=
-      cuapi::CUDA_ERROR_INVALID_VALUE)
-    return holds();
+namespace {
 
+using Ask = decltype(cuapi::Functions::PointerGetAttribute);
+
+bool refused(Ask ask, uint64_t address) {
+  cuapi::CUdeviceptr mapped = 0;
+  return ask(&mapped, cuapi::CU_POINTER_ATTRIBUTE_DEVICE_POINTER, address) ==
+         cuapi::CUDA_ERROR_INVALID_VALUE;
+}
+
+Verdict first_byte(const wl_context& context, Ask ask, uint64_t address) {
+  if (!refused(ask, address)) return holds();
   unsigned type = 0;
   int owner = -1;
   const bool device_memory =
@@ -23,11 +25,43 @@ Verdict reachable(const wl_context* context, const void* pointer) {
   if (device_memory)
     return violated(
         format(": address 0x%" PRIx64 " is memory of device %d,", address, owner),
-        format("a copy on device %d, or peer access to device %d", context->ordinal, owner));
+        format("a copy on device %d, or peer access to device %d", context.ordinal, owner));
   // The device pages the host's memory in; a freed address cannot be told from it.
-  if (context->limits.pageable_memory) return holds();
+  if (context.limits.pageable_memory) return holds();
   return violated(format(": address 0x%" PRIx64 " is the host's or was freed,", address),
-                  format("an upload to device %d, or registered memory", context->ordinal));
+                  format("an upload to device %d, or registered memory", context.ordinal));
+}
+
+Verdict whole_extent(const wl_context& context, Ask ask, uint64_t address, uint64_t bytes) {
+  cuapi::CUdeviceptr start = 0;
+  size_t size = 0;
+  if (ask(&start, cuapi::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address) != cuapi::CUDA_SUCCESS ||
+      ask(&size, cuapi::CU_POINTER_ATTRIBUTE_RANGE_SIZE, address) != cuapi::CUDA_SUCCESS ||
+      address < start || address - start >= size)
+    return holds();
+  const uint64_t room = size - (address - start);
+  if (bytes > room)
+    return violated(format(": %" PRIu64 " bytes at 0x%" PRIx64 " end %" PRIu64
+                           " bytes past their allocation, %zu bytes at 0x%" PRIx64 ",",
+                           bytes, address, bytes - room, size, static_cast<uint64_t>(start)),
+                    format("%" PRIu64 " bytes from this address on", bytes));
+  if (!refused(ask, address + bytes - 1) || context.limits.pageable_memory) return holds();
+  return violated(
+      format(": of %" PRIu64 " bytes at 0x%" PRIx64 " the last is not mapped,", bytes, address),
+      format("%" PRIu64 " bytes from this address on", bytes));
+}
+
+} // namespace
+
+Verdict reachable(const wl_context* context, const Extent& extent) {
+  if (context == nullptr || extent.start == nullptr) return holds();
+  const auto ask = context->driver->cu.PointerGetAttribute;
+  if (ask == nullptr) return holds();
+  const uint64_t address = reinterpret_cast<uintptr_t>(extent.start);
+  Verdict verdict = first_byte(*context, ask, address);
+  if (verdict.holds && extent.bytes > 1)
+    verdict = whole_extent(*context, ask, address, extent.bytes);
+  return verdict;
 }
 
 } // namespace warpline

@@ -9,9 +9,11 @@ namespace warpline {
 
 constexpr const char* reachable_text = "must be memory that the device can reach";
 
-// Asks the driver about the first byte; `context` is current. Holds for null, without a context,
-// and where the driver gives no clear answer. The extent is not judged: what one tensor lies in may
-// be many mappings.
-Verdict reachable(const wl_context* context, const void* pointer);
+// Asks the driver about the first byte, the allocation that it lies in, and the last byte;
+// `context` is current. Memory that the program mapped itself counts as one allocation as far as
+// its reservation of addresses goes, of however many mappings; gaps between them are not looked
+// for. Holds for null, without a context, and where the driver gives no clear answer. An extent of
+// 0 bytes stands for its first byte.
+Verdict reachable(const wl_context* context, const Extent& extent);
 
 } // namespace warpline

@@ -53,8 +53,12 @@ Verdict violated(std::string finding, std::string nearest) {
 }
 
 Verdict in_range(int64_t value, int64_t least, int64_t greatest) {
+  return in_range(value, least, greatest, least);
+}
+
+Verdict in_range(int64_t value, int64_t least, int64_t greatest, int64_t nearest_least) {
   if (value >= least && value <= greatest) return holds();
-  return violated(" = " + number(value), number(value < least ? least : greatest));
+  return violated(" = " + number(value), number(value < least ? nearest_least : greatest));
 }
 
 Verdict flags_among(uint32_t flags, uint32_t allowed) {
@@ -62,11 +66,11 @@ Verdict flags_among(uint32_t flags, uint32_t allowed) {
   return violated(" = " + number(flags), number(flags & allowed));
 }
 
-Verdict multiple_of(int64_t value, int64_t multiple, int64_t least) {
-  if (value < least || value % multiple == 0) return holds();
+Verdict multiple_of(int64_t value, int64_t multiple, int64_t least, int64_t greatest) {
+  if (value < least || value > greatest || value % multiple == 0) return holds();
   const int64_t below = value / multiple * multiple;
   std::string nearest = below >= least && below > 0 ? number(below) : "";
-  if (below <= INT64_MAX - multiple)
+  if (below <= greatest - multiple)
     nearest += (nearest.empty() ? "" : ", ") + number(below + multiple);
   return violated(" = " + number(value), nearest);
 }
@@ -77,9 +81,13 @@ Verdict aligned(const void* pointer, uint64_t bytes) {
   const uint64_t address = address_of(pointer);
   const uint64_t rest = address % bytes;
   if (rest == 0) return holds();
+  const uint64_t below = address - rest;
+  std::string nearest = below != 0 ? format("0x%" PRIx64, below) : "";
+  if (below <= UINT64_MAX - bytes)
+    nearest += (nearest.empty() ? "" : ", ") + format("0x%" PRIx64, below + bytes);
   return violated(
       format(": address 0x%" PRIx64 " is %" PRIu64 " modulo %" PRIu64 ",", address, rest, bytes),
-      format("0x%" PRIx64 ", 0x%" PRIx64, address - rest, address - rest + bytes));
+      nearest);
 }
 
 Verdict disjoint(const void* a, uint64_t a_bytes, const void* b, uint64_t b_bytes,
@@ -93,6 +101,18 @@ Verdict disjoint(const void* a, uint64_t a_bytes, const void* b, uint64_t b_byte
   return violated(format(": %" PRIu64 " bytes at 0x%" PRIx64 " overlap %s, %" PRIu64
                          " bytes at 0x%" PRIx64 ",",
                          a_bytes, a_begin, b_name.c_str(), b_bytes, b_begin));
+}
+
+Verdict disjoint(const Extent& a, const Extent& b) {
+  return disjoint(a.start, a.bytes, b.start, b.bytes, b.name);
+}
+
+Verdict disjoint(const Extent& a, const std::vector<Extent>& others) {
+  for (const Extent& other : others) {
+    Verdict verdict = disjoint(a, other);
+    if (!verdict.holds) return verdict;
+  }
+  return holds();
 }
 
 std::vector<std::string> nearest_names(std::string_view word,

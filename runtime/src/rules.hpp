@@ -37,18 +37,37 @@ struct Verdict {
 inline Verdict holds() { return {}; }
 Verdict violated(std::string finding, std::string nearest = "");
 
-// Ready-made evaluators. Values below `least` are for a row of kind range: `multiple_of` holds for
-// them, so that one wrong value violates one rule.
+// Ready-made evaluators. Values below `least` or above `greatest` are for a row of kind range:
+// `multiple_of` holds for them, so that one wrong value violates one rule. `nearest` is a value
+// that no other rule of the argument refuses.
 Verdict in_range(int64_t value, int64_t least, int64_t greatest);
+// `nearest_least` is the least value that the argument's other rules allow.
+Verdict in_range(int64_t value, int64_t least, int64_t greatest, int64_t nearest_least);
+// An enumerator as a caller wrote it, who may have written -1.
+template <class Enum>
+Verdict enumerator(Enum value, Enum first, Enum last) {
+  return in_range(static_cast<int>(value), first, last);
+}
 // No bit beside those of `allowed`.
 Verdict flags_among(uint32_t flags, uint32_t allowed);
-Verdict multiple_of(int64_t value, int64_t multiple, int64_t least = 1);
+Verdict multiple_of(int64_t value, int64_t multiple, int64_t least = 1,
+                    int64_t greatest = INT64_MAX);
 Verdict not_null(const void* pointer);
-// Holds for null.
+// Holds for null, which is nowhere the nearest.
 Verdict aligned(const void* pointer, uint64_t bytes);
 // [a, a + a_bytes) and [b, b + b_bytes) share no byte; holds when either is null or empty.
 Verdict disjoint(const void* a, uint64_t a_bytes, const void* b, uint64_t b_bytes,
                  const std::string& b_name);
+
+// The memory that an argument stands for; 0 bytes where another rule speaks of its size.
+struct Extent {
+  const char* name;
+  const void* start;
+  uint64_t bytes;
+};
+Verdict disjoint(const Extent& a, const Extent& b);
+// The first verdict that does not hold.
+Verdict disjoint(const Extent& a, const std::vector<Extent>& others);
 
 // Up to `count` candidates, those with the smallest edit distances from `word` first, none farther
 // than `greatest`.

@@ -1,8 +1,33 @@
 #include "runtime/src/strided.hpp"
 
+#include <algorithm>
 #include <cinttypes>
 
 namespace warpline {
+
+namespace {
+
+// `least` rounded up to a legal stride.
+int64_t up_to_multiple(int64_t least) {
+  return (least + stride_multiple - 1) / stride_multiple * stride_multiple;
+}
+
+// "0", and the least legal stride where there is one.
+std::string dense_or(int64_t least) {
+  return least > 0 && least <= INT64_MAX - stride_multiple
+             ? format("0, %" PRId64, up_to_multiple(least))
+             : std::string("0");
+}
+
+// From an entry's first element to one past its last; 0 where that is not known.
+int64_t entry_extent(const Strided& t) {
+  int64_t before_row = 0, extent = 0;
+  if (!t.sized || t.row_stride() < t.columns || !product({t.rows - 1, t.row_stride()}, &before_row))
+    return 0;
+  return __builtin_add_overflow(before_row, t.columns, &extent) ? 0 : extent;
+}
+
+} // namespace
 
 int64_t Strided::entry_stride() const {
   if (batch_stride != 0) return batch_stride;
@@ -23,20 +48,21 @@ int64_t Strided::extent() const {
 
 Verdict ld_covers(const Strided& t) {
   if (t.ld == 0 || (t.ld > 0 && (!t.sized || t.ld >= t.columns))) return holds();
-  return violated(format(" = %" PRId64, t.ld),
-                  t.sized ? format("0, %" PRId64, t.columns) : std::string("0"));
+  return violated(format(" = %" PRId64, t.ld), dense_or(t.sized ? t.columns : 0));
+}
+
+Verdict ld_multiple(const Strided& t) {
+  return multiple_of(t.ld, stride_multiple, t.sized ? t.columns : 1);
 }
 
 Verdict batch_stride_covers(const Strided& t) {
-  if (t.batch_stride == 0) return holds();
-  const std::string found = format(" = %" PRId64, t.batch_stride);
-  if (t.batch_stride < 0) return violated(found, "0");
-  int64_t before_row = 0;
-  if (t.entries <= 1 || !t.sized || t.row_stride() < t.columns ||
-      !product({t.rows - 1, t.row_stride()}, &before_row))
-    return holds();
-  if (t.batch_stride >= before_row + t.columns) return holds();
-  return violated(found, format("0, %" PRId64, t.rows * t.row_stride()));
+  const int64_t least = entry_extent(t);
+  if (t.batch_stride == 0 || (t.batch_stride > 0 && t.batch_stride >= least)) return holds();
+  return violated(format(" = %" PRId64, t.batch_stride), dense_or(least));
+}
+
+Verdict batch_stride_multiple(const Strided& t) {
+  return multiple_of(t.batch_stride, stride_multiple, std::max<int64_t>(entry_extent(t), 1));
 }
 
 Verdict fits_address_space(const Strided& t, int64_t element_bytes, const char* name) {

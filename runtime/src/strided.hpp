@@ -20,9 +20,14 @@ struct Strided {
   int64_t extent() const;
 };
 
+// Both strides are multiples of this many elements.
+constexpr int64_t stride_multiple = 8;
+
 // Each holds where another rule speaks of what is wrong.
 Verdict ld_covers(const Strided& tensor);
+Verdict ld_multiple(const Strided& tensor);
 Verdict batch_stride_covers(const Strided& tensor);
+Verdict batch_stride_multiple(const Strided& tensor);
 Verdict fits_address_space(const Strided& tensor, int64_t element_bytes, const char* name);
 
 // `bytes` of a whole batch; 0 says that they do not fit in 63 bits.

@@ -1,19 +1,10 @@
 // The rules are those of cuTensorMapEncodeTiled (CUDA driver API, "Tensor Map Object Management").
-//
-// One CUTLASS work-around is left out on purpose: it clears bit 85 of the encoded map for drivers
-// up to 13.1, against sporadic illegal accesses on Blackwell with maps over small, non-dense
-// allocations (below 128 KiB). The bit's meaning is not documented, later reports show the fault
-// with other drivers too, and no hardware here can show that the change helps or harms.
 #include "runtime/src/tensor_map.hpp"
 
+#include "runtime/src/dump.hpp"
 #include "runtime/src/log.hpp"
 
-#include <cerrno>
 #include <cinttypes>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
 
 namespace warpline {
 
@@ -296,20 +287,25 @@ std::string describe(const TensorMapDesc& desc) {
 
 namespace {
 
-// WARPLINE_DUMP_DIR/tensor_maps.txt collects every map of the process, in order. A failure to write
-// is logged and stops nothing.
-void dump(const std::string& description) {
-  const char* directory = std::getenv("WARPLINE_DUMP_DIR");
-  if (!directory || !*directory) return;
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  const std::filesystem::path path = std::filesystem::path(directory) / "tensor_maps.txt";
-  FILE* file = std::fopen(path.c_str(), "ab");
-  const bool written = file && std::fprintf(file, "%s\n", description.c_str()) > 0;
-  const bool closed = file && std::fclose(file) == 0;
-  if (!written || !closed)
-    WL_LOG(log_errors, "WARPLINE_DUMP_DIR: %s cannot be written: %s", path.c_str(),
-           std::strerror(errno));
+// Bytes from the tensor's first to one past its last.
+uint64_t span(const TensorMapDesc& desc) {
+  uint64_t bytes = (desc.dims[0] * element_bits(desc.type) + 7) / 8;
+  for (uint32_t i = 1; i < desc.rank; ++i) {
+    uint64_t before = 0;
+    if (__builtin_mul_overflow(desc.dims[i] - 1, desc.strides[i - 1], &before) ||
+        __builtin_add_overflow(bytes, before, &bytes))
+      return UINT64_MAX;
+  }
+  return bytes;
+}
+
+// Drivers may set bit 85 of maps over less than 128 KiB wrongly on Blackwell, which shows as
+// sporadic illegal accesses: release notes of NVIDIA's driver 595.71.05, known issues, whose remedy
+// this is. Later and earlier drivers do the same, so their version is not looked at.
+void mend_small_map(const DeviceLimits& device, const TensorMapDesc& desc,
+                    cuapi::CUtensorMap* map) {
+  constexpr uint64_t small = 128 * 1024, bit_85 = uint64_t{1} << 21; // of the second word
+  if (device.compute_major == 10 && span(desc) < small) map->opaque[1] &= ~bit_85;
 }
 
 } // namespace
@@ -317,7 +313,8 @@ void dump(const std::string& description) {
 wl_status make_tensor_map(const wl_context& context, const TensorMapDesc& desc,
                           cuapi::CUtensorMap* map) {
   WL_LOG(log_detail, "%s", describe(desc).c_str());
-  dump(describe(desc));
+  // Every map of the process, in order.
+  if (dump_wanted()) dump_appended("tensor_maps.txt", describe(desc) + "\n");
   const std::vector<std::string> violations = tensor_map_violations(desc);
   if (!violations.empty()) {
     std::string message = format("tensor map %s: ", desc.name);
@@ -332,6 +329,7 @@ wl_status make_tensor_map(const wl_context& context, const TensorMapDesc& desc,
   if (result != cuapi::CUDA_SUCCESS)
     return fail_cu(*context.driver, result, "cuTensorMapEncodeTiled", WL_ERROR_INVALID_ARGUMENT,
                    describe(desc).c_str());
+  mend_small_map(context.limits, desc, map);
   return WL_SUCCESS;
 }
 

@@ -95,6 +95,30 @@ TEST_CASE("wrong memory calls get a status and a sentence", "[host][context]") {
   CHECK_THROWS_AS(warpline::check(wl_download(context, &byte, &byte, 1)), warpline::Error);
 }
 
+TEST_CASE("a bad address is named", "[host][context]") {
+  FakeGpu gpu;
+  wl_context* context = &gpu.context();
+  char byte = 0;
+  void* const bad = &byte;
+  const std::string address = warpline::format("%p", bad);
+  CHECK(wl_free(context, bad) == WL_ERROR_INVALID_ARGUMENT);
+  CHECK_THAT(wl_last_error(), ContainsSubstring("wl_free: cuMemFree failed") &&
+                                  ContainsSubstring("device_pointer = " + address +
+                                                    " must be the start of memory of wl_malloc"));
+  gpu.fake->copy_result = cuapi::CUDA_ERROR_INVALID_VALUE;
+  char other = 0;
+  const std::string host = warpline::format("%p", static_cast<void*>(&other));
+  CHECK(wl_upload(context, bad, &other, 1) == WL_ERROR_INVALID_ARGUMENT);
+  CHECK_THAT(wl_last_error(), ContainsSubstring("wl_upload: cuMemcpyHtoD failed") &&
+                                  ContainsSubstring("device_destination = " + address) &&
+                                  ContainsSubstring("host_source = " + host) &&
+                                  ContainsSubstring("1 bytes"));
+  CHECK(wl_download(context, &other, bad, 1) == WL_ERROR_INVALID_ARGUMENT);
+  CHECK_THAT(wl_last_error(), ContainsSubstring("wl_download: cuMemcpyDtoH failed") &&
+                                  ContainsSubstring("device_source = " + address) &&
+                                  ContainsSubstring("host_destination = " + host));
+}
+
 TEST_CASE("a stream of another context is refused", "[host][context]") {
   FakeGpu gpu;
   wl_context* context = &gpu.context();

@@ -284,7 +284,8 @@ const std::vector<Sides>& sides() {
        SET(ldd = 4100),
        "ldd = 4100 must be a multiple of 8 elements (nearest: 4096, 4104)"},
       {"batch_stride_covers",
-       {[](Case& s) { s.args.l = 2, s.args.batch_stride_d = 256 * 4096; }, SET(batch_stride_d = 8)},
+       {[](Case& s) { s.args.l = 2, s.args.batch_stride_d = 256 * 4096; },
+        SET(batch_stride_d = 256 * 4096), SET(batch_stride_d = 0)},
        [](Case& s) { s.args.l = 2, s.args.batch_stride_d = 255 * 4096; },
        "batch_stride_d = 1044480 must be 0 or at least (M - 1) * ldd + N elements (nearest: 0, "
        "1048576)"},

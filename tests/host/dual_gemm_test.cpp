@@ -229,6 +229,12 @@ TEST_CASE("every rule of the dual GEMM refuses what it names and nothing else",
          a.batch_stride_d = 255 * 4096;
        }},
       {"batch_stride_covers", [](auto& a) { a.batch_stride_d = -8; }},
+      {"batch_stride_covers", [](auto& a) { a.batch_stride_d = 8; }},
+      {"nvfp4_ldd",
+       [&](auto& a) {
+         nvfp4(a);
+         a.ldd = -4;
+       }},
       {"batch_stride_multiple", [](auto& a) { a.batch_stride_d = 256 * 4096 + 4; }},
       {"d_size", [](auto& a) { a.ldd = int64_t{1} << 47; }},
       {"d_size", [](auto& a) { a.ldd = INT64_MAX - 7; }},

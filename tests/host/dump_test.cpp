@@ -26,6 +26,12 @@ TEST_CASE("a run leaves its PTX, JIT log and tensor maps", "[host][dump]") {
   for (const char* name : {"A", "B1", "B2", "SFA", "SFB1", "SFB2"})
     CHECK_THAT(maps, ContainsSubstring("tensor map " + std::string(name) + "\n"));
   CHECK_THAT(maps, ContainsSubstring("swizzle 128B"));
-  // A place that cannot be written stops nothing.
-  CHECK(run("/dev/null/dump").status == 0);
+  CHECK(child.err == "");
+  // A place that cannot be written stops nothing, and is said once.
+  const auto refused = run("/dev/null/dump");
+  CHECK(refused.status == 0);
+  const std::string said = "warpline: WARPLINE_DUMP_DIR = \"/dev/null/dump\" must be a folder that "
+                           "can be written: ";
+  CHECK(refused.err.find(said) != std::string::npos);
+  CHECK(refused.err.find(said) == refused.err.rfind(said));
 }

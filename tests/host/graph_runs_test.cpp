@@ -19,7 +19,8 @@ namespace {
 
 // Two launches of one kernel; the workspace is their parameter.
 struct TwoLaunches : wl_plan {
-  explicit TwoLaunches(FakeGpu& gpu, size_t workspace_bytes = 256) : wl_plan(&gpu.context()) {
+  explicit TwoLaunches(FakeGpu& gpu, size_t workspace_bytes = 256)
+      : wl_plan(&gpu.paging_context()) {
     const Kernel& kernel = wltest::example_kernel(gpu);
     copy_text(info.config, "example_row");
     info.workspace_bytes = workspace_bytes;

@@ -135,7 +135,9 @@ TEST_CASE("arguments are on record before a launch that fails", "[host][launch]"
 TEST_CASE("a plan's run checks workspace and stream", "[host][plan]") {
   FakeGpu gpu;
   ExamplePlan plan(&gpu.context(), example_kernel(gpu));
-  alignas(256) char workspace[1024];
+  void* memory = nullptr;
+  REQUIRE(wl_malloc(&gpu.context(), 1024, &memory) == WL_SUCCESS);
+  char* const workspace = static_cast<char*>(memory);
   CHECK(wl_plan_run(&plan, workspace, 512, nullptr) == WL_SUCCESS);
   CHECK(wl_plan_run(nullptr, workspace, 512, nullptr) == WL_ERROR_INVALID_ARGUMENT);
   CHECK(wl_plan_run(&plan, workspace, 511, nullptr) == WL_ERROR_WORKSPACE_TOO_SMALL);
@@ -152,7 +154,7 @@ TEST_CASE("a plan's run checks workspace and stream", "[host][plan]") {
   gpu.fake->foreign_streams = false;
   REQUIRE(wl_stream_destroy(&gpu.context(), stream) == WL_SUCCESS);
   CHECK(gpu.fake->pushed == 0);
-  CHECK(gpu.fake->pointer_questions == 0); // asked once, at plan time
+  REQUIRE(wl_free(&gpu.context(), memory) == WL_SUCCESS);
 
   wl_plan_info info{};
   info.struct_size = sizeof(info);
@@ -163,6 +165,84 @@ TEST_CASE("a plan's run checks workspace and stream", "[host][plan]") {
   CHECK(wl_plan_get_info(&plan, &info) == WL_ERROR_ABI);
   CHECK(wl_plan_get_info(&plan, nullptr) == WL_ERROR_INVALID_ARGUMENT);
   wl_plan_destroy(nullptr);
+}
+
+TEST_CASE("a workspace is memory that the device reaches, apart from the operands",
+          "[host][plan]") {
+  FakeGpu gpu;
+  ExamplePlan plan(&gpu.context(), example_kernel(gpu));
+  void* memory = nullptr;
+  REQUIRE(wl_malloc(&gpu.context(), 4096, &memory) == WL_SUCCESS);
+  const auto at = [&](size_t offset) { return static_cast<char*>(memory) + offset; };
+  const auto run = [&](const void* workspace) {
+    return wl_plan_run(&plan, const_cast<void*>(workspace), 1 << 20, nullptr);
+  };
+  // 512 bytes are needed.
+  CHECK(run(at(4096 - 512)) == WL_SUCCESS);
+  CHECK(run(at(4096 - 256)) == WL_ERROR_WRONG_DEVICE);
+  CHECK_THAT(wl_last_error(),
+             ContainsSubstring(format("wl_plan_run: workspace: 512 bytes at %p end 256 bytes past "
+                                      "their allocation, 4096 bytes at %p, must be memory that "
+                                      "the device can reach",
+                                      static_cast<void*>(at(4096 - 256)), memory)));
+  alignas(256) static char host[512];
+  CHECK(run(host) == WL_ERROR_WRONG_DEVICE);
+  CHECK_THAT(wl_last_error(), ContainsSubstring("is the host's or was freed"));
+
+  // Of a workspace that the run before had, nothing is asked.
+  CHECK(run(memory) == WL_SUCCESS);
+  const int questions = gpu.fake->pointer_questions;
+  CHECK(questions > 0);
+  CHECK(run(memory) == WL_SUCCESS);
+  CHECK(gpu.fake->pointer_questions == questions);
+  CHECK(run(at(512)) == WL_SUCCESS);
+  CHECK(gpu.fake->pointer_questions > questions);
+  CHECK(gpu.fake->launches == 4);
+
+  plan.operands = {{"A", nullptr, 0}, {"D", at(1024), 512}};
+  CHECK(run(at(512)) == WL_SUCCESS);
+  CHECK(run(at(1536)) == WL_SUCCESS);
+  for (const size_t offset : {768, 1024, 1280}) {
+    CHECK(run(at(offset)) == WL_ERROR_INVALID_ARGUMENT);
+    CHECK_THAT(wl_last_error(), ContainsSubstring(format(
+                                    "workspace: 512 bytes at %p overlap D, 512 bytes at %p, "
+                                    "must overlap nothing that the plan reads or writes",
+                                    static_cast<void*>(at(offset)), static_cast<void*>(at(1024)))));
+  }
+  CHECK(gpu.fake->launches == 6);
+  REQUIRE(wl_free(&gpu.context(), memory) == WL_SUCCESS);
+}
+
+TEST_CASE("a plan outlives its context", "[host][plan][context]") {
+  FakeGpu gpu;
+  const Kernel& kernel = example_kernel(gpu);
+  wl_context* context = gpu.give_context();
+  auto* plan = new wl_plan(context);
+  auto* other = new wl_plan(context);
+  REQUIRE(plan->add(kernel, example_config(), uint64_t{42}) == WL_SUCCESS);
+  wl_context_destroy(context);
+  CHECK(gpu.fake->retained == 1);
+  CHECK(gpu.fake->unloads == 0);
+  CHECK(wl_plan_run(plan, nullptr, 0, nullptr) == WL_SUCCESS);
+  CHECK(gpu.fake->launches == 1);
+  wl_plan_destroy(plan);
+  CHECK(gpu.fake->retained == 1);
+  wl_plan_destroy(other);
+  CHECK(gpu.fake->unloads == 1);
+  CHECK(gpu.fake->retained == 0);
+  CHECK(gpu.fake->pushed == 0);
+}
+
+TEST_CASE("the driver is asked once for each kernel how many clusters are resident",
+          "[host][launch]") {
+  for (const int answer : {30, 0, -1}) {
+    FakeGpu gpu;
+    gpu.fake->resident_clusters = answer;
+    const Kernel& kernel = example_kernel(gpu);
+    for (int i = 0; i < 3; ++i)
+      CHECK(resident_clusters(gpu.context(), kernel, example_config()) == std::max(answer, 0));
+    CHECK(gpu.fake->cluster_questions == 1);
+  }
 }
 
 TEST_CASE("a plan's kernels are checked and counted as they are added", "[host][plan]") {
@@ -189,7 +269,8 @@ TEST_CASE("a plan's kernels are checked and counted as they are added", "[host][
 
 TEST_CASE("several threads run one plan", "[host][plan]") {
   FakeGpu gpu;
-  const ExamplePlan plan(&gpu.context(), example_kernel(gpu));
+  wl_context* context = &gpu.paging_context();
+  const ExamplePlan plan(context, example_kernel(gpu));
   std::vector<wl_status> results(4, WL_ERROR_INTERNAL);
   // The fake records each launch in one place, so the runs themselves are made to fail: what is
   // tested is that statuses and messages stay with their threads.

@@ -144,8 +144,9 @@ const std::vector<Sides>& sides() {
          "ldx = 7172 must be a multiple of 8 elements (nearest: 7168, 7176)"}}},
       {"batch_stride_covers",
        {[](Case& c) { c.args.l = 2, c.args.ldx = 7176, c.args.batch_stride_x = 255 * 7176 + 7168; },
-        [](Case& c) { c.args.batch_stride_x = 8; }},
-       {{[](Case& c) { c.args.l = 2, c.args.batch_stride_x = 256 * 7168 - 8; },
+        [](Case& c) { c.args.batch_stride_x = 256 * 7168; }},
+       {{[](Case& c) { c.args.batch_stride_x = 8; }, "batch_stride_x = 8 must be 0 or at least"},
+        {[](Case& c) { c.args.l = 2, c.args.batch_stride_x = 256 * 7168 - 8; },
          "batch_stride_x = 1835000 must be 0 or at least (M - 1) * ldx + K elements (nearest: 0, "
          "1835008)"}}},
       {"batch_stride_multiple",

@@ -143,7 +143,7 @@ TEST_CASE("a tensor map is made aligned, and never from bad values", "[host][ten
   CHECK(sizeof(CUtensorMap) == 128);
   CUtensorMap map{};
   CHECK(make_tensor_map(gpu.context(), operand(), &map) == WL_SUCCESS);
-  CHECK(map.opaque[15] == 0x5A5A5A5A5A5A5A5Au);
+  CHECK(map.opaque[15] == 0xA5A5A5A5A5A5A5A5u);
   CHECK(gpu.fake->encodes == 1);
 
   TensorMapDesc bad = operand();
@@ -159,6 +159,36 @@ TEST_CASE("a tensor map is made aligned, and never from bad values", "[host][ten
   CHECK(make_tensor_map(gpu.context(), operand(), &map) == WL_ERROR_INVALID_ARGUMENT);
   CHECK_THAT(wl_last_error(), ContainsSubstring("cuTensorMapEncodeTiled failed") &&
                                   ContainsSubstring("dims (elements) [7168, 256, 1]"));
+}
+
+TEST_CASE("bit 85 is cleared of Blackwell's maps over less than 128 KiB, and no other",
+          "[host][tensor_map]") {
+  const uint64_t made = 0xA5A5A5A5A5A5A5A5u, cleared = made & ~(uint64_t{1} << 21);
+  // Spans of 131072 bytes and of 16 less, by the rows and by a stride behind them.
+  TensorMapDesc dense = half_matrix(), apart = half_matrix();
+  dense.dims[0] = 64, dense.strides[0] = 128, dense.dims[1] = 1024;
+  apart.dims[0] = 8, apart.strides[0] = 131072 - 16, apart.dims[1] = 2;
+  TensorMapDesc dense_less = dense, apart_less = apart;
+  dense_less.dims[0] = 56;
+  apart_less.strides[0] -= 16;
+  const struct {
+    int major, minor;
+    bool mended;
+  } devices[] = {{9, 0, false}, {10, 0, true}, {10, 3, true}, {11, 0, false}, {12, 0, false}};
+  for (const auto& device : devices) {
+    FakeGpu gpu;
+    wl_context& context = gpu.context();
+    context.limits.compute_major = device.major;
+    context.limits.compute_minor = device.minor;
+    INFO(device.major << "." << device.minor);
+    for (const auto& [desc, small] :
+         {std::pair{dense, false}, {apart, false}, {dense_less, true}, {apart_less, true}}) {
+      CUtensorMap map{};
+      REQUIRE(make_tensor_map(context, desc, &map) == WL_SUCCESS);
+      CHECK(map.opaque[1] == (device.mended && small ? cleared : made));
+      for (const int word : {0, 2, 15}) CHECK(map.opaque[word] == made);
+    }
+  }
 }
 
 TEST_CASE("bytes of a box", "[host][tensor_map]") {

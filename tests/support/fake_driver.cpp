@@ -64,10 +64,14 @@ int device_attribute(CUdevice_attribute attribute) {
   }
 }
 
-bool is_live(CUdeviceptr pointer) {
+// Whether an allocation holds the address, and which.
+bool is_live(CUdeviceptr pointer, CUdeviceptr* start, size_t* bytes) {
   const std::lock_guard guard(memory_mutex);
   const auto after = memory.upper_bound(pointer);
-  return after != memory.begin() && pointer - std::prev(after)->first < std::prev(after)->second;
+  if (after == memory.begin()) return false;
+  *start = std::prev(after)->first;
+  *bytes = std::prev(after)->second;
+  return pointer - *start < *bytes;
 }
 
 } // namespace
@@ -84,6 +88,7 @@ void fakeReset() {
   fake.load_log = "";
   fake.registers = 168;
   fake.max_threads = 384;
+  fake.resident_clusters = -1;
 }
 
 extern "C" {
@@ -241,7 +246,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes) {
 
 CUresult cuMemFree_v2(CUdeviceptr pointer) {
   const std::lock_guard guard(memory_mutex);
-  memory.erase(pointer);
+  if (memory.erase(pointer) == 0) return CUDA_ERROR_INVALID_VALUE;
   std::free(reinterpret_cast<void*>(static_cast<uintptr_t>(pointer)));
   --fake.live_allocations;
   return CUDA_SUCCESS;
@@ -253,7 +258,9 @@ CUresult cuPointerGetAttribute(void* value, CUpointer_attribute which, CUdevicep
   if (which == CU_POINTER_ATTRIBUTE_DEVICE_POINTER &&
       __atomic_load_n(&fake.pushed, __ATOMIC_RELAXED) == 0)
     return CUDA_ERROR_INVALID_CONTEXT;
-  if (!is_live(pointer)) return CUDA_ERROR_INVALID_VALUE;
+  CUdeviceptr start = 0;
+  size_t bytes = 0;
+  if (!is_live(pointer, &start, &bytes)) return CUDA_ERROR_INVALID_VALUE;
   switch (which) {
   case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
     if (fake.memory_owner != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -264,6 +271,12 @@ CUresult cuPointerGetAttribute(void* value, CUpointer_attribute which, CUdevicep
     return CUDA_SUCCESS;
   case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
     *static_cast<int*>(value) = fake.memory_owner;
+    return CUDA_SUCCESS;
+  case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    *static_cast<CUdeviceptr*>(value) = start;
+    return CUDA_SUCCESS;
+  case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+    *static_cast<size_t*>(value) = fake.reservation != 0 ? fake.reservation : bytes;
     return CUDA_SUCCESS;
   default:
     return CUDA_ERROR_INVALID_VALUE;
@@ -309,6 +322,13 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction, void** param
   for (unsigned i = 0; i < config->numAttrs && i < 4; ++i) fake.attributes[i] = config->attrs[i];
   if (parameters && fake.param_count && fake.param_size[0] <= sizeof(uint64_t))
     std::memcpy(&fake.first_param, parameters[0], fake.param_size[0]);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction, const CUlaunchConfig*) {
+  ++fake.cluster_questions;
+  if (fake.resident_clusters < 0) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+  *clusters = fake.resident_clusters;
   return CUDA_SUCCESS;
 }
 
@@ -371,7 +391,7 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, uint32_t,
                                 CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
                                 CUtensorMapFloatOOBfill) {
   ++fake.encodes;
-  std::memset(map, 0x5A, sizeof(*map));
+  std::memset(map, 0xA5, sizeof(*map));
   return fake.encode_result;
 }
 

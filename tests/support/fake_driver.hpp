@@ -23,15 +23,18 @@ struct FakeDriver {
   size_t param_offset[16], param_size[16];
   int registers, static_shared_bytes, max_threads;
   cuapi::CUresult alloc_result, copy_result, launch_result, encode_result;
-  bool foreign_streams; // streams belong to another context
-  bool pageable_memory; // kernels reach plain host memory
-  int memory_owner;     // ordinal of the device that memory lies on
+  int resident_clusters; // as the driver answers; the question fails for a negative number
+  bool foreign_streams;  // streams belong to another context
+  bool pageable_memory;  // kernels reach plain host memory
+  int memory_owner;      // ordinal of the device that memory lies on
+  size_t reservation;    // bytes of addresses that memory was mapped into, 0: of its allocation
   cuapi::CUresult pointer_result;
   cuapi::CUresult begin_result, end_result, instantiate_result, graph_result, question_result;
   cuapi::CUstreamCaptureStatus capturing; // of streams whose capture this driver did not see begin
 
   // What it was asked.
-  int loads, unloads, launches, encodes, retained, pushed, live_allocations, pointer_questions;
+  int loads, unloads, launches, encodes, retained, pushed, live_allocations, pointer_questions,
+      cluster_questions;
   char loaded_text[256];
   bool verbose_log; // of the last load
   cuapi::CUlaunchConfig launch;

@@ -62,6 +62,19 @@ public:
     return *context_;
   }
 
+  // Of a device that reaches the host's memory.
+  wl_context& paging_context() {
+    fake->pageable_memory = true;
+    return context();
+  }
+
+  // Gives the context to a caller, who destroys it.
+  wl_context* give_context() {
+    wl_context* given = &context();
+    context_ = nullptr;
+    return given;
+  }
+
   FakeDriver* fake = nullptr;
 
 private:
