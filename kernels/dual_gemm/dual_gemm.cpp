@@ -211,7 +211,8 @@ wl_status make_plan(wl_context* context, const wl_dual_gemm_args& args, wl_plan*
     params.k_share = static_cast<uint32_t>(k_tiles / clusters);
     params.k_extra = static_cast<uint32_t>(k_tiles % clusters);
   }
-  WL_TRY(made->add(*kernel, config, params, offsetof(Params, workspace)));
+  WL_TRY(
+      made->add(*kernel, config, params, offsetof(Params, workspace), offsetof(Params, flag_up)));
 
   wl_plan_info& info = made->info;
   fill_info(*row, *kernel, config, &info);

@@ -67,14 +67,18 @@ constexpr int sm100_staging_bytes(int tile_n, Store store) {
   return store == Store::bulk ? 256 * tile_n : 0;
 }
 constexpr int sm100_exchange_bytes(int split_k) { return (split_k - 1) * 32768; }
+// Biases of both products, of each epilogue warp's columns, in FP32.
+constexpr int sm100_bias_bytes(int tile_n, Epilogue epilogue) {
+  return 8 * 2 * 4 * tile_n / (epilogue == Epilogue::both ? 2 : 1);
+}
 // Dynamic shared memory, all of the above.
 constexpr int sm100_shared_bytes(int cta_group, int split_k, int tile_n, int stages, int acc_stages,
-                                 Grid grid, Store store) {
+                                 Grid grid, Store store, Epilogue epilogue) {
   const int ring = sm100_tile_ring(grid), queries = sm100_queries(grid);
   const int barriers = 2 * stages + 3 * acc_stages + 2 * (ring + queries) + split_k - 1;
   return stages * sm100_stage_bytes(cta_group, tile_n) + sm100_exchange_bytes(split_k) +
-         sm100_staging_bytes(tile_n, store) + sm100_slot_bytes(grid) * ring + 16 * queries +
-         8 * barriers + 8;
+         sm100_staging_bytes(tile_n, store) + sm100_bias_bytes(tile_n, epilogue) +
+         sm100_slot_bytes(grid) * ring + 16 * queries + 8 * barriers + 8;
 }
 // Workspace of a CTA of a STREAM_K row: PART_BYTES of sm100_config.inc.
 constexpr int64_t sm100_part_bytes(int tile_n) { return 128 + 8 * 128 * int64_t{tile_n}; }

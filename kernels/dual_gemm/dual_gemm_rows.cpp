@@ -49,7 +49,8 @@ const std::vector<Row>& rows() {
    .group_m = group_m_,                                                                            \
    .cluster = {cluster_m_ * cluster_n_ * split, 1, 1},                                             \
    .threads = 384,                                                                                 \
-   .shared_bytes = sm100_shared_bytes(group, split, tile_n_, stages_, acc, grid_, store_),         \
+   .shared_bytes =                                                                                 \
+       sm100_shared_bytes(group, split, tile_n_, stages_, acc, grid_, store_, epilogue_),          \
    .image = [] { return WL_IMAGE(name_); },                                                        \
    .split_k = split,                                                                               \
    .cta_group = group,                                                                             \

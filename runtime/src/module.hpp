@@ -29,6 +29,7 @@ struct Param {
 #define WL_PARAM_MAP cuapi::CUtensorMap
 #define WL_PARAM_U64 uint64_t
 #define WL_PARAM_U32 uint32_t
+#define WL_PARAM_F32 float
 #define WL_PARAM_FIELD(kind, name) WL_PARAM_##kind name;
 #define WL_PARAM_LAYOUT(kind, name) {#name, offsetof(Block, name), sizeof(Block::name)},
 

@@ -1,26 +1,43 @@
 #include "runtime/src/plan.hpp"
 
+#include <chrono>
 #include <cstring>
 
 using namespace warpline;
 
 namespace {
 constexpr size_t most_params = 64; // addresses that a run keeps on its stack
+
+// Numbers from a start that other processes hardly have, mixed (splitmix64, a bijection) so that
+// neither sums nor cleared memory look like one.
+uint64_t next_word() {
+  static std::atomic<uint64_t> count{
+      static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count())};
+  uint64_t word = 0x9E3779B97F4A7C15u * (1 + count.fetch_add(1, std::memory_order_relaxed));
+  word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9u;
+  word = (word ^ word >> 27) * 0x94D049BB133111EBu;
+  word ^= word >> 31;
+  return word != 0 ? word : 1; // a flag that is down is 0
+}
 } // namespace
 
 wl_status wl_plan::add(const Kernel& kernel, const LaunchConfig& config, const void* block,
-                       size_t bytes, size_t workspace_at) {
+                       size_t bytes, size_t workspace_at, size_t word_at) {
+  static_assert(sizeof(void*) == sizeof(uint64_t));
   WL_TRY(check_launch(*context, kernel, config));
-  bool takes_workspace = workspace_at == no_workspace;
-  for (const Param& param : kernel.params)
-    takes_workspace |= param.offset == workspace_at && param.size == sizeof(void*);
-  if (kernel.params.size() > most_params || !takes_workspace)
+  const auto has = [&](size_t offset) {
+    if (offset == nowhere) return true;
+    for (const Param& param : kernel.params)
+      if (param.offset == offset) return param.size == sizeof(uint64_t);
+    return false;
+  };
+  if (kernel.params.size() > most_params || !has(workspace_at) || !has(word_at))
     return fail(WL_ERROR_INTERNAL,
-                "kernel %s: %zu parameters must be at most %zu, one of them an address at the "
-                "workspace's offset",
+                "kernel %s: %zu parameters must be at most %zu, 64-bit ones among them at the "
+                "offsets of the workspace's address and of a run's word",
                 kernel.name.c_str(), kernel.params.size(), most_params);
   Step step{&kernel, config, std::vector<Chunk>((bytes + sizeof(Chunk) - 1) / sizeof(Chunk)),
-            workspace_at};
+            workspace_at, word_at};
   std::memcpy(step.block.data(), block, bytes);
   info.precompiled = (steps_.empty() || info.precompiled) && kernel.precompiled;
   info.load_ms += kernel.load_ms;
@@ -30,14 +47,17 @@ wl_status wl_plan::add(const Kernel& kernel, const LaunchConfig& config, const v
 }
 
 wl_status wl_plan::run(void* workspace, wl_stream stream) const {
+  uint64_t word = 0;
   for (const Step& step : steps_) {
     void* addresses[most_params];
     size_t count = 0;
     // The driver only reads parameters.
     auto* block = reinterpret_cast<std::byte*>(const_cast<Chunk*>(step.block.data()));
+    if (step.word_at != nowhere && word == 0) word = next_word();
     for (const Param& param : step.kernel->params)
-      addresses[count++] =
-          param.offset == step.workspace_at ? static_cast<void*>(&workspace) : block + param.offset;
+      addresses[count++] = param.offset == step.workspace_at ? static_cast<void*>(&workspace)
+                           : param.offset == step.word_at    ? static_cast<void*>(&word)
+                                                             : block + param.offset;
     WL_TRY(launch(*context, *step.kernel, step.config, addresses, stream));
   }
   return WL_SUCCESS;

@@ -19,15 +19,16 @@ struct wl_plan {
   wl_plan(const wl_plan&) = delete;
   wl_plan& operator=(const wl_plan&) = delete;
 
-  static constexpr size_t no_workspace = SIZE_MAX;
+  static constexpr size_t nowhere = SIZE_MAX;
 
   // Appends a kernel, checks its launch and counts it in `info`. `block` is a struct of the
   // parameters that the kernel was loaded with; the one at offset `workspace_at` takes the address
-  // of the workspace at each run.
+  // of the workspace at each run, the one at `word_at` a word that no other run of the process has.
+  // Runs of one CUDA graph share theirs.
   template <class Block>
   wl_status add(const warpline::Kernel& kernel, const warpline::LaunchConfig& config,
-                const Block& block, size_t workspace_at = no_workspace) {
-    return add(kernel, config, &block, sizeof block, workspace_at);
+                const Block& block, size_t workspace_at = nowhere, size_t word_at = nowhere) {
+    return add(kernel, config, &block, sizeof block, workspace_at, word_at);
   }
 
   // Enqueues the kernels. Called with the context current and with workspace and stream checked.
@@ -51,10 +52,10 @@ private:
     const warpline::Kernel* kernel;
     warpline::LaunchConfig config;
     std::vector<Chunk> block;
-    size_t workspace_at;
+    size_t workspace_at, word_at;
   };
   wl_status add(const warpline::Kernel& kernel, const warpline::LaunchConfig& config,
-                const void* block, size_t bytes, size_t workspace_at);
+                const void* block, size_t bytes, size_t workspace_at, size_t word_at);
 
   std::vector<Step> steps_;
 };

@@ -404,7 +404,7 @@ TEST_CASE("the barrier ledger is the barriers that are initialised", "[host][dua
     const int ring = sm100_tile_ring(row.grid), queries = sm100_queries(row.grid);
     int offset = row.stages * sm100_stage_bytes(row.cta_group, row.tile_n) +
                  sm100_exchange_bytes(row.split_k) + sm100_staging_bytes(row.tile_n, row.store) +
-                 sm100_slot_bytes(row.grid) * ring + 16 * queries;
+                 sm100_bias_bytes(row.tile_n, row.epilogue) + sm100_slot_bytes(row.grid) * ring + 16 * queries;
     int barriers = 0;
     for (const auto& cells : ledger) {
       REQUIRE(cells.size() == 7);

@@ -147,7 +147,7 @@ TEST_CASE("the README's configuration row becomes a kernel", "[host][readme]") {
   const auto number = [&](size_t i) { return std::stoi(fields[i]); };
   using namespace warpline::dual_gemm;
   const int bytes = sm100_shared_bytes(number(4), number(7), number(8), number(9), number(10),
-                                       Grid::persistent, Store::direct);
+                                       Grid::persistent, Store::direct, Epilogue::both);
   CHECK(bytes <= 232448);
   CHECK(bytes + sm100_stage_bytes(number(4), number(8)) > 232448);
   const wltest::TreeCopy copy;
