@@ -30,16 +30,13 @@ constexpr Grid STREAM_K = Grid::stream_k;
 
 } // namespace
 
-const char* dtype_name(wl_dtype type) {
-  return type == WL_F16 ? "WL_F16" : type == WL_BF16 ? "WL_BF16" : "WL_NVFP4";
-}
-
 const std::vector<Row>& rows() {
   static const std::vector<Row> table = {
 #define SM100_ROW(name_, out, store_, epilogue_, group, cluster_m_, cluster_n_, split, tile_n_,    \
                   stages_, acc, sets, feed, grid_, group_m_)                                       \
   {.name = #name_,                                                                                 \
    .target = "sm_100f",                                                                            \
+   .family = Family::sm100,                                                                        \
    .d_type = out,                                                                                  \
    .tile_m = 128 * group,                                                                          \
    .tile_n = tile_n_,                                                                              \
@@ -60,9 +57,11 @@ const std::vector<Row>& rows() {
    .grid = grid_,                                                                                  \
    .store = store_,                                                                                \
    .epilogue = epilogue_},
-#define SM90_ANY(name_, out, tokens, stages_, cluster_rows, split, consumers, group_m_, producers) \
+#define SM90_ANY(family_, name_, out, tokens, stages_, cluster_rows, split, consumers, group_m_,   \
+                 producers)                                                                        \
   {.name = #name_,                                                                                 \
    .target = "sm_90a",                                                                             \
+   .family = Family::family_,                                                                      \
    .d_type = out,                                                                                  \
    .tile_m = tokens,                                                                               \
    .tile_n = sm90_columns(consumers),                                                              \
@@ -74,13 +73,13 @@ const std::vector<Row>& rows() {
    .threads = producers + 128 * consumers,                                                         \
    .shared_bytes = sm90_shared_bytes(tokens, stages_, sm90_columns(consumers)),                    \
    .image = [] { return WL_IMAGE(name_); },                                                        \
-   .split_k = split,                                                                               \
-   .decodes = true},
-#define SM90_ROW(...) SM90_ANY(__VA_ARGS__, 128)
-#define SM90_DOUBLE_BUFFERED_ROW(...) SM90_ANY(__VA_ARGS__, 0)
+   .split_k = split},
+#define SM90_ROW(...) SM90_ANY(sm90, __VA_ARGS__, 128)
+#define SM90_DOUBLE_BUFFERED_ROW(...) SM90_ANY(sm90_double_buffered, __VA_ARGS__, 0)
 #define SM90_SMALL_ROW(name_, out, tokens, columns, stages_, split)                                \
   {.name = #name_,                                                                                 \
    .target = "sm_90a",                                                                             \
+   .family = Family::sm90_small,                                                                   \
    .d_type = out,                                                                                  \
    .tile_m = tokens,                                                                               \
    .tile_n = columns,                                                                              \
@@ -93,9 +92,7 @@ const std::vector<Row>& rows() {
    .shared_bytes = sm90_small_shared_bytes(tokens, columns, stages_),                              \
    .image = [] { return WL_IMAGE(name_); },                                                        \
    .split_k = split,                                                                               \
-   .decodes = true,                                                                                \
-   .grid = Grid::one_tile,                                                                         \
-   .fused = true},
+   .grid = Grid::one_tile},
 #include "kernels/dual_gemm/rows.def"
   };
   return table;
@@ -105,48 +102,14 @@ Image sm90_decode_image() { return WL_IMAGE(dual_gemm_sm90_decode); }
 
 const Row* find_row(const std::string& name) { return warpline::find_row(rows(), name); }
 
-Cost cost(const Row& row, const Problem& problem, const DeviceLimits& device) {
-  if (row.fused) return sm90_small_cost(row, problem, device);
-  return row.decodes ? sm90_cost(row, problem, device) : sm100_cost(row, problem, device);
-}
-
-bool can_run(const Row& row, wl_dtype d_type, const DeviceLimits& device, std::string* reason) {
-  std::string why = target_mismatch(row, device);
-  if (why.empty() && row.d_type != d_type) why = format("it writes %s", dtype_name(row.d_type));
-  if (why.empty() && row.cluster[0] > device.max_cluster)
-    why = format("its cluster of %d CTAs is larger than the device's limit of %d", row.cluster[0],
-                 device.max_cluster);
-  if (why.empty() && row.shared_bytes > device.shared_bytes_per_block)
-    why = format("it needs %d bytes of shared memory, the device has %d", row.shared_bytes,
-                 device.shared_bytes_per_block);
-  if (reason != nullptr) *reason = why;
-  return why.empty();
-}
-
-bool can_run(const Row& row, const Problem& problem, const DeviceLimits& device,
-             std::string* reason) {
-  if (!can_run(row, problem.d_type, device, reason)) return false;
-  if (row.grid != Grid::stream_k) return true;
-  const int64_t k_tiles = sm100_all_k_tiles(row, problem), limit = int64_t{1} << 31;
-  if (k_tiles < limit) return true;
-  if (reason != nullptr)
-    *reason = format("its clusters share fewer than 2^31 K tiles of 256, the problem has %lld",
-                     static_cast<long long>(k_tiles));
-  return false;
-}
-
-const Row* choose_row(const Problem& problem, const DeviceLimits& device) {
-  const Row* best = nullptr;
-  double best_total = 0;
-  for (const Row& row : rows()) {
-    if (!can_run(row, problem, device, nullptr)) continue;
-    const double total = cost(row, problem, device).total;
-    if (best == nullptr || total < best_total) {
-      best = &row;
-      best_total = total;
-    }
-  }
-  return best;
-}
-
 } // namespace warpline::dual_gemm
+
+namespace warpline::gemm {
+
+Cost cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
+  if (config.fused()) return dual_gemm::sm90_small_cost(config, problem, device);
+  return config.decodes() ? dual_gemm::sm90_cost(config, problem, device)
+                          : sm100_cost(config, problem, device);
+}
+
+} // namespace warpline::gemm

@@ -121,7 +121,7 @@ std::vector<Extent> others(const Args& a) {
 // work is counted for sizes within.
 bool row_runs(const Subject& s, const Row& row, std::string* reason) {
   const Args& a = s.args;
-  return sizes_in_range(a) ? can_run(row, {a.m, a.n, a.k, a.l, a.d_type}, s.device, reason)
+  return sizes_in_range(a) ? can_run(row, problem_of(a), s.device, reason)
                            : can_run(row, a.d_type, s.device, reason);
 }
 
@@ -155,8 +155,25 @@ std::vector<Extent> operands(const wl_dual_gemm_args& args) {
 Problem problem_of(const wl_dual_gemm_args& args) {
   const auto starts = static_cast<uint64_t>(effective_ldd(args)) |
                       static_cast<uint64_t>(effective_batch_stride(args));
-  return {args.m, args.n,      args.k,
-          args.l, args.d_type, ((2 * starts | address_of(args.d)) & 31) == 0};
+  Problem problem;
+  problem.m = args.m;
+  problem.n = args.n;
+  problem.k = args.k;
+  problem.l = args.l;
+  problem.d_type = args.d_type;
+  problem.whole_sectors = ((2 * starts | address_of(args.d)) & 31) == 0;
+  problem.operands = {.a = args.a,
+                      .sfa = args.sfa,
+                      .b = {args.b1, args.b2},
+                      .sfb = {args.sfb1, args.sfb2},
+                      .alpha = {args.alpha1, args.alpha2},
+                      .d = args.d,
+                      .sfd = args.sfd,
+                      .d_scale = args.d_scale};
+  problem.ldd = effective_ldd(args);
+  problem.batch_stride_d = effective_batch_stride(args);
+  problem.flags = args.flags;
+  return problem;
 }
 
 const RuleTable<Subject>& rules() {

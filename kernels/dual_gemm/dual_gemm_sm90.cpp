@@ -137,9 +137,11 @@ wl_status make_sm90_plan(wl_context* context, const wl_dual_gemm_args& args, con
   WL_TRY(weight_map(*context, "B2", args.b2, args, row, &params.map_b2));
   const int atoms = row.tile_k / 64;
   const int blocks = sm90_scale_blocks(row.tile_n);
-  WL_TRY(scale_map(*context, "SFB1", args.sfb1, args.n, args, atoms, &params.map_sfb1, blocks));
-  WL_TRY(scale_map(*context, "SFB2", args.sfb2, args.n, args, atoms, &params.map_sfb2, blocks));
-  fill_problem(args, &params);
+  WL_TRY(scale_map(*context, "SFB1", args.sfb1, args.n, args.k, args.l, atoms, &params.map_sfb1,
+                   blocks));
+  WL_TRY(scale_map(*context, "SFB2", args.sfb2, args.n, args.k, args.l, atoms, &params.map_sfb2,
+                   blocks));
+  fill_args(args, &params);
   params.tiles_m = static_cast<uint32_t>(divide_up(args.m, row.tile_m));
   params.tiles_n = static_cast<uint32_t>(divide_up(args.n, row.tile_n * cluster_rows(row)));
   params.tiles = params.tiles_m * params.tiles_n * static_cast<uint32_t>(args.l);

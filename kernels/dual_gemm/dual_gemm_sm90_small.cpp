@@ -109,11 +109,13 @@ wl_status make_sm90_small_plan(wl_context* context, const wl_dual_gemm_args& arg
   const int atoms = row.tile_k / 64;
   WL_TRY(lines_map(*context, "B1", args.b1, args, row, &params.map_b1));
   WL_TRY(lines_map(*context, "B2", args.b2, args, row, &params.map_b2));
-  WL_TRY(scale_map(*context, "SFB1", args.sfb1, args.n, args, atoms, &params.map_sfb1, 1, lines));
-  WL_TRY(scale_map(*context, "SFB2", args.sfb2, args.n, args, atoms, &params.map_sfb2, 1, lines));
+  WL_TRY(scale_map(*context, "SFB1", args.sfb1, args.n, args.k, args.l, atoms, &params.map_sfb1, 1,
+                   lines));
+  WL_TRY(scale_map(*context, "SFB2", args.sfb2, args.n, args.k, args.l, atoms, &params.map_sfb2, 1,
+                   lines));
   params.a = address_of(args.a);
   params.sfa = address_of(args.sfa);
-  fill_problem(args, &params);
+  fill_args(args, &params);
   params.tiles_m = static_cast<uint32_t>(divide_up(args.m, row.tile_m));
   params.tiles_n = static_cast<uint32_t>(tiles_n(args.n));
   params.per_column = reciprocal(params.tiles_m);

@@ -45,6 +45,9 @@ struct Config {
   Store store = Store::direct;
   Epilogue epilogue = Epilogue::both;
 
+  // Operands are decoded to FP16, as Hopper's tensor cores need them; by the kernel itself: fused.
+  bool decodes() const { return family != Family::sm100; }
+  bool fused() const { return family == Family::sm90_small; }
   // Columns of D that a CTA makes of a tile.
   int columns() const { return tile_n * (b_tensors == 1 ? 2 : 1); }
 };
@@ -58,7 +61,7 @@ constexpr int sm100_sfb_tiles(int tile_n, int b_tensors) {
 constexpr int sm100_operand_bytes(int cta_group, int tile_n) {
   return 128 * 128 + 2 * tile_n * 128 / cta_group;
 }
-constexpr int sm100_stage_bytes(int cta_group, int tile_n, int b_tensors) {
+constexpr int sm100_stage_bytes(int cta_group, int tile_n, int b_tensors = 2) {
   return sm100_operand_bytes(cta_group, tile_n) + 2048 * (1 + sm100_sfb_tiles(tile_n, b_tensors));
 }
 constexpr int sm100_tile_ring(Grid grid) { return grid == Grid::launch_control ? 2 : 4; }
@@ -73,8 +76,8 @@ constexpr int sm100_exchange_bytes(int split_k) { return (split_k - 1) * 32768; 
 constexpr int sm100_bias_bytes(int tile_n, Epilogue epilogue) {
   return 8 * 2 * 4 * tile_n / (epilogue == Epilogue::both ? 2 : 1);
 }
-constexpr int sm100_shared_bytes(int b_tensors, int cta_group, int split_k, int tile_n, int stages,
-                                 int acc_stages, Grid grid, Store store, Epilogue epilogue) {
+constexpr int sm100_shared_bytes(int cta_group, int split_k, int tile_n, int stages, int acc_stages,
+                                 Grid grid, Store store, Epilogue epilogue, int b_tensors = 2) {
   const int ring = sm100_tile_ring(grid), queries = sm100_queries(grid);
   const int barriers = 2 * stages + 3 * acc_stages + 2 * (ring + queries) + split_k - 1;
   return stages * sm100_stage_bytes(cta_group, tile_n, b_tensors) + sm100_exchange_bytes(split_k) +
@@ -87,7 +90,7 @@ constexpr int64_t sm100_part_bytes(int tile_n) { return 128 + 8 * 128 * int64_t{
 constexpr int sm100_scale_columns(int tile_n, int b_tensors) {
   return 16 * (1 + sm100_sfb_tiles(tile_n, b_tensors));
 }
-constexpr int sm100_tmem_columns(int tile_n, int b_tensors, int acc_stages, int scale_sets) {
+constexpr int sm100_tmem_columns(int tile_n, int acc_stages, int scale_sets, int b_tensors = 2) {
   return acc_stages * 2 * tile_n + scale_sets * sm100_scale_columns(tile_n, b_tensors);
 }
 

@@ -34,11 +34,11 @@ struct Problem {
   int64_t m = 0, n = 0, k = 0, l = 1;
   wl_dtype d_type = WL_F16;
   bool whole_sectors = true; // every row of D starts on 32 bytes
-  Operands operands;
+  Operands operands{};
   int64_t ldd = 0, batch_stride_d = 0; // never left out
   int64_t ldr = 0, batch_stride_r = 0;
   wl_dtype bias_type = WL_F32;
-  Activation activation;
+  Activation activation{};
   uint32_t flags = 0;
 };
 

@@ -41,8 +41,8 @@ TEST_CASE("Hopper rows agree with their PTX", "[host][dual_gemm]") {
     CHECK(contains(text, ".visible .entry " + std::string(row.name) + "("));
     CHECK(contains(text, ".maxntid " + std::to_string(row.threads) + ", 1, 1"));
     CHECK(row.shared_bytes <= 232448);
-    CHECK(row.decodes);
-    if (row.fused) {
+    CHECK(row.decodes());
+    if (row.fused()) {
       CHECK(64 / row.tile_n * (row.shared_bytes + 1024) <= 233472); // CTAs of an SM
       CHECK(row.stages % 2 == 0);
       const int full = row.stages * sm90_small_stage_bytes(row.tile_n) +

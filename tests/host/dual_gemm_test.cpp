@@ -364,7 +364,7 @@ TEST_CASE("rows of the dual GEMM agree with their PTX", "[host][dual_gemm]") {
     CHECK(text.find("[shared_base + " + std::to_string(tmem_slot) + "]") != std::string::npos);
     // A stage's bytes are those that the two producers expect, for both CTAs of a pair.
     const int operands = sm100_operand_bytes(row.cta_group, row.tile_n);
-    const int scales = sm100_scale_bytes;
+    const int scales = 2048 * 3;
     const auto expects = [&](const char* part, int bytes) {
       INFO(part << bytes);
       CHECK(text.find(part + std::to_string(row.cta_group * bytes)) != std::string::npos);
@@ -404,7 +404,8 @@ TEST_CASE("the barrier ledger is the barriers that are initialised", "[host][dua
     const int ring = sm100_tile_ring(row.grid), queries = sm100_queries(row.grid);
     int offset = row.stages * sm100_stage_bytes(row.cta_group, row.tile_n) +
                  sm100_exchange_bytes(row.split_k) + sm100_staging_bytes(row.tile_n, row.store) +
-                 sm100_bias_bytes(row.tile_n, row.epilogue) + sm100_slot_bytes(row.grid) * ring + 16 * queries;
+                 sm100_bias_bytes(row.tile_n, row.epilogue) + sm100_slot_bytes(row.grid) * ring +
+                 16 * queries;
     int barriers = 0;
     for (const auto& cells : ledger) {
       REQUIRE(cells.size() == 7);

@@ -20,7 +20,7 @@ vgpu::check::LedgerNames ledger_names(const Row& row) {
     number("EXCHANGE_BYTES", sm100_exchange_bytes(row.split_k));
     number("TILE_RING", sm100_tile_ring(row.grid));
     number("QUERIES", sm100_queries(row.grid));
-  } else if (row.fused) {
+  } else if (row.fused()) {
     const int tiles = sm90_small_mma_columns(row.tile_m) / 8;
     const int first_consumer = 1 + sm90_small_decoders(row.tile_m);
     number("COLUMNS", row.tile_n);

@@ -54,7 +54,7 @@ std::string table_of(const std::vector<wl_dual_gemm_config>& configs) {
   }
   for (const auto& [reason, names] : refused) table += "cannot run, " + reason + ":" + names + "\n";
   if (!configs.empty())
-    table += format("least possible: %s MiB. Clocks are the model's in dual_gemm_cost.cpp; no row "
+    table += format("least possible: %s MiB. Clocks are the model's in sm100_cost.cpp; no row "
                     "was timed on a Blackwell GPU.\n",
                     mib(configs[0].least_bytes).c_str());
   return table;

@@ -245,7 +245,7 @@ typedef enum wl_scheduler {
 } wl_scheduler;
 
 /* One configuration row as a candidate for a problem. Times are the model's, in SM clocks; see
- * kernels/dual_gemm/dual_gemm_cost.cpp. They rank rows and predict nothing. */
+ * kernels/gemm/sm100_cost.cpp. They rank rows and predict nothing. */
 typedef struct wl_dual_gemm_config {
   char name[64];
   char target[16];

@@ -199,13 +199,13 @@ Row make_row(const warpline::Image& image) {
   r.sms = 2;
   // These start while the grid ahead ends, which then has used the same workspace and D.
   c.in_a_row = 2;
-  c.quantised = row->fused; // and these read operands that the grids ahead write
+  c.quantised = row->fused(); // and these read operands that the grids ahead write
   c.m = row->tile_m == 256 ? 264 : row->tile_m + row->tile_m / 8 + 4;
   c.n = 72;
   // Every stage a second time: each barrier is initialised by an instruction of its own, and rows
   // for few tokens have code of its own for each stage of activations.
   using warpline::dual_gemm::sm90_small_token_stages;
-  const int stages = row->fused ? sm90_small_token_stages(row->tile_m) : row->stages;
+  const int stages = row->fused() ? sm90_small_token_stages(row->tile_m) : row->stages;
   c.k = row->tile_k * (2 * stages + 1) * row->split_k - 64;
   return r;
 }

@@ -1,10 +1,10 @@
 // What an sm100 row would cost and move. The choice of a row rests on it; `warpline configs` prints
 // it. The figures are the device's published and measured rates; no row was timed on a B200.
-#include "kernels/dual_gemm/dual_gemm.hpp"
+#include "kernels/gemm/engine.hpp"
 
 #include <algorithm>
 
-namespace warpline::dual_gemm {
+namespace warpline::gemm {
 
 namespace {
 
@@ -16,30 +16,32 @@ struct KTile {
   bool a_multicast, b_multicast, sfb_multicast;
 };
 
-KTile k_tile(const Row& row) {
-  const int64_t row_bytes = row.tile_k / 2, scale_block = 128 * row.tile_k / 16;
+KTile k_tile(const Config& config) {
+  const int64_t row_bytes = config.tile_k / 2, scale_block = 128 * config.tile_k / 16;
   KTile t{};
-  t.a = row.cluster_m * 128 * row_bytes;
-  t.sfa = row.cluster_m * scale_block;
-  t.b = 2 * row.cluster_n * row.tile_n * row_bytes;
-  t.sfb = 2 * row.cluster_n * scale_block;
+  t.a = config.cluster_m * 128 * row_bytes;
+  t.sfa = config.cluster_m * scale_block;
+  t.b = 2 * config.cluster_n * config.tile_n * row_bytes;
+  const int64_t sfb_tiles = sm100_sfb_tiles(config.tile_n, config.b_tensors);
+  t.sfb = sfb_tiles * config.cluster_n * scale_block;
   t.a_in = 128 * row_bytes;
   t.sfa_in = scale_block;
-  t.b_in = 2 * row.tile_n / row.cta_group * row_bytes;
-  t.sfb_in = 2 * scale_block;
-  t.a_multicast = row.cluster_n > 1;
-  t.b_multicast = row.cluster_m > row.cta_group;
-  t.sfb_multicast = row.cluster_m > 1;
+  t.b_in = 2 * config.tile_n / config.cta_group * row_bytes;
+  t.sfb_in = sfb_tiles * scale_block;
+  t.a_multicast = config.cluster_n > 1;
+  t.b_multicast = config.cluster_m > config.cta_group;
+  t.sfb_multicast = config.cluster_m > 1;
   return t;
 }
 
 // K tiles that a CTA walks through.
-int64_t k_tiles(const Row& row, const Problem& p) {
-  return divide_up(divide_up(p.k, row.tile_k), row.split_k);
+int64_t k_tiles(const Config& config, const Problem& p) {
+  return divide_up(divide_up(p.k, config.tile_k), config.split_k);
 }
 
-int64_t cluster_tiles(const Row& row, const Problem& p) {
-  return divide_up(p.m, 128 * row.cluster_m) * divide_up(p.n, row.tile_n * row.cluster_n) * p.l;
+int64_t cluster_tiles(const Config& config, const Problem& p) {
+  return divide_up(p.m, 128 * config.cluster_m) *
+         divide_up(p.n, config.columns() * config.cluster_n) * p.l;
 }
 
 } // namespace
@@ -59,49 +61,53 @@ int64_t resident_clusters(int size, const DeviceLimits& device) {
   return said > 0 ? std::min<int64_t>(said, most) : most;
 }
 
-int64_t sm100_all_k_tiles(const Row& row, const Problem& p) {
-  return cluster_tiles(row, p) * k_tiles(row, p);
+int64_t sm100_all_k_tiles(const Config& config, const Problem& p) {
+  return cluster_tiles(config, p) * k_tiles(config, p);
 }
 
-int64_t sm100_clusters(const Row& row, const Problem& p, const DeviceLimits& device) {
-  const int64_t tiles = cluster_tiles(row, p);
-  const int64_t resident = resident_clusters(row.cluster[0], device);
-  if (row.grid == Grid::persistent) return std::min(tiles, resident);
-  if (row.grid != Grid::stream_k) return tiles;
+int64_t sm100_clusters(const Config& config, const Problem& p, const DeviceLimits& device) {
+  const int64_t tiles = cluster_tiles(config, p);
+  const int64_t resident = resident_clusters(config.cluster[0], device);
+  if (config.grid == Grid::persistent) return std::min(tiles, resident);
+  if (config.grid != Grid::stream_k) return tiles;
   // Shares of K decide how sums are rounded: they rest on the number of SMs alone.
-  return std::clamp<int64_t>(sm100_all_k_tiles(row, p) / sm100_least_share, 1,
-                             most_resident_clusters(row.cluster[0], device));
+  return std::clamp<int64_t>(sm100_all_k_tiles(config, p) / sm100_least_share, 1,
+                             most_resident_clusters(config.cluster[0], device));
 }
 
-Traffic traffic(const Row& row, const Problem& problem) {
+Traffic traffic(const Config& config, const Problem& problem) {
   Traffic result;
-  if (row.decodes) return result;
+  if (config.decodes()) return result;
   // An MMA without rows or columns loads scales only.
-  const int64_t mma_rows = int64_t{128} * row.cta_group;
-  const int64_t ctas_m = divide_up(problem.m, mma_rows) * row.cta_group;
-  const int64_t clusters_m = divide_up(problem.m, int64_t{128} * row.cluster_m);
-  const int64_t tiles_n = divide_up(problem.n, row.tile_n);
-  const int64_t clusters_n = divide_up(tiles_n, row.cluster_n);
+  const int64_t mma_rows = int64_t{128} * config.cta_group;
+  const int64_t ctas_m = divide_up(problem.m, mma_rows) * config.cta_group;
+  const int64_t clusters_m = divide_up(problem.m, int64_t{128} * config.cluster_m);
+  const int64_t tiles_n = divide_up(problem.n, config.columns());
+  const int64_t clusters_n = divide_up(tiles_n, config.cluster_n);
 
-  const int64_t loads = k_tiles(row, problem) * row.split_k * problem.l;
-  const int64_t row_bytes = row.tile_k / 2, scale_block = 128 * row.tile_k / 16;
+  const int64_t loads = k_tiles(config, problem) * config.split_k * problem.l;
+  const int64_t row_bytes = config.tile_k / 2, scale_block = 128 * config.tile_k / 16;
   result.a = loads * ctas_m * clusters_n * 128 * row_bytes;
-  result.sfa = loads * clusters_m * row.cluster_m * clusters_n * scale_block;
-  result.b = loads * clusters_m * tiles_n * 2 * row.tile_n * row_bytes;
-  result.sfb = loads * clusters_m * clusters_n * row.cluster_n * 2 * scale_block;
+  result.sfa = loads * clusters_m * config.cluster_m * clusters_n * scale_block;
+  result.b = loads * clusters_m * tiles_n * 2 * config.tile_n * row_bytes;
+  result.sfb = loads * clusters_m * clusters_n * config.cluster_n *
+               sm100_sfb_tiles(config.tile_n, config.b_tensors) * scale_block;
   // A and SFA arrive in every CTA of a cluster's row; B once in each MMA, SFB in each CTA.
-  result.delivered = (result.a + result.sfa) * row.cluster_n +
-                     result.b * (row.cluster_m / row.cta_group) + result.sfb * row.cluster_m;
+  result.delivered = (result.a + result.sfa) * config.cluster_n +
+                     result.b * (config.cluster_m / config.cta_group) +
+                     result.sfb * config.cluster_m;
   return result;
 }
 
-int64_t least_traffic(const Problem& p) { return (p.m + 2 * p.n) * p.k / 16 * 9 * p.l; }
+int64_t least_traffic(const Problem& p, int b_tensors) {
+  return (p.m + b_tensors * p.n) * p.k / 16 * 9 * p.l;
+}
 
 // What an epilogue's stores cost beside its arithmetic; see below.
-double store_clocks(const Row& row, const Problem& problem) {
-  if (row.d_type == WL_NVFP4) return 0;
-  if (row.store == Store::bulk) return 4.0 * row.tile_n + (problem.whole_sectors ? 0 : 128);
-  return problem.whole_sectors ? 0 : 8.0 * row.tile_n;
+double store_clocks(const Config& config, const Problem& problem) {
+  if (config.d_type == WL_NVFP4) return 0;
+  if (config.store == Store::bulk) return 4.0 * config.tile_n + (problem.whole_sectors ? 0 : 128);
+  return problem.whole_sectors ? 0 : 8.0 * config.tile_n;
 }
 
 // The model, in SM clocks (1.85 GHz):
@@ -136,17 +142,17 @@ double store_clocks(const Row& row, const Problem& problem) {
 //   total = max(DRAM, loops + epilogues) + starts. A STREAM_K row counts 5 % more: it asks the
 //     caller for a workspace, and what flags and sums through L2 cost is not known well enough to
 //     decide a close choice
-Cost sm100_cost(const Row& row, const Problem& problem, const DeviceLimits& device) {
+Cost sm100_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
   Cost result{};
-  const KTile t = k_tile(row);
-  const int64_t resident = resident_clusters(row.cluster[0], device);
-  result.tiles = cluster_tiles(row, problem);
-  result.clusters = sm100_clusters(row, problem, device);
-  const bool streams = row.grid == Grid::stream_k;
-  const int64_t all_k_tiles = sm100_all_k_tiles(row, problem);
+  const KTile t = k_tile(config);
+  const int64_t resident = resident_clusters(config.cluster[0], device);
+  result.tiles = cluster_tiles(config, problem);
+  result.clusters = sm100_clusters(config, problem, device);
+  const bool streams = config.grid == Grid::stream_k;
+  const int64_t all_k_tiles = sm100_all_k_tiles(config, problem);
   const int64_t share = divide_up(all_k_tiles, result.clusters); // of a STREAM_K row
   result.waves =
-      streams ? divide_up(share, k_tiles(row, problem)) : divide_up(result.tiles, resident);
+      streams ? divide_up(share, k_tiles(config, problem)) : divide_up(result.tiles, resident);
   // Of a STREAM_K row: clusters that find no room start when others have ended.
   const auto rounds = static_cast<double>(streams ? divide_up(result.clusters, resident) : 1);
 
@@ -157,37 +163,42 @@ Cost sm100_cost(const Row& row, const Problem& problem, const DeviceLimits& devi
   add(t.a_in + t.sfa_in, t.a_multicast);
   add(t.b_in, t.b_multicast);
   add(t.sfb_in, t.sfb_multicast);
-  const double l2 = static_cast<double>((t.a + t.b + t.sfa + t.sfb) * row.split_k *
+  const double l2 = static_cast<double>((t.a + t.b + t.sfa + t.sfb) * config.split_k *
                                         std::min(result.clusters, resident)) /
                     11000;
-  const double mma = 2.0 * 128 * row.tile_n * row.tile_k / 16384;
-  const double lag = row.scale_sets < row.stages ? 20 : 0;
+  const double mma = 2.0 * 128 * config.tile_n * config.tile_k / 16384;
+  const double lag = config.scale_sets < config.stages ? 20 : 0;
   const double k_tile_clocks = std::max({fill, l2, mma}) + lag;
-  result.tile_clocks = static_cast<double>(k_tiles(row, problem)) * k_tile_clocks;
-  const double stores = store_clocks(row, problem);
-  const double pace = (16.0 * row.tile_n + stores) / row.split_k + (row.split_k > 1 ? 1500 : 0);
-  result.epilogue_clocks = row.epilogue == Epilogue::ping_pong ? 20.0 * row.tile_n + stores : pace;
+  result.tile_clocks = static_cast<double>(k_tiles(config, problem)) * k_tile_clocks;
+  const double stores = store_clocks(config, problem);
+  const double pace =
+      (16.0 * config.tile_n + stores) / config.split_k + (config.split_k > 1 ? 1500 : 0);
+  result.epilogue_clocks =
+      config.epilogue == Epilogue::ping_pong ? 20.0 * config.tile_n + stores : pace;
 
+  const double d_bytes = problem.d_type == WL_F32 ? 4 : problem.d_type == WL_NVFP4 ? 9.0 / 16 : 2;
   const double entry_bytes =
-      static_cast<double>(problem.m + 2 * problem.n) * static_cast<double>(problem.k) * 9 / 16 +
-      2.0 * static_cast<double>(problem.m) * static_cast<double>(problem.n);
+      static_cast<double>(problem.m + config.b_tensors * problem.n) *
+          static_cast<double>(problem.k) * 9 / 16 +
+      d_bytes * static_cast<double>(problem.m) * static_cast<double>(problem.n);
   result.memory_clocks = entry_bytes * static_cast<double>(problem.l) / 4160;
 
   const double waves = static_cast<double>(result.waves);
   const double shown =
-      row.acc_stages > 1
+      config.acc_stages > 1
           ? result.epilogue_clocks + (waves - 1) * std::max(pace - result.tile_clocks, 0.0)
           : waves * result.epilogue_clocks;
   result.loop_clocks =
       streams ? rounds * static_cast<double>(share) * k_tile_clocks : waves * result.tile_clocks;
-  if (streams && all_k_tiles % (result.clusters * k_tiles(row, problem)) != 0)
-    result.loop_clocks += (row.acc_stages > 1 ? 0 : 16.0 * row.tile_n) + 1000 + 16.0 * row.tile_n;
-  const double start = 1500 + (row.cluster[0] > 1 ? 400 : 0);
+  if (streams && all_k_tiles % (result.clusters * k_tiles(config, problem)) != 0)
+    result.loop_clocks +=
+        (config.acc_stages > 1 ? 0 : 16.0 * config.tile_n) + 1000 + 16.0 * config.tile_n;
+  const double start = 1500 + (config.cluster[0] > 1 ? 400 : 0);
   result.total = std::max(result.loop_clocks + shown, result.memory_clocks) +
-                 (row.grid == Grid::one_tile ? waves * start : start) +
-                 (row.grid == Grid::launch_control ? waves * 50 : 0);
+                 (config.grid == Grid::one_tile ? waves * start : start) +
+                 (config.grid == Grid::launch_control ? waves * 50 : 0);
   if (streams) result.total *= 1.05;
   return result;
 }
 
-} // namespace warpline::dual_gemm
+} // namespace warpline::gemm

@@ -1,0 +1,110 @@
+// Which configuration of a table takes a problem.
+#include "kernels/gemm/engine.hpp"
+#include "runtime/src/rows.hpp"
+#include "runtime/src/status.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace warpline::gemm {
+
+const char* dtype_name(wl_dtype type) {
+  switch (type) {
+  case WL_F16:
+    return "WL_F16";
+  case WL_BF16:
+    return "WL_BF16";
+  case WL_NVFP4:
+    return "WL_NVFP4";
+  default:
+    return "WL_F32";
+  }
+}
+
+bool can_run(const Config& config, wl_dtype d_type, const DeviceLimits& device,
+             std::string* reason) {
+  std::string why = target_mismatch(config, device);
+  if (why.empty() && config.d_type != d_type)
+    why = format("it writes %s", dtype_name(config.d_type));
+  if (why.empty() && config.cluster[0] > device.max_cluster)
+    why = format("its cluster of %d CTAs is larger than the device's limit of %d",
+                 config.cluster[0], device.max_cluster);
+  if (why.empty() && config.shared_bytes > device.shared_bytes_per_block)
+    why = format("it needs %d bytes of shared memory, the device has %d", config.shared_bytes,
+                 device.shared_bytes_per_block);
+  if (reason != nullptr) *reason = why;
+  return why.empty();
+}
+
+bool can_run(const Config& config, const Problem& problem, const DeviceLimits& device,
+             std::string* reason) {
+  if (!can_run(config, problem.d_type, device, reason)) return false;
+  if (config.grid != Grid::stream_k) return true;
+  const int64_t k_tiles = sm100_all_k_tiles(config, problem), limit = int64_t{1} << 31;
+  if (k_tiles < limit) return true;
+  if (reason != nullptr)
+    *reason = format("its clusters share fewer than 2^31 K tiles of 256, the problem has %lld",
+                     static_cast<long long>(k_tiles));
+  return false;
+}
+
+const Config* choose(const Table& table, const Problem& problem, const DeviceLimits& device) {
+  const Config* best = nullptr;
+  double best_total = 0;
+  for (const Config& config : table) {
+    if (!can_run(config, problem, device, nullptr)) continue;
+    const double total = cost(config, problem, device).total;
+    if (best == nullptr || total < best_total) {
+      best = &config;
+      best_total = total;
+    }
+  }
+  return best;
+}
+
+namespace {
+
+// The driver answers for a loaded kernel only, so the first choice rests on an estimate. That is
+// never below the answer: a configuration that is still the best with its answer known is the best
+// with all answers known, whatever plans were made before.
+wl_status choose_asking(wl_context* context, const Table& table, const Problem& problem,
+                        DeviceLimits* device, const Config** chosen) {
+  for (;;) {
+    const Config* config = *chosen = choose(table, problem, *device);
+    if (config == nullptr || config->decodes()) return WL_SUCCESS;
+    const int size = config->cluster[0];
+    const int64_t estimate = resident_clusters(size, *device);
+    if (device->resident_clusters[size] != 0) return WL_SUCCESS;
+    WL_TRY(learn_resident_clusters(context, *config, device));
+    if (resident_clusters(size, *device) == estimate) return WL_SUCCESS;
+  }
+}
+
+} // namespace
+
+wl_status take(wl_context* context, const Table& table, const Problem& problem, const char* forced,
+               const Config** taken) {
+  DeviceLimits device = known_limits(*context);
+  if (forced != nullptr)
+    *taken = find_row(table, forced);
+  else
+    WL_TRY(choose_asking(context, table, problem, &device, taken));
+  if (*taken != nullptr) return WL_SUCCESS;
+  std::vector<std::pair<std::string, int>> counts; // of configurations, by reason
+  std::string reason, reasons;
+  for (const Config& candidate : table) {
+    if (can_run(candidate, problem.d_type, context->limits, &reason)) continue;
+    const auto same = [&](const auto& entry) { return entry.first == reason; };
+    const auto found = std::find_if(counts.begin(), counts.end(), same);
+    if (found == counts.end())
+      counts.emplace_back(reason, 1);
+    else
+      ++found->second;
+  }
+  for (const auto& [why, count] : counts)
+    reasons += (reasons.empty() ? "" : "; ") + std::to_string(count) + " configurations: " + why;
+  return fail(WL_ERROR_NOT_SUPPORTED, "no configuration makes %s on %s: %s",
+              dtype_name(problem.d_type), context->limits.name.c_str(), reasons.c_str());
+}
+
+} // namespace warpline::gemm

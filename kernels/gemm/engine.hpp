@@ -1,0 +1,134 @@
+// The engine's host side: what a configuration costs, which one to take, and plans. An operation
+// brings its table of configurations and a Problem; nothing here knows which operation it is.
+#pragma once
+
+#include "kernels/gemm/config.hpp"
+#include "kernels/gemm/problem.hpp"
+#include "runtime/src/context.hpp"
+#include "runtime/src/cuda_api.hpp"
+#include "runtime/src/launch.hpp"
+
+#include <string>
+#include <vector>
+
+namespace warpline::gemm {
+
+using Table = std::vector<Config>;
+
+// ---- costs --------------------------------------------------------------------------------------
+
+// What a configuration would do with a problem, in SM clocks; see the models at sm100_cost and
+// sm90_cost.
+struct Cost {
+  int64_t tiles, waves; // tiles of a cluster; waves: tiles of the busiest cluster, rounded up
+  int64_t clusters;     // that are launched
+  double loop_clocks;   // main loops of the busiest cluster
+  double tile_clocks;   // main loop of one tile
+  double epilogue_clocks;
+  double memory_clocks; // floor: every byte of the problem once through DRAM
+  double total;
+};
+Cost cost(const Config& config, const Problem& problem, const DeviceLimits& device);
+Cost sm100_cost(const Config& config, const Problem& problem, const DeviceLimits& device);
+
+// Clusters of `size` CTAs that are taken to be resident at once: what the driver said, at most the
+// estimate from the number of SMs.
+int64_t resident_clusters(int size, const DeviceLimits& device);
+int64_t most_resident_clusters(int size, const DeviceLimits& device);
+
+// K tiles of all tiles of an sm100 configuration, and the fewest that a cluster of a STREAM_K one
+// takes.
+int64_t sm100_all_k_tiles(const Config& config, const Problem& problem);
+constexpr int64_t sm100_least_share = 4;
+// Clusters that a plan of an sm100 configuration launches.
+int64_t sm100_clusters(const Config& config, const Problem& problem, const DeviceLimits& device);
+
+// Bytes that TMA reads from L2 for each operand over a whole problem, and that arrive in shared
+// memory: a multicast box is read once and arrives once in each CTA. Boxes count whole, parts
+// beyond the tensors included. Zero for configurations of other families.
+struct Traffic {
+  int64_t a = 0, b = 0, sfa = 0, sfb = 0;
+  int64_t delivered = 0;
+  int64_t total() const { return a + b + sfa + sfb; }
+};
+Traffic traffic(const Config& config, const Problem& problem);
+// Every byte of A, of the tensors of B and of their scales once.
+int64_t least_traffic(const Problem& problem, int b_tensors = 2);
+
+// ---- choice -------------------------------------------------------------------------------------
+
+const char* dtype_name(wl_dtype type); // "WL_F16"
+
+// Whether the configuration's kernel runs on the device and makes the output type; `reason` says
+// why not.
+bool can_run(const Config& config, wl_dtype d_type, const DeviceLimits& device,
+             std::string* reason);
+// The same, and whether it can count the problem's work.
+bool can_run(const Config& config, const Problem& problem, const DeviceLimits& device,
+             std::string* reason);
+
+// The runnable configuration of the lowest cost, the first in the table among equals; null when
+// none runs.
+const Config* choose(const Table& table, const Problem& problem, const DeviceLimits& device);
+
+// The configurations of the problem's output type, best first, those that cannot run last.
+std::vector<wl_dual_gemm_config> candidates(const Table& table, const Problem& problem,
+                                            const DeviceLimits& device);
+
+// ---- plans --------------------------------------------------------------------------------------
+
+// The configuration of the name `forced`, or the chosen one where that is null. The context is
+// current, the problem is checked.
+wl_status take(wl_context* context, const Table& table, const Problem& problem, const char* forced,
+               const Config** taken);
+
+// Loads the kernels, builds tensor maps and launches.
+wl_status make_sm100_plan(wl_context* context, const Problem& problem, const Config& config,
+                          wl_plan** plan);
+
+// What the driver says of resident clusters of an sm100 configuration, into `device` and for later
+// plans.
+wl_status learn_resident_clusters(wl_context* context, const Config& config, DeviceLimits* device);
+
+// What every product's parameter block takes from the problem as it is.
+template <class Params>
+void fill_problem(const Problem& problem, Params* params) {
+  const Operands& o = problem.operands;
+  params->d = address_of(o.d);
+  params->alpha1 = address_of(o.alpha[0]);
+  params->alpha2 = address_of(o.alpha[1]);
+  params->bias1 = address_of(o.bias[0]);
+  params->bias2 = address_of(o.bias[1]);
+  params->row = address_of(o.row);
+  params->residual = address_of(o.residual);
+  params->ldr = static_cast<uint64_t>(problem.ldr);
+  params->batch_stride_r = static_cast<uint64_t>(problem.batch_stride_r);
+  params->ldd = static_cast<uint64_t>(problem.ldd);
+  params->batch_stride_d = static_cast<uint64_t>(problem.batch_stride_d);
+  params->m = static_cast<uint32_t>(problem.m);
+  params->n = static_cast<uint32_t>(problem.n);
+  params->k = static_cast<uint32_t>(problem.k);
+  params->bias_type = static_cast<uint32_t>(problem.bias_type);
+  params->activation = problem.activation.kind;
+  params->c0 = problem.activation.c0;
+  params->c1 = problem.activation.c1;
+  params->limit = problem.activation.limit;
+  params->up_limit = problem.activation.up_limit;
+  params->up_offset = problem.activation.up_offset;
+}
+
+// What DIVIDE of ptx/regs.inc divides by `count` with.
+inline uint32_t reciprocal(uint32_t count) { return count ? UINT32_MAX / count : 0; }
+
+// A tensor map of scales of `rows` rows: an atom of 512 bytes is the inner dimension, then
+// `box_atoms` atoms along K, `box_blocks` blocks of 128 rows, batch entries. `box_lines` of an
+// atom's 32 lines come together.
+wl_status scale_map(const wl_context& context, const char* name, const void* address, int64_t rows,
+                    int64_t k, int64_t l, int box_atoms, cuapi::CUtensorMap* map,
+                    int box_blocks = 1, int box_lines = 32);
+
+// What every plan reports of its configuration, kernel and launch.
+void fill_info(const Config& config, const Kernel& kernel, const LaunchConfig& launch,
+               wl_plan_info* info);
+
+} // namespace warpline::gemm

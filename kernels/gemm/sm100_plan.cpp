@@ -1,0 +1,213 @@
+// Plans of the Blackwell kernels: tensor maps, parameters, launch.
+#include "kernels/gemm/engine.hpp"
+#include "ptx/layouts.hpp"
+#include "runtime/src/module.hpp"
+#include "runtime/src/plan.hpp"
+#include "runtime/src/status.hpp"
+#include "runtime/src/tensor_map.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+namespace warpline::gemm {
+
+namespace {
+
+// The parameter block of the contract in sm100.ptx; offsets are compared with the loaded kernel.
+struct Params {
+#define PARAM WL_PARAM_FIELD
+#include "kernels/gemm/sm100_params.def"
+};
+
+std::vector<Param> param_layout() {
+  using Block = Params;
+  return {
+#define PARAM WL_PARAM_LAYOUT
+#include "kernels/gemm/sm100_params.def"
+  };
+}
+
+// A, B1 or B2: [L, rows, K/2] bytes; a box is a K tile of tile_rows rows, one batch entry.
+wl_status operand_map(const wl_context& context, const char* name, const void* address,
+                      int64_t rows, const Problem& problem, const Config& config, int tile_rows,
+                      cuapi::CUtensorMap* map) {
+  const auto k = static_cast<uint64_t>(problem.k);
+  TensorMapDesc desc;
+  desc.name = name;
+  desc.type = cuapi::CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN8B;
+  desc.rank = 3;
+  desc.address = address;
+  desc.dims[0] = k;
+  desc.dims[1] = static_cast<uint64_t>(rows);
+  desc.dims[2] = static_cast<uint64_t>(problem.l);
+  desc.strides[0] = k / 2;
+  desc.strides[1] = static_cast<uint64_t>(rows) * (k / 2);
+  desc.box[0] = static_cast<uint32_t>(config.tile_k);
+  desc.box[1] = static_cast<uint32_t>(tile_rows);
+  desc.swizzle = cuapi::CU_TENSOR_MAP_SWIZZLE_128B;
+  desc.l2_promotion = cuapi::CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
+  return make_tensor_map(context, desc, map);
+}
+
+// D of a BULK configuration: [L, M, N] with its strides; a box is what an epilogue warp makes, 32
+// rows of half a tile's columns. What lies beyond M or N is not written.
+wl_status output_map(const wl_context& context, const Problem& problem, const Config& config,
+                     cuapi::CUtensorMap* map) {
+  TensorMapDesc desc;
+  desc.name = "D";
+  desc.type = problem.d_type == WL_F16 ? cuapi::CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                       : cuapi::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  desc.rank = 3;
+  desc.address = problem.operands.d;
+  desc.dims[0] = static_cast<uint64_t>(problem.n);
+  desc.dims[1] = static_cast<uint64_t>(problem.m);
+  desc.dims[2] = static_cast<uint64_t>(problem.l);
+  desc.strides[0] = 2 * static_cast<uint64_t>(problem.ldd);
+  desc.strides[1] = 2 * static_cast<uint64_t>(problem.batch_stride_d);
+  desc.box[0] = static_cast<uint32_t>(config.tile_n / 2);
+  desc.box[1] = 32;
+  desc.swizzle =
+      config.tile_n == 128 ? cuapi::CU_TENSOR_MAP_SWIZZLE_128B : cuapi::CU_TENSOR_MAP_SWIZZLE_64B;
+  return make_tensor_map(context, desc, map);
+}
+
+wl_status fill_params(const wl_context& context, const Problem& problem, const Config& config,
+                      Params* params) {
+  const Operands& o = problem.operands;
+  // Boxes are the slices that CTAs of a cluster load for each other: the CLUSTER table of
+  // sm100.ptx.
+  const int a_rows = 128 / config.cluster_n, b_rows = config.tile_n / config.cluster_m;
+  WL_TRY(operand_map(context, "A", o.a, problem.m, problem, config, a_rows, &params->map_a));
+  const bool two = config.b_tensors == 2;
+  WL_TRY(operand_map(context, two ? "B1" : "B", o.b[0], problem.n, problem, config, b_rows,
+                     &params->map_b1));
+  if (two)
+    WL_TRY(operand_map(context, "B2", o.b[1], problem.n, problem, config, b_rows, &params->map_b2));
+  const int sfa_atoms = config.tile_k / 64 / config.cluster_n,
+            sfb_atoms = config.tile_k / 64 / config.cluster_m;
+  WL_TRY(scale_map(context, "SFA", o.sfa, problem.m, problem.k, problem.l, sfa_atoms,
+                   &params->map_sfa));
+  WL_TRY(scale_map(context, two ? "SFB1" : "SFB", o.sfb[0], problem.n, problem.k, problem.l,
+                   sfb_atoms, &params->map_sfb1));
+  if (two)
+    WL_TRY(scale_map(context, "SFB2", o.sfb[1], problem.n, problem.k, problem.l, sfb_atoms,
+                     &params->map_sfb2));
+
+  if (config.store == Store::bulk) WL_TRY(output_map(context, problem, config, &params->map_d));
+
+  fill_problem(problem, params);
+  params->sfd = address_of(o.sfd);
+  params->d_scale = address_of(o.d_scale);
+  params->tiles_m = static_cast<uint32_t>(divide_up(problem.m, 128 * config.cluster_m));
+  params->tiles_n =
+      static_cast<uint32_t>(divide_up(problem.n, config.columns() * config.cluster_n));
+  params->tiles = params->tiles_m * params->tiles_n * static_cast<uint32_t>(problem.l);
+  // With one group of row tiles, weights are read once and need not stay in L2.
+  params->policy_a = ptx::cache_evict_normal;
+  params->policy_b = params->tiles_m <= static_cast<uint32_t>(config.group_m)
+                         ? ptx::cache_evict_first
+                         : ptx::cache_evict_normal;
+  return WL_SUCCESS;
+}
+
+// A launch of one cluster.
+LaunchConfig cluster_launch(const Config& config) {
+  LaunchConfig launch;
+  launch.grid[0] = static_cast<unsigned>(config.cluster[0]);
+  launch.block[0] = static_cast<unsigned>(config.threads);
+  std::copy(config.cluster, config.cluster + 3, launch.cluster);
+  launch.dynamic_shared_bytes = static_cast<unsigned>(config.shared_bytes);
+  return launch;
+}
+
+wl_status load(wl_context* context, const Config& config, const Kernel** kernel) {
+  KernelNeeds needs;
+  needs.params = param_layout();
+  needs.dynamic_shared_bytes = config.shared_bytes;
+  return load_kernel(*context, config.image(), needs, kernel);
+}
+
+} // namespace
+
+// A CTA of any sm100 configuration fills an SM, so the answer holds for all that have clusters of
+// the size.
+wl_status learn_resident_clusters(wl_context* context, const Config& config, DeviceLimits* device) {
+  const Kernel* kernel = nullptr;
+  WL_TRY(load(context, config, &kernel));
+  const int size = config.cluster[0];
+  if (size < 2 || size > DeviceLimits::largest_cluster) return WL_SUCCESS;
+  const int said = warpline::resident_clusters(*context, *kernel, cluster_launch(config));
+  device->resident_clusters[size] = said;
+  context->resident_clusters[size].store(said, std::memory_order_relaxed);
+  return WL_SUCCESS;
+}
+
+wl_status make_sm100_plan(wl_context* context, const Problem& problem, const Config& config,
+                          wl_plan** plan) {
+  auto made = std::make_unique<wl_plan>(context);
+  DeviceLimits device = known_limits(*context);
+  WL_TRY(learn_resident_clusters(context, config, &device));
+  const Kernel* kernel = nullptr;
+  WL_TRY(load(context, config, &kernel));
+  Params params{};
+  WL_TRY(fill_params(*context, problem, config, &params));
+
+  LaunchConfig launch = cluster_launch(config);
+  const int64_t clusters = sm100_clusters(config, problem, device);
+  launch.grid[0] *= static_cast<unsigned>(clusters);
+  if (config.grid == Grid::stream_k) {
+    const int64_t k_tiles = sm100_all_k_tiles(config, problem);
+    params.k_share = static_cast<uint32_t>(k_tiles / clusters);
+    params.k_extra = static_cast<uint32_t>(k_tiles % clusters);
+  }
+  WL_TRY(
+      made->add(*kernel, launch, params, offsetof(Params, workspace), offsetof(Params, flag_up)));
+
+  wl_plan_info& info = made->info;
+  fill_info(config, *kernel, launch, &info);
+  if (config.grid == Grid::stream_k)
+    info.workspace_bytes = launch.grid[0] * static_cast<size_t>(sm100_part_bytes(config.tile_n));
+
+  *plan = made.release();
+  return WL_SUCCESS;
+}
+
+// SFA, SFB1 or SFB2: an atom of 512 bytes is the inner dimension, as 256 16-bit elements because a
+// box has at most 256 of them; then atoms along K, blocks of 128 rows, batch entries.
+wl_status scale_map(const wl_context& context, const char* name, const void* address, int64_t rows,
+                    int64_t k, int64_t l, int box_atoms, cuapi::CUtensorMap* map, int box_blocks,
+                    int box_lines) {
+  const auto atoms = static_cast<uint64_t>(k) / 64;
+  const auto blocks =
+      (static_cast<uint64_t>(rows) + ptx::scale_atom_rows - 1) / ptx::scale_atom_rows;
+  TensorMapDesc desc;
+  desc.name = name;
+  desc.type = cuapi::CU_TENSOR_MAP_DATA_TYPE_UINT16;
+  desc.rank = 4;
+  desc.address = address;
+  desc.dims[0] = ptx::scale_atom_bytes / 2;
+  desc.dims[1] = atoms;
+  desc.dims[2] = blocks;
+  desc.dims[3] = static_cast<uint64_t>(l);
+  desc.strides[0] = ptx::scale_atom_bytes;
+  desc.strides[1] = atoms * ptx::scale_atom_bytes;
+  desc.strides[2] = blocks * atoms * ptx::scale_atom_bytes;
+  desc.box[0] = static_cast<uint32_t>(box_lines * (ptx::scale_atom_bytes / 32 / 2));
+  desc.box[1] = static_cast<uint32_t>(box_atoms);
+  desc.box[2] = static_cast<uint32_t>(box_blocks);
+  desc.l2_promotion = box_lines == 32 ? cuapi::CU_TENSOR_MAP_L2_PROMOTION_L2_256B
+                                      : cuapi::CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
+  return make_tensor_map(context, desc, map);
+}
+
+void fill_info(const Config& config, const Kernel& kernel, const LaunchConfig& launch,
+               wl_plan_info* info) {
+  report_launch(config.name, kernel, launch, info);
+  info->tile_m = config.tile_m;
+  info->tile_n = config.tile_n;
+  info->tile_k = config.tile_k;
+  info->stages = config.stages;
+}
+
+} // namespace warpline::gemm
