@@ -240,10 +240,10 @@ typedef struct wl_dual_gemm_args {
   int64_t batch_stride_d; /* elements from entry to entry of D, multiple of 8, 0 = M * ldd */
   const char* config;     /* name of a configuration row to force, null = the library chooses */
   /* WL_NVFP4 only; ldd and batch_stride_d are 0, N and M * N then. */
-  void* sfd;            /* device, scales of D in sf_layout, 16-byte aligned */
+  void* sfd; /* device, scales of D in sf_layout, 16-byte aligned */
   /* device, 4-byte aligned, null = 1; read when the kernel runs, normal and positive then */
   const float* d_scale;
-  uint32_t flags;       /* of enum wl_plan_flags */
+  uint32_t flags; /* of enum wl_plan_flags */
 } wl_dual_gemm_args;
 
 /* Checks the arguments against the constraint table for the context's device. Touches no memory,
@@ -266,9 +266,9 @@ typedef enum wl_scheduler {
 typedef struct wl_dual_gemm_config {
   char name[64];
   char target[16];
-  int runs;   /* 1: can run the problem on this device */
+  int runs; /* 1: can run the problem on this device */
   /* 1: the row that wl_dual_gemm_plan takes when none is forced, by what is known of the device:
-   * how many clusters it holds is asked when a row with clusters of the size is first planned. */
+   * how many clusters it holds is asked when a plan with clusters of that size is first made. */
   int chosen;
   /* Why it cannot run, why it was chosen, or what it lacks against the chosen one. */
   char reason[192];
