@@ -2,6 +2,7 @@
 // several threads and streams may run one plan.
 #include "tests/support/captured_graph.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/device_buffer.hpp"
 #include "tests/support/plan_problem.hpp"
 #include "tests/support/unreachable_run.hpp"
 #include "tests/support/virtual_context.hpp"
@@ -60,6 +61,66 @@ TEST_CASE("plan: misuse gets a status and a sentence", "[virtual][plan]") {
 TEST_CASE("plan: operands that the device cannot reach are refused, and it goes on",
           "[virtual][plan]") {
   wltest::check_unreachable(wltest::virtual_context("b200"));
+}
+
+TEST_CASE("plan: operands and workspace to their last byte, apart from each other",
+          "[virtual][plan]") {
+  wl_context* context = wltest::virtual_context("b200");
+  Problem problem(context);
+  const std::vector<uint8_t> before = problem.result();
+  // Rows of D at a distance for which there is no memory.
+  wl_dual_gemm_args args = problem.args;
+  args.ldd = Problem::n + 8;
+  CHECK(wl_dual_gemm_check(context, &args) == WL_ERROR_WRONG_DEVICE);
+  check_message("D: ");
+  check_message("bytes past their allocation, 33280 bytes at");
+
+  args = problem.args;
+  args.config = "dual_gemm_sm100_pair_n64_stream_f16";
+  wl_plan* plan = nullptr;
+  REQUIRE(wl_dual_gemm_plan(context, &args, &plan) == WL_SUCCESS);
+  wl_plan_info info{};
+  info.struct_size = sizeof info;
+  REQUIRE(wl_plan_get_info(plan, &info) == WL_SUCCESS);
+  REQUIRE(info.workspace_bytes > 0);
+  const auto run = [&](void* workspace) {
+    return wl_plan_run(plan, workspace, info.workspace_bytes, nullptr);
+  };
+  const wltest::DeviceBuffer space(context, info.workspace_bytes + 256);
+  CHECK(run(args.d) == WL_ERROR_INVALID_ARGUMENT);
+  check_message("overlap D, 33280 bytes at");
+  CHECK(run(space.at(512)) == WL_ERROR_WRONG_DEVICE);
+  check_message("end 256 bytes past their allocation");
+  alignas(256) static uint8_t host[256];
+  CHECK(run(host) == WL_ERROR_WRONG_DEVICE);
+  check_message("is the host's or was freed");
+  CHECK(problem.result() == before);
+  CHECK(run(space.at(256)) == WL_SUCCESS);
+  CHECK(problem.result() != before);
+  wl_plan_destroy(plan);
+}
+
+TEST_CASE("plan: it outlives its context", "[virtual][plan]") {
+  wltest::virtual_context("b200");
+  wl_context* context = nullptr;
+  REQUIRE(wl_context_create(0, &context) == WL_SUCCESS);
+  const Problem problem(wltest::virtual_context("b200"));
+  wl_plan* plan = nullptr;
+  wl_dual_gemm_args args = problem.args;
+  for (const uint32_t flags : {0u, static_cast<unsigned>(WL_GRAPH_LAUNCH)}) {
+    if (context == nullptr) REQUIRE(wl_context_create(0, &context) == WL_SUCCESS);
+    args.flags = flags;
+    REQUIRE(wl_dual_gemm_plan(context, &args, &plan) == WL_SUCCESS);
+    REQUIRE(wl_plan_run(plan, nullptr, 0, nullptr) == WL_SUCCESS);
+    const std::vector<uint8_t> expected = problem.result();
+    wl_context_destroy(context);
+    context = nullptr;
+    REQUIRE(wl_upload(problem.context, args.d, std::vector<uint8_t>(expected.size()).data(),
+                      expected.size()) == WL_SUCCESS);
+    CHECK(wl_plan_run(plan, nullptr, 0, nullptr) == WL_SUCCESS);
+    CHECK(problem.result() == expected);
+    wl_plan_destroy(plan);
+  }
 }
 
 TEST_CASE("plan: two threads run one plan on streams of their own", "[virtual][plan]") {

@@ -74,7 +74,8 @@ typedef void* wl_stream;
 /* Opens the driver (libcuda.so.1, or what WARPLINE_DRIVER names: a path, or "virtual[:PROFILE]" for
  * the virtual GPU), and retains the primary context of `device` (an ordinal). Thread-safe. */
 WL_API wl_status wl_context_create(int device, wl_context** context);
-/* Plans and memory of the context must be released before. Null is ignored. */
+/* Memory and streams of the context must be released before. Plans may outlive it: what they need
+ * of the context is released with the last of them. Null is ignored. */
 WL_API void wl_context_destroy(wl_context* context);
 
 WL_API wl_status wl_device_count(int* count);
@@ -184,8 +185,10 @@ typedef struct wl_plan_info {
 WL_API wl_status wl_plan_get_info(const wl_plan* plan, wl_plan_info* info);
 
 /* Enqueues the plan on `stream`. `workspace` is device memory of at least workspace_bytes, 256-byte
- * aligned, of any content, and may be null when that is 0. Two runs that may overlap need two
- * workspaces. */
+ * aligned, of any content, apart from all that the plan reads or writes, and may be null when that
+ * is 0. Two runs that may overlap need two workspaces. Whether the device reaches the workspace is
+ * asked of the driver when the plan's run before had another one: a workspace that was freed since
+ * is not noticed. */
 WL_API wl_status wl_plan_run(const wl_plan* plan, void* workspace, size_t workspace_bytes,
                              wl_stream stream);
 /* The stream's work with the plan must have ended. Null is ignored. */
@@ -203,7 +206,19 @@ WL_API void wl_plan_destroy(wl_plan* plan);
  * largest magnitude / (6 * *d_scale), rounded to E4M3; scale padding of rows beyond M is not
  * written. A batch of L problems lies contiguously: operand entry l starts l * rows * K / 2 bytes
  * in, scale entry l starts l * wl_sf_bytes() in, D entry l starts l * batch_stride_d elements in.
- */
+ *
+ * Beyond the ordinary, with x1 = alpha1 * A.B1^T and x2 = alpha2 * A.B2^T as FP32 numbers:
+ *   A scale of 0x7F is NaN, and so is every output whose sums it enters: a row of D for one of A, a
+ *   column for one of B1 or B2. Sums of other operands are finite; an alpha that is NaN, infinite
+ *   or large can make x1 and x2 so. On Hopper an alpha of 2^114 or more may count as infinite.
+ *   silu(x1) is -0 for x1 below -87.4, where the true result lies between -1.1e-36 and 0; infinite
+ *   for +infinity; NaN for -infinity, where the limit is -0. A zero times an infinity is NaN.
+ *   FP16 outputs are infinite from 65520 on, BF16 outputs from 2^128 - 2^119 on; NaN stays NaN.
+ *   NVFP4 has neither. Scale and code saturate, at 448 and 6. A NaN takes no part in its block's
+ *   scale and gets the code of 6; an infinity gets 6 of the same sign under the scale 448. Where
+ *   all 16 are too small for a scale, it is 0 and codes are zeros, signs kept (a NaN's is 6).
+ *   *d_scale must be positive, finite and normal, as the quantiser's: a kernel reads it, no call
+ *   checks it, and scales may become NaN with another one. */
 typedef struct wl_dual_gemm_args {
   size_t struct_size; /* sizeof(wl_dual_gemm_args) */
   int64_t m;          /* >= 1 */
@@ -225,13 +240,15 @@ typedef struct wl_dual_gemm_args {
   int64_t batch_stride_d; /* elements from entry to entry of D, multiple of 8, 0 = M * ldd */
   const char* config;     /* name of a configuration row to force, null = the library chooses */
   /* WL_NVFP4 only; ldd and batch_stride_d are 0, N and M * N then. */
-  void* sfd;            /* device, scales of D in sf_layout, 16-byte aligned */
-  const float* d_scale; /* device, 4-byte aligned, positive, null = 1; read when the kernel runs */
-  uint32_t flags;       /* of enum wl_plan_flags */
+  void* sfd; /* device, scales of D in sf_layout, 16-byte aligned */
+  /* device, 4-byte aligned, null = 1; read when the kernel runs, normal and positive then */
+  const float* d_scale;
+  uint32_t flags; /* of enum wl_plan_flags */
 } wl_dual_gemm_args;
 
 /* Checks the arguments against the constraint table for the context's device. Touches no memory,
- * but asks the driver whether the device can reach what the pointers that are not null point to. */
+ * but asks the driver whether the device can reach what the pointers that are not null point to,
+ * and whether it lies in one allocation (or one reservation of addresses) to its last byte. */
 WL_API wl_status wl_dual_gemm_check(wl_context* context, const wl_dual_gemm_args* args);
 WL_API wl_status wl_dual_gemm_plan(wl_context* context, const wl_dual_gemm_args* args,
                                    wl_plan** plan);
@@ -249,8 +266,10 @@ typedef enum wl_scheduler {
 typedef struct wl_dual_gemm_config {
   char name[64];
   char target[16];
-  int runs;   /* 1: can run the problem on this device */
-  int chosen; /* 1: the row that wl_dual_gemm_plan takes when none is forced */
+  int runs; /* 1: can run the problem on this device */
+  /* 1: the row that wl_dual_gemm_plan takes when none is forced, by what is known of the device:
+   * how many clusters it holds is asked when a plan with clusters of that size is first made. */
+  int chosen;
   /* Why it cannot run, why it was chosen, or what it lacks against the chosen one. */
   char reason[192];
   int tile_m, tile_n, tile_k; /* of one MMA; tile_n counts columns of one product */
@@ -364,8 +383,7 @@ typedef struct wl_quantize_args {
   uint32_t flags;       /* of enum wl_plan_flags: 0 or WL_GRAPH_LAUNCH */
 } wl_quantize_args;
 
-/* Checks the arguments against the constraint table for the context's device. Touches no memory,
- * but asks the driver whether the device can reach what the pointers that are not null point to. */
+/* Checks the arguments as wl_dual_gemm_check does. */
 WL_API wl_status wl_quantize_check(wl_context* context, const wl_quantize_args* args);
 /* The plan needs no workspace. Its launch lets a kernel behind it in the stream that was made for
  * programmatic dependent launch, as the dual GEMM's for Hopper, start while it runs. */
