@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <exception>
 #include <mutex>
 #include <thread>
 
@@ -68,10 +69,12 @@ WL_TARGET_CLONES void multiply_tile(const float* a, int64_t row_stride, const fl
   }
 }
 
-// Runs work(index) for 0 <= index < count on `threads` threads, each taking the next free index.
+// Runs work(index) for 0 <= index < count on `threads` threads, each taking the next free index;
+// on fewer where the system gives no more. What work throws comes out of the caller's thread.
 void in_parallel(int threads, int64_t count, const std::function<void(int64_t)>& work) {
   std::mutex mutex;
   int64_t next = 0;
+  std::exception_ptr failure;
   auto loop = [&] {
     for (;;) {
       int64_t mine;
@@ -80,13 +83,25 @@ void in_parallel(int threads, int64_t count, const std::function<void(int64_t)>&
         mine = next++;
       }
       if (mine >= count) return;
-      work(mine);
+      try {
+        work(mine);
+      } catch (...) {
+        std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+        next = count;
+      }
     }
   };
   std::vector<std::thread> helpers;
-  for (int i = 1; i < threads && i < count; ++i) helpers.emplace_back(loop);
+  const int64_t wanted = std::min<int64_t>(threads, count) - 1;
+  try {
+    if (wanted > 0) helpers.reserve(static_cast<size_t>(wanted));
+    for (int64_t i = 0; i < wanted; ++i) helpers.emplace_back(loop);
+  } catch (const std::exception&) { // no thread, or no memory for one
+  }
   loop();
   for (std::thread& helper : helpers) helper.join();
+  if (failure) std::rethrow_exception(failure);
 }
 
 float flush(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x; }
