@@ -329,7 +329,7 @@ TEST_CASE("cli: a BF16 file is quantised and multiplied", "[virtual][cli][quanti
     INFO_CHILD(child);
     REQUIRE(child.status == 0);
     CHECK(last_line(child.out) == "PASS");
-    CHECK_THAT(child.out, ContainsSubstring("b2: m 72, k 192"));
+    CHECK_THAT(child.out, ContainsSubstring("\"b2\": m 72, k 192"));
     // The scales of the tensors go into the products' factors.
     const warpline::cli::SafetensorsFile file(narrow);
     float scale[3];

@@ -5,6 +5,7 @@
 #include "tools/cli/device_memory.hpp"
 #include "tools/cli/dual_gemm_files.hpp"
 #include "tools/cli/json.hpp"
+#include "tools/cli/output_file.hpp"
 #include "tools/cli/progress.hpp"
 #include "tools/cli/run.hpp"
 #include "tools/cli/safetensors.hpp"
@@ -49,8 +50,9 @@ Options declare(Request& r) {
   o.real("--alpha1", "FP32 scale of the first product (default 1, or the input file's)", r.alpha1);
   o.real("--alpha2", "FP32 scale of the second product", r.alpha2);
   o.text("--trace", "PREFIX",
-         "write the timeline of the first cluster, PREFIX.KERNEL.json and .svg; on a GPU\n"
-         "from stamps in the kernel, and of a second run: the first warms up",
+         "write the timeline of the first cluster, PREFIX.KERNEL.json and .svg, into a\n"
+         "folder that is created where it is missing; on a GPU from stamps in the\n"
+         "kernel, and of a second run: the first warms up",
          r.trace);
   o.flag("--stamps", "virtual GPU: --trace from stamps too, not from the emulator's events",
          r.stamps);
@@ -279,16 +281,6 @@ void report_verdict(Report& report, const Verdict& verdict, const Request& r) {
                "first_wrong", coordinate_json(c.first_bad_out, c.first_bad));
 }
 
-void note_unused(const FileProblem& file, const std::string& path) {
-  if (file.unused.empty()) return;
-  std::string names;
-  const size_t shown = std::min<size_t>(file.unused.size(), 8);
-  for (size_t i = 0; i < shown; ++i) names += (i == 0 ? "" : ", ") + json_string(file.unused[i]);
-  if (shown < file.unused.size())
-    names += " and " + std::to_string(file.unused.size() - shown) + " more";
-  std::fprintf(stderr, "warpline: %s: not used: %s\n", path.c_str(), names.c_str());
-}
-
 } // namespace
 
 ExitStatus run_dual_gemm(const Arguments& arguments) {
@@ -302,7 +294,9 @@ ExitStatus run_dual_gemm(const Arguments& arguments) {
   if (!request.input.empty()) {
     refuse_with_input("dual-gemm", options, {"-m", "-n", "-k", "-l", "--seed"});
     file = read_problem(request.input);
-    note_unused(file, request.input);
+    if (!file.unused.empty())
+      std::fprintf(stderr, "warpline: %s: not used: %s\n", request.input.c_str(),
+                   shown_names(file.unused).c_str());
     request.m = file.problem.m;
     request.n = file.problem.n;
     request.k = file.problem.k;
@@ -334,6 +328,7 @@ ExitStatus run_dual_gemm(const Arguments& arguments) {
   problem.alpha1 = request.alpha1.value_or(problem.alpha1);
   problem.alpha2 = request.alpha2.value_or(problem.alpha2);
 
+  if (!request.trace.empty()) create_folder_of(request.trace);
   const Outcome outcome = with_virtual_report(
       device, [&] { return run_on_device(context.get(), device, request, problem); });
 

@@ -1,6 +1,7 @@
 #include "tools/cli/commands.hpp"
 #include "tools/cli/dual_gemm_files.hpp"
 #include "tools/cli/options.hpp"
+#include "tools/cli/output_file.hpp"
 #include "tools/cli/quantize_files.hpp"
 
 #include <cstdio>
@@ -16,7 +17,7 @@ ExitStatus run_make_example(const Arguments& arguments) {
                   "Writes a safetensors file with random tensors for\n"
                   "  warpline dual-gemm --input FILE --output OUT.safetensors --verify\n"
                   "or, of type f16 or bf16, for warpline quantize");
-  options.positional("FILE", "the file to write", path);
+  options.positional("FILE", "the file to write; not to stdout", path);
   options.integer("-m", "rows of a (default 128)", m, 1, 1 << 20);
   options.integer("-n", "rows of b1 and b2, a multiple of 8 (default 256)", n, 1, 1 << 20);
   options.integer("-k", "values in a row, a multiple of 64 (default 512)", k, 1, 1 << 20);
@@ -27,6 +28,10 @@ ExitStatus run_make_example(const Arguments& arguments) {
     std::fputs(options.help().c_str(), stdout);
     return exit_right;
   }
+  if (path == "-")
+    throw Failure(exit_usage, "make-example: FILE is '-', must be a file's name: nothing goes to "
+                              "standard output (a file of that name is ./-)");
+  check_outputs("make-example", {{"FILE", path}});
   auto require_multiple = [](const char* name, int64_t value, int64_t unit) {
     if (value % unit == 0) return;
     const int64_t below = value / unit * unit;

@@ -141,7 +141,10 @@ ExitStatus run_quantize(const Arguments& arguments) {
   else
     refuse_with_input("quantize", options, {"-m", "-k", "-l", "--type", "--seed"});
   std::vector<NamedMatrix> matrices;
-  if (!request.input.empty()) matrices = read_matrices(request.input);
+  if (!request.input.empty()) {
+    matrices = read_matrices(request.input);
+    if (!request.output.empty()) check_names(request.input, matrices);
+  }
   const Device device = prepare_run("quantize", request);
   const Context context(device.ordinal);
   if (request.input.empty()) {
@@ -168,7 +171,7 @@ ExitStatus run_quantize(const Arguments& arguments) {
     report.rule();
     const std::string of = results.empty() ? "" : format("_%zu", results.size());
     report.add("tensor",
-               format("%s: m %lld, k %lld, l %lld, %s", matrix.name.c_str(),
+               format("%s: m %lld, k %lld, l %lld, %s", shown_name(matrix.name).c_str(),
                       static_cast<long long>(x.rows), static_cast<long long>(x.k),
                       static_cast<long long>(x.l), name_of(x.type)),
                "tensor" + of, json_string(matrix.name));

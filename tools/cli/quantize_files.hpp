@@ -21,6 +21,10 @@ struct NamedMatrix {
 std::vector<NamedMatrix> read_matrices(const std::string& path);
 void write_matrices(const std::string& path, const std::vector<NamedMatrix>& matrices);
 
+// Refuses matrices of which two would write a tensor of the same name: "a" and "a_scale" both make
+// "a_scale".
+void check_names(const std::string& path, const std::vector<NamedMatrix>& matrices);
+
 struct QuantizedMatrix {
   std::string name;
   bool batched;

@@ -1,6 +1,6 @@
 #include "tools/cli/run.hpp"
 
-#include "tools/cli/safetensors.hpp"
+#include "tools/cli/output_file.hpp"
 
 #include <cstdio>
 
@@ -29,7 +29,8 @@ void declare_run(Options* options, RunOptions* r) {
   o.text("--config", "ROW", "force a configuration row", r->config);
   o.text("--json", "FILE", "write the table as JSON too, - = to stdout instead of the table",
          r->json);
-  o.text("--output", "FILE", "write the outputs to this safetensors file", r->output);
+  o.text("--output", "FILE", "write the outputs to this safetensors file, not to stdout",
+         r->output);
   o.flag("--verify", "compare with the reference (always done without --input)", r->verify);
 }
 
@@ -37,9 +38,11 @@ Device prepare_run(const std::string& command, const RunOptions& r) {
   if (!r.schedule.empty() && r.device.starts_with("gpu"))
     throw Failure(exit_usage,
                   command + ": --schedule is for the virtual GPU, --device is " + r.device);
-  if (!r.output.empty()) check_writable(r.output);
-  if (!r.json.empty() && r.json != "-") check_writable(r.json);
-  if (!r.trace.empty()) check_writable(r.trace);
+  if (r.output == "-")
+    throw Failure(exit_usage, command + ": --output is '-', must be a file's name: standard output "
+                                        "carries the table (a file of that name is ./-)");
+  check_outputs(command, {{"--output", r.output}, {"--json", r.json}}, {"--input", r.input});
+  if (!r.trace.empty()) check_folder_of(r.trace);
   const Device device = choose_device(r.device);
   if (!device.note.empty()) std::fprintf(stderr, "warpline: %s\n", device.note.c_str());
   if (!r.schedule.empty()) set_virtual_option("schedule", r.schedule);
