@@ -51,6 +51,28 @@ TEST_CASE("accumulate against three plain loops", "[host]") {
     }
 }
 
+TEST_CASE("accumulate over a long K", "[host]") {
+  // Beyond what is decoded at once, and not a multiple of it; block sums of both signs and sizes.
+  const Problem p = make_problem(5, 24, 2 * 16384 + 64, 1, InputKind::full_range, 18);
+  double last = 0;
+  int calls = 0;
+  const Sums sums = accumulate(p, 2, [&](double fraction) {
+    CHECK(fraction > last);
+    last = fraction;
+    ++calls;
+  });
+  CHECK(last == 1);
+  CHECK(calls == 2 * 3);
+  int64_t wrong = 0;
+  for (int64_t i = 0; i < 5 * 24; ++i) {
+    wrong += sums.acc1[static_cast<size_t>(i)] !=
+             static_cast<double>(naive_sum(p, p.b1, 0, i / 24, i % 24));
+    wrong += sums.acc2[static_cast<size_t>(i)] !=
+             static_cast<double>(naive_sum(p, p.b2, 0, i / 24, i % 24));
+  }
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("accumulate does not depend on the number of threads", "[host]") {
   const Problem p = make_problem(300, 72, 256, 2, InputKind::full_range, 4);
   double last = 0;
