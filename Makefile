@@ -87,12 +87,15 @@ help:
 	@echo "make false-alarms  every kernel as it is, under many schedules: nobody may say a word"
 	@echo "make vgpu-speed   how fast the virtual GPU is on this machine"
 	@echo "make fuzz         libFuzzer on PTX text, kernels and driver calls, FUZZ_SECONDS=60 each; clang++"
-	@echo "make bench        times the operations and the host's side on the GPU of this machine"
+	@echo "make bench        times the operations and the host's side on the GPU of this machine; skipped"
+	@echo "                  without one"
 	@echo "make check-ptx    assembles every kernel with ptxas: spills, registers, warnings"
 	@echo "make sass-check   compares each kernel's machine code with tests/golden"
 	@echo "make lint         clang-format, cppcheck, shellcheck"
-	@echo "make report       one file on how it does on this machine, to send back"
-	@echo "make sanitize     compute-sanitizer over small problems on the GPU of this machine"
+	@echo "make report       one file on how it does on this machine, to send back; on the virtual GPU"
+	@echo "                  without a GPU, as a rehearsal"
+	@echo "make sanitize     compute-sanitizer over small problems on the GPU of this machine; skipped"
+	@echo "                  without one"
 	@echo "make coverage     runs the tests and prints the lines they reach, by room"
 	@echo "make timeline     draws tools/trace/b200.svg anew"
 	@echo "make format       rewrites the C++ files as clang-format wants them"
@@ -344,11 +347,16 @@ $(BUILD)/bench $(BUILD)/host-cost $(BUILD)/driver-cost: $(BUILD)/%: $(call objec
 $(BUILD)/bench: $(call object,tools/bench/bench.cpp)
 $(BUILD)/host-cost: $(call object,tools/bench/host_cost.cpp)
 $(BUILD)/driver-cost: $(call object,tools/bench/driver_cost.cpp)
-bench: $(BUILD)/bench $(BUILD)/host-cost $(BUILD)/driver-cost
-	$(BUILD)/bench $(BENCH_FLAGS)
-	$(BUILD)/bench --quantize $(BENCH_FLAGS)
-	$(BUILD)/host-cost $(HOST_COST_FLAGS)
-	$(BUILD)/driver-cost $(DRIVER_COST_FLAGS)
+# WARPLINE_DRIVER=virtual... rehearses them.
+define bench_steps
+$(BUILD)/bench $(BENCH_FLAGS)
+$(BUILD)/bench --quantize $(BENCH_FLAGS)
+$(BUILD)/host-cost $(HOST_COST_FLAGS)
+$(BUILD)/driver-cost $(DRIVER_COST_FLAGS)
+endef
+can_bench = $(filter virtual%,$(WARPLINE_DRIVER))$(shell tools/has_gpu.sh $(BUILD)/warpline && echo yes)
+bench: $(BUILD)/bench $(BUILD)/host-cost $(BUILD)/driver-cost $(BUILD)/warpline
+	$(if $(can_bench),$(bench_steps),@echo "bench: skipped, no GPU that warpline has kernels for")
 
 # ---- fuzzing ----------------------------------------------------------------------------------------
 
