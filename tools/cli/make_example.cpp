@@ -2,7 +2,9 @@
 #include "tools/cli/dual_gemm_files.hpp"
 #include "tools/cli/options.hpp"
 #include "tools/cli/output_file.hpp"
+#include "tools/cli/progress.hpp"
 #include "tools/cli/quantize_files.hpp"
+#include "tools/cli/run.hpp"
 
 #include <cstdio>
 
@@ -43,12 +45,17 @@ ExitStatus run_make_example(const Arguments& arguments) {
   };
   require_multiple("-n", n, 8);
   require_multiple("-k", k, 64);
+  const double values = double(l) * (double(m) + 2 * double(n)) * double(k);
+  check_memory("make-example", "-m, -n, -k, -l", values * (type == "nvfp4" ? 9.0 / 16 : 2));
+  const Progress progress("making and writing the tensors");
   if (type != "nvfp4") {
-    const auto matrix = [&](const char* name, int64_t rows, uint64_t which) {
-      const auto of = type == "f16" ? wltest::OutputType::f16 : wltest::OutputType::bf16;
-      return NamedMatrix{name, l > 1, wltest::random_matrix(rows, k, l, of, 3 * seed + which)};
-    };
-    write_matrices(path, {matrix("a", m, 0), matrix("b1", n, 1), matrix("b2", n, 2)});
+    const auto of = type == "f16" ? wltest::OutputType::f16 : wltest::OutputType::bf16;
+    std::vector<NamedMatrix> matrices;
+    for (const char* name : {"a", "b1", "b2"})
+      matrices.push_back(
+          {name, l > 1,
+           wltest::random_matrix(*name == 'a' ? m : n, k, l, of, 3 * seed + matrices.size())});
+    write_matrices(path, matrices);
     std::printf("wrote %s: a [%lld, %lld], b1 and b2 [%lld, %lld] of %s\n", path.c_str(),
                 static_cast<long long>(m), static_cast<long long>(k), static_cast<long long>(n),
                 static_cast<long long>(k), type.c_str());

@@ -2,10 +2,8 @@
 
 #include "tools/cli/dual_gemm_files.hpp"
 #include "tools/cli/json.hpp"
-#include "tools/cli/safetensors.hpp"
 
 #include <cstdio>
-#include <cstring>
 #include <map>
 
 namespace warpline::cli {
@@ -23,8 +21,8 @@ bool is_matrix(const Tensor& tensor) {
 
 } // namespace
 
-std::vector<NamedMatrix> read_matrices(const std::string& path) {
-  const SafetensorsFile file(path);
+std::vector<NamedMatrix> list_matrices(const SafetensorsFile& file) {
+  const std::string& path = file.path();
   std::vector<NamedMatrix> result;
   std::vector<std::string> left_out;
   for (const Tensor& tensor : file.tensors()) {
@@ -44,9 +42,6 @@ std::vector<NamedMatrix> read_matrices(const std::string& path) {
                                     shape_text(tensor.shape) +
                                     ", its rows must be a multiple of 64 values");
     matrix.x.type = tensor.dtype == "F16" ? wltest::OutputType::f16 : wltest::OutputType::bf16;
-    const std::vector<uint8_t> bytes = file.read(tensor);
-    matrix.x.codes.resize(bytes.size() / sizeof(uint16_t));
-    std::memcpy(matrix.x.codes.data(), bytes.data(), bytes.size());
   }
   if (result.empty())
     throw Failure(exit_usage,
@@ -55,6 +50,12 @@ std::vector<NamedMatrix> read_matrices(const std::string& path) {
     std::fprintf(stderr, "warpline: %s: left out, no matrix of F16 or BF16: %s\n", path.c_str(),
                  shown_names(left_out).c_str());
   return result;
+}
+
+void read_codes(const SafetensorsFile& file, NamedMatrix* matrix) {
+  const Tensor& tensor = *file.find(matrix->name);
+  matrix->x.codes.resize(tensor.bytes() / sizeof(uint16_t));
+  file.read(tensor, matrix->x.codes.data());
 }
 
 void write_matrices(const std::string& path, const std::vector<NamedMatrix>& matrices) {

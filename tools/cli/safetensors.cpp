@@ -228,8 +228,12 @@ const Tensor* SafetensorsFile::find(std::string_view name) const {
 
 std::vector<uint8_t> SafetensorsFile::read(const Tensor& tensor) const {
   std::vector<uint8_t> data(tensor.bytes());
-  read_exactly(path_, descriptor_, data.data(), data.size(), data_start_ + tensor.begin);
+  read(tensor, data.data());
   return data;
+}
+
+void SafetensorsFile::read(const Tensor& tensor, void* to) const {
+  read_exactly(path_, descriptor_, to, tensor.bytes(), data_start_ + tensor.begin);
 }
 
 void write_safetensors(const std::string& path, const std::vector<OutputTensor>& tensors,

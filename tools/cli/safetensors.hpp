@@ -51,6 +51,7 @@ public:
   const std::vector<Tensor>& tensors() const { return tensors_; }
   const Tensor* find(std::string_view name) const; // null when absent
   std::vector<uint8_t> read(const Tensor& tensor) const;
+  void read(const Tensor& tensor, void* to) const;
 
 private:
   std::string path_;
