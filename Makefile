@@ -80,19 +80,24 @@ help:
 	@echo "make              library, virtual GPU and command-line program into $(BUILD)/"
 	@echo "make shared       $(BUILD)/libwarpline.so, for FFIs"
 	@echo "make demo         the flagship, 256 x 4096 x 7168 NVFP4 dual GEMM, on a virtual B200"
-	@echo "make test         all tests that need no GPU; installs Catch2 where it is missing"
+	@echo "make test         all tests that need no GPU, 3 minutes on two idle cores and 5 to build; installs"
+	@echo "                  Catch2 where it is missing"
 	@echo "make hardware-test  tests on the GPU of this machine; skipped and counted without one"
 	@echo "make mutation     breaks every synchronising instruction, one at a time: who notices?"
 	@echo "make sweep        every Blackwell row at all edges of M, N, K under lazy and 8 seeds; half an hour"
 	@echo "make false-alarms  every kernel as it is, under many schedules: nobody may say a word"
 	@echo "make vgpu-speed   how fast the virtual GPU is on this machine"
-	@echo "make fuzz         libFuzzer on PTX text, kernels and driver calls, FUZZ_SECONDS=60 each; clang++"
-	@echo "make bench        times the operations and the host's side on the GPU of this machine"
-	@echo "make check-ptx    assembles every kernel with ptxas: spills, registers, warnings"
+	@echo "make fuzz         libFuzzer on PTX text, kernels and driver calls, FUZZ_SECONDS=60 each, 3 minutes"
+	@echo "                  in all; clang++"
+	@echo "make bench        times the operations and the host's side on the GPU of this machine; skipped"
+	@echo "                  without one"
+	@echo "make check-ptx    assembles every kernel with ptxas: spills, registers, warnings; 40 seconds"
 	@echo "make sass-check   compares each kernel's machine code with tests/golden"
 	@echo "make lint         clang-format, cppcheck, shellcheck"
-	@echo "make report       one file on how it does on this machine, to send back"
-	@echo "make sanitize     compute-sanitizer over small problems on the GPU of this machine"
+	@echo "make report       one file on how it does on this machine, to send back; on the virtual GPU"
+	@echo "                  without a GPU, as a rehearsal"
+	@echo "make sanitize     compute-sanitizer over small problems on the GPU of this machine; skipped"
+	@echo "                  without one"
 	@echo "make coverage     runs the tests and prints the lines they reach, by room"
 	@echo "make timeline     draws tools/trace/b200.svg anew"
 	@echo "make format       rewrites the C++ files as clang-format wants them"
@@ -344,11 +349,16 @@ $(BUILD)/bench $(BUILD)/host-cost $(BUILD)/driver-cost: $(BUILD)/%: $(call objec
 $(BUILD)/bench: $(call object,tools/bench/bench.cpp)
 $(BUILD)/host-cost: $(call object,tools/bench/host_cost.cpp)
 $(BUILD)/driver-cost: $(call object,tools/bench/driver_cost.cpp)
-bench: $(BUILD)/bench $(BUILD)/host-cost $(BUILD)/driver-cost
-	$(BUILD)/bench $(BENCH_FLAGS)
-	$(BUILD)/bench --quantize $(BENCH_FLAGS)
-	$(BUILD)/host-cost $(HOST_COST_FLAGS)
-	$(BUILD)/driver-cost $(DRIVER_COST_FLAGS)
+# WARPLINE_DRIVER=virtual... rehearses them.
+define bench_steps
+$(BUILD)/bench $(BENCH_FLAGS)
+$(BUILD)/bench --quantize $(BENCH_FLAGS)
+$(BUILD)/host-cost $(HOST_COST_FLAGS)
+$(BUILD)/driver-cost $(DRIVER_COST_FLAGS)
+endef
+can_bench = $(filter virtual%,$(WARPLINE_DRIVER))$(shell tools/has_gpu.sh $(BUILD)/warpline && echo yes)
+bench: $(BUILD)/bench $(BUILD)/host-cost $(BUILD)/driver-cost $(BUILD)/warpline
+	$(if $(can_bench),$(bench_steps),@echo "bench: skipped, no GPU that warpline has kernels for")
 
 # ---- fuzzing ----------------------------------------------------------------------------------------
 

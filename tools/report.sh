@@ -26,7 +26,7 @@ warpline=$build/warpline
 out=${out:-$build/report-$(date -u +%Y%m%d-%H%M%S).txt}
 if [ -z "$device" ]; then
   device=virtual:b200
-  "$warpline" devices --json - 2>/dev/null | grep -q '"gpu:[0-9]*".*"kernels": "sm' && device=gpu
+  tools/has_gpu.sh "$warpline" && device=gpu
 fi
 passed=0 failed=0
 : >"$out" || exit 2

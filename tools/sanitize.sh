@@ -31,7 +31,7 @@ for candidate in "${CUDA_HOME:+$CUDA_HOME/bin/compute-sanitizer}" \
   [ -n "$candidate" ] && [ -x "$candidate" ] && sanitizer=$candidate && break
 done
 [ -n "$sanitizer" ] || { echo "sanitize: skipped, no compute-sanitizer"; exit 0; }
-"$warpline" devices --json - 2>/dev/null | grep -q '"gpu:[0-9]*".*"kernels": "sm' ||
+tools/has_gpu.sh "$warpline" ||
   { echo "sanitize: skipped, no GPU that warpline has kernels for"; exit 0; }
 
 log=$(mktemp) || exit 2

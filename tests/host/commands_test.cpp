@@ -266,7 +266,26 @@ TEST_CASE("the cases are commands of the documentation", "[host][readme]") {
   }
 }
 
-TEST_CASE("without a GPU make bench says what is missing", "[host][readme]") {
+TEST_CASE("make bench is skipped without a GPU, and rehearsed on the virtual one",
+          "[host][readme]") {
+  const auto recipe = [](const char* driver) {
+    auto environment = wltest::make_environment();
+    environment.emplace_back("WARPLINE_DRIVER", driver);
+    const ChildResult made =
+        run_child({"make", "-n", "-C", source_file(""), "CUBINS=0", "bench"}, environment);
+    INFO(made.err);
+    CHECK(made.status == 0);
+    return made.out;
+  };
+  const std::string without = recipe("/nonexistent/libcuda.so"),
+                    on_virtual = recipe("virtual:b200");
+  CHECK_THAT(without, ContainsSubstring("bench: skipped, no GPU"));
+  CHECK(without.find("build/bench --quantize") == std::string::npos);
+  CHECK_THAT(on_virtual, ContainsSubstring("build/bench --quantize"));
+  CHECK(on_virtual.find("bench: skipped") == std::string::npos);
+}
+
+TEST_CASE("without a GPU the programs of make bench say what is missing", "[host][readme]") {
   if (!wltest::plain_build()) WL_SKIP("an instrumented build");
   for (const char* program : {"bench", "host-cost", "driver-cost"}) {
     const ChildResult result =

@@ -67,6 +67,19 @@ TEST_CASE("defaults stay without arguments", "[host]") {
   CHECK_FALSE(v.alpha.has_value());
 }
 
+TEST_CASE("behind -- all are positional", "[host]") {
+  for (const char* name : {"-m", "--help", "--", "x"}) {
+    Values v;
+    CHECK(declare(v, true).parse({"-m", "42", "--", name}));
+    CHECK(v.m == 42);
+    CHECK(v.file == name);
+  }
+  Values v; // an option's value comes first
+  CHECK(declare(v, true).parse({"--json", "--", "x", "-m", "9"}));
+  CHECK(v.json == "--");
+  CHECK(v.m == 9);
+}
+
 TEST_CASE("--help wins over everything", "[host]") {
   Values v;
   Options o = declare(v, true);
@@ -99,6 +112,11 @@ TEST_CASE("every refusal names argument, value and rule", "[host]") {
   CHECK(error_of({"--json="}) == "test: option --json is '', must be not empty");
   CHECK(error_of({"--verify=1"}) == "test: option --verify takes no value");
   CHECK(error_of({"-m", "1", "-m", "2"}) == "test: option -m is given twice");
+  CHECK(error_of({"--help=1"}) == "test: option --help takes no value");
+  CHECK(error_of({"--", "-m"}) == "test: unexpected argument '-m'");
+  CHECK(error_of({"--", "--help"}) == "test: unexpected argument '--help'");
+  CHECK(error_of({"--out", std::string(5000000, 'x')}) ==
+        "test: option --out is '" + std::string(77, 'x') + "...', must be f16 or bf16");
   CHECK(error_of({"stray"}) == "test: unexpected argument 'stray'");
   CHECK(error_of({}, true) == "test: missing argument FILE: the file to write");
 }

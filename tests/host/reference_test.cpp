@@ -51,6 +51,28 @@ TEST_CASE("accumulate against three plain loops", "[host]") {
     }
 }
 
+TEST_CASE("accumulate over a long K", "[host]") {
+  // Beyond what is decoded at once, and not a multiple of it; block sums of both signs and sizes.
+  const Problem p = make_problem(5, 24, 2 * 16384 + 64, 1, InputKind::full_range, 18);
+  double last = 0;
+  int calls = 0;
+  const Sums sums = accumulate(p, 2, [&](double fraction) {
+    CHECK(fraction > last);
+    last = fraction;
+    ++calls;
+  });
+  CHECK(last == 1);
+  CHECK(calls == 2 * 3);
+  int64_t wrong = 0;
+  for (int64_t i = 0; i < 5 * 24; ++i) {
+    wrong += sums.acc1[static_cast<size_t>(i)] !=
+             static_cast<double>(naive_sum(p, p.b1, 0, i / 24, i % 24));
+    wrong += sums.acc2[static_cast<size_t>(i)] !=
+             static_cast<double>(naive_sum(p, p.b2, 0, i / 24, i % 24));
+  }
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("accumulate does not depend on the number of threads", "[host]") {
   const Problem p = make_problem(300, 72, 256, 2, InputKind::full_range, 4);
   double last = 0;
@@ -227,4 +249,79 @@ TEST_CASE("compare_nvfp4 takes the replay and finds what is wrong", "[host]") {
       CHECK(count_unequal(bent, right) == 1);
     }
   }
+}
+
+TEST_CASE("compare_nvfp4 holds NaN, infinity and overflow to the encoding", "[host]") {
+  const float alphas[] = {1, static_cast<float>(inf), -static_cast<float>(inf),
+                          static_cast<float>(nan_value)};
+  Problem p = make_problem(3, 32, 64, 1, InputKind::public_problem, 32);
+  p.a.scales[1 * 4 + 2] = nan_padding; // row 1 of D
+  p.b1.scales[5 * 4] = nan_padding;    // column 5
+  const Sums sums = accumulate(p);
+  for (const float alpha1 : alphas)
+    for (const float alpha2 : {1.0f, static_cast<float>(inf), 1e20f})
+      for (const float d_scale : {1.0f, 1e-30f}) {
+        INFO("alpha " << alpha1 << ", " << alpha2 << ", d_scale " << d_scale << ", seed 32");
+        const std::vector<double> reference = gated(sums, double{alpha1}, double{alpha2});
+        const Operand right = quantized_replayed(sums, alpha1, alpha2, d_scale);
+        const Comparison good = compare_nvfp4(sums, reference, right, double{d_scale});
+        INFO(describe(good));
+        CHECK(good.passed());
+        int64_t special = 0;
+        for (size_t i = 0; i < reference.size(); ++i) {
+          const double wanted = reference[i];
+          const uint8_t code = nibble(right.values.data(), static_cast<int64_t>(i));
+          special += !std::isfinite(wanted);
+          if (std::isnan(wanted)) CHECK(code == 7);
+          if (std::isinf(wanted)) {
+            CHECK(code == (wanted < 0 ? 15 : 7));
+            CHECK(right.scales[i / 16] == 0x7E);
+          }
+          // Any other code of such an output is wrong, and any other scale of its block.
+          if (std::isfinite(wanted)) continue;
+          for (uint8_t other = 0; other < 16; ++other) {
+            if (other == code) continue;
+            Operand bent = right;
+            bent.values[i / 2] =
+                static_cast<uint8_t>(i % 2 == 0 ? (bent.values[i / 2] & 0xF0) | other
+                                                : (bent.values[i / 2] & 0x0F) | other << 4);
+            CHECK(compare_nvfp4(sums, reference, bent, double{d_scale}).bad == 1);
+          }
+          if (!std::isinf(wanted)) continue;
+          Operand bent = right;
+          bent.scales[i / 16] = 0x7D;
+          CHECK(compare_nvfp4(sums, reference, bent, double{d_scale}).bad == 16);
+        }
+        CHECK(good.special == special);
+        CHECK(special >= 32);
+      }
+}
+
+TEST_CASE("compare_nvfp4: a scale that overflows is 448, and blocks of zeros are zeros", "[host]") {
+  const Sums shape{1, 16, 1, {}, {}};
+  Operand d{1, 16, 1, std::vector<uint8_t>(8, 0), {0x7E}};
+  std::vector<double> reference(16, 0.0);
+  const auto bad = [&] { return compare_nvfp4(shape, reference, d, 1).bad; };
+  reference[3] = 1e30; // far more than 6 * 448
+  d.values[1] = 0x70;
+  CHECK(bad() == 0);
+  d.scales[0] = 0x38; // 1
+  CHECK(bad() == 16);
+  d.scales[0] = 0x7E;
+  d.values[1] = 0x60;
+  CHECK(bad() == 1);
+  reference[3] = 0;
+  d.scales[0] = 0;
+  d.values[1] = 0x80; // zeros keep their signs
+  CHECK(bad() == 0);
+  d.values[1] = 0x70;
+  CHECK(bad() == 1);
+  d.scales[0] = 0x80; // a sign is never written
+  CHECK(bad() == 16);
+  for (double& wanted : reference) wanted = nan_value;
+  d.scales[0] = 0;
+  d.values.assign(8, 0x77);
+  CHECK(bad() == 0);
+  d.scales[0] = 0x38; // no number in the block: no scale
+  CHECK(bad() == 16);
 }

@@ -1,6 +1,8 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/temporary.hpp"
 #include "tools/cli/dual_gemm_files.hpp"
+#include "tools/cli/output_file.hpp"
+#include "tools/cli/quantize_files.hpp"
 #include "tools/cli/safetensors.hpp"
 
 #include <cstring>
@@ -84,6 +86,22 @@ TEST_CASE("safetensors: write and read back", "[host]") {
   CHECK(file.find("__metadata__") == nullptr);
   const std::string raw = wltest::read_text(path);
   CHECK(static_cast<uint8_t>(raw[0]) % 8 == 0); // the data is 8-byte aligned
+}
+
+TEST_CASE("safetensors: a name is written once", "[host]") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "x.safetensors", long_name(5000000, 'n');
+  const auto written = [&](const std::string& first, const std::string& second) {
+    return refusal(path, [&] {
+      write_safetensors(path, {{first, "U8", {0}, nullptr, 0}, {second, "U8", {0}, nullptr, 0}},
+                        {});
+    });
+  };
+  CHECK(written("a", "b") == "accepted");
+  CHECK(written("a", "a") == "would have two entries of the name \"a\", nothing was written");
+  CHECK_THAT(written("a", "__metadata__"), ContainsSubstring("\"__metadata__\""));
+  CHECK(written(long_name, long_name).size() < 200);
+  CHECK(SafetensorsFile(path).find("b") != nullptr);
 }
 
 TEST_CASE("safetensors: a failed write leaves nothing", "[host]") {
@@ -253,6 +271,24 @@ TEST_CASE("dual GEMM files: written and read back", "[host]") {
     CHECK(back.problem.b2.values == p.b2.values);
     CHECK(back.problem.b1.scales == p.b1.scales);
   }
+}
+
+TEST_CASE("quantised matrices: names that would meet are refused", "[host]") {
+  const auto judged = [](const std::vector<std::string>& names) {
+    std::vector<NamedMatrix> matrices;
+    for (const std::string& name : names) matrices.push_back({name, false, {}});
+    return refusal("x", [&] { check_names("x", matrices); });
+  };
+  CHECK(judged({"a", "b1", "b2", "a_scales", "tensor_scale"}) == "accepted");
+  CHECK(judged({"a", "a_scale"}) ==
+        "tensors \"a\" and \"a_scale\" would both make \"a_scale\" of the output; quantize them "
+        "from two files");
+  CHECK_THAT(judged({"a_scale", "b", "a"}), ContainsSubstring("\"a_scale\" and \"a\" would both"));
+  CHECK_THAT(judged({"a", "a_tensor_scale"}),
+             ContainsSubstring("\"a_tensor_scale\" of the output"));
+  CHECK_THAT(judged({"a_tensor", "a"}), ContainsSubstring("\"a_tensor_scale\" of the output"));
+  const std::string long_name(5000000, 'n');
+  CHECK(judged({long_name, long_name + "_scale"}).size() < 400);
 }
 
 namespace {

@@ -63,6 +63,7 @@ void add(Comparison& c, const Coordinate& at, double out, double reference, cons
     c.first_bad_reference = reference;
   }
   c.bad += bad;
+  c.special += !std::isfinite(reference);
   ++c.count;
 }
 
@@ -109,20 +110,44 @@ double half_place_e4m3(double value) {
   return std::ldexp(1.0, std::max(value > 0 ? std::ilogb(value) : -6, -6) - 4);
 }
 
-// By how much more `got` lies from `wanted` than the nearest E2M1 number does.
-double excess_e2m1(double got, double wanted) {
-  double nearest = infinity;
-  for (uint8_t code = 0; code < 16; ++code)
-    nearest = std::min(nearest, std::fabs(decode_e2m1(code) - wanted));
-  return std::fabs(got - wanted) - nearest;
+// How far `value` lies outside of what rounds to `scale`, the largest number taking all beyond it.
+double excess_e4m3(double scale, double value) {
+  if (value > scale)
+    return scale == 448 ? 0 : std::max(value - scale - half_place_e4m3(scale), 0.0);
+  return std::max(scale - half_place_e4m3(scale * 0.999) - value, 0.0);
 }
 
-// The use of the freedom that the bound gives a block's scale, or infinity.
+// The same for E2M1.
+double excess_e2m1(double number, double value) {
+  double below = -infinity, above = infinity; // its neighbours
+  for (uint8_t code = 0; code < 16; ++code) {
+    const double other = decode_e2m1(code);
+    if (other < number) below = std::max(below, other);
+    if (other > number) above = std::min(above, other);
+  }
+  return std::max({(below + number) / 2 - value, value - (number + above) / 2, 0.0});
+}
+
+// The use of the freedom that the bound gives the scale of a block, whose largest magnitude this
+// is, or infinity.
 double scale_use(double scale, double largest, double d_scale) {
-  const double wanted = std::min(largest / (6 * d_scale), 448.0);
+  if (std::isnan(scale) || std::signbit(scale)) return infinity;
+  if (std::isinf(largest)) return scale == 448 ? 0 : infinity;
   const double freedom = error_bound(OutputType::f16, largest) / (6 * d_scale);
-  const double excess = std::fabs(scale - wanted) - half_place_e4m3(std::max(scale, wanted));
-  return std::isnan(scale) ? infinity : std::max(excess, 0.0) / freedom;
+  return excess_e4m3(scale, largest / (6 * d_scale)) / freedom;
+}
+
+// What a code makes of `wanted` under a scale of this step. A NaN is 6, as the conversion makes it,
+// and so is an infinity, with its sign; where the scale is 0, so are all other codes.
+Judgement judge_code(uint8_t code, double wanted, double step) {
+  const double number = decode_e2m1(code);
+  if (std::isnan(wanted) || std::isinf(wanted)) {
+    const bool right = number == (wanted < 0 ? -6 : 6);
+    return right ? Judgement{} : Judgement{infinity, infinity};
+  }
+  const double error = std::fabs(number * step - wanted);
+  if (step == 0) return {error, number == 0 ? 0 : infinity};
+  return {error, excess_e2m1(number, wanted / step) * step / error_bound(OutputType::f16, wanted)};
 }
 
 } // namespace
@@ -132,22 +157,19 @@ Comparison compare_nvfp4(const Sums& shape, const std::vector<double>& reference
   Comparison c;
   for (size_t block = 0; block < d.scales.size(); ++block) {
     const double* wanted = &reference[16 * block];
-    double largest = 0;
-    for (size_t i = 0; i < 16; ++i) largest = std::max(largest, std::fabs(wanted[i]));
-    const double scale = decode_e4m3(d.scales[block]);
-    const double of_scale = scale < 0 ? infinity : scale_use(scale, largest, d_scale);
+    double largest = 0; // a NaN has no say
+    for (size_t i = 0; i < 16; ++i) largest = std::fmax(largest, std::fabs(wanted[i]));
+    const double scale = decode_e4m3(d.scales[block]), step = scale * d_scale;
+    const double of_scale = scale_use(scale, largest, d_scale);
     for (size_t i = 0; i < 16; ++i) {
       const size_t at = 16 * block + i;
-      const double code = decode_e2m1(nibble(d.values.data(), static_cast<int64_t>(at)));
-      const double step = scale * d_scale;
-      Judgement j{std::fabs(code * step - wanted[i]), of_scale};
-      if (step > 0)
-        j.use = std::max(j.use, excess_e2m1(code, wanted[i] / step) * step /
-                                    (2 * error_bound(OutputType::f16, wanted[i])));
-      if (std::isnan(j.error)) j.error = infinity;
+      const uint8_t code = nibble(d.values.data(), static_cast<int64_t>(at));
+      Judgement j =
+          std::isinf(of_scale) ? Judgement{infinity, infinity} : judge_code(code, wanted[i], step);
+      j.use = std::max(j.use, of_scale);
       const auto row = static_cast<int64_t>(at) / shape.n;
-      add(c, {row / shape.m, row % shape.m, static_cast<int64_t>(at) % shape.n}, code * step,
-          wanted[i], j, !(j.use <= 1));
+      add(c, {row / shape.m, row % shape.m, static_cast<int64_t>(at) % shape.n},
+          decode_e2m1(code) * step, wanted[i], j, j.use > 1);
     }
   }
   return c;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <exception>
 #include <mutex>
 #include <thread>
 
@@ -14,6 +15,7 @@ constexpr int64_t block = 16;         // elements of K that share a scale
 constexpr int64_t panel_columns = 16; // columns of B in one panel
 constexpr int64_t tile_rows = 4;      // rows of A that one pass over a panel serves
 constexpr int64_t rows_at_once = 256; // rows of A kept decoded
+constexpr int64_t k_at_once = 16384;  // and of each so many values
 
 struct Tables {
   std::array<float, 16> value;
@@ -24,12 +26,13 @@ struct Tables {
   }
 };
 
-// Row `row` (counted over all batch entries) as FP32; element k goes to out[k * stride].
-void decode_row(const Tables& tables, const Operand& operand, int64_t row, float* out,
-                int64_t stride) {
-  const uint8_t* values = operand.values.data() + row * (operand.k / 2);
-  const uint8_t* scales = operand.scales.data() + row * (operand.k / block);
-  for (int64_t k = 0; k < operand.k; ++k)
+// k_count elements from k0 on, a multiple of 16, of row `row` (counted over all batch entries) as
+// FP32; element k0 + k goes to out[k * stride].
+void decode_row(const Tables& tables, const Operand& operand, int64_t row, int64_t k0,
+                int64_t k_count, float* out, int64_t stride) {
+  const uint8_t* values = operand.values.data() + row * (operand.k / 2) + k0 / 2;
+  const uint8_t* scales = operand.scales.data() + row * (operand.k / block) + k0 / block;
+  for (int64_t k = 0; k < k_count; ++k)
     out[k * stride] = tables.value[nibble(values, k)] * tables.scale[scales[k / block]];
 }
 
@@ -44,10 +47,14 @@ typedef float Floats __attribute__((vector_size(64)));
 typedef double Doubles __attribute__((vector_size(64)));
 typedef float HalfFloats __attribute__((vector_size(32)));
 
-// sums[r][c] = sum over k of a[r][k] * panel[k][c], for tile_rows rows and panel_columns columns.
+// sums[r][c] += sum over k of a[r][k] * panel[k][c], for tile_rows rows and panel_columns columns.
 WL_TARGET_CLONES void multiply_tile(const float* a, int64_t row_stride, const float* panel,
                                     int64_t k_count, double* sums) {
-  Doubles low[tile_rows] = {}, high[tile_rows] = {};
+  Doubles low[tile_rows], high[tile_rows];
+  for (int64_t r = 0; r < tile_rows; ++r) {
+    __builtin_memcpy(&low[r], sums + r * panel_columns, sizeof low[r]);
+    __builtin_memcpy(&high[r], sums + r * panel_columns + panel_columns / 2, sizeof high[r]);
+  }
   for (int64_t k0 = 0; k0 < k_count; k0 += block) {
     Floats partial[tile_rows] = {};
     for (int64_t k = k0; k < k0 + block; ++k) {
@@ -68,10 +75,12 @@ WL_TARGET_CLONES void multiply_tile(const float* a, int64_t row_stride, const fl
   }
 }
 
-// Runs work(index) for 0 <= index < count on `threads` threads, each taking the next free index.
+// Runs work(index) for 0 <= index < count on `threads` threads, each taking the next free index;
+// on fewer where the system gives no more. What work throws comes out of the caller's thread.
 void in_parallel(int threads, int64_t count, const std::function<void(int64_t)>& work) {
   std::mutex mutex;
   int64_t next = 0;
+  std::exception_ptr failure;
   auto loop = [&] {
     for (;;) {
       int64_t mine;
@@ -80,13 +89,25 @@ void in_parallel(int threads, int64_t count, const std::function<void(int64_t)>&
         mine = next++;
       }
       if (mine >= count) return;
-      work(mine);
+      try {
+        work(mine);
+      } catch (...) {
+        std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+        next = count;
+      }
     }
   };
   std::vector<std::thread> helpers;
-  for (int i = 1; i < threads && i < count; ++i) helpers.emplace_back(loop);
+  const int64_t wanted = std::min<int64_t>(threads, count) - 1;
+  try {
+    if (wanted > 0) helpers.reserve(static_cast<size_t>(wanted));
+    for (int64_t i = 0; i < wanted; ++i) helpers.emplace_back(loop);
+  } catch (const std::exception&) { // no thread, or no memory for one
+  }
   loop();
   for (std::thread& helper : helpers) helper.join();
+  if (failure) std::rethrow_exception(failure);
 }
 
 float flush(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x; }
@@ -104,39 +125,47 @@ Sums accumulate(const Problem& problem, int threads, const Progress& progress) {
   const Tables tables;
   const int64_t panels = (n + panel_columns - 1) / panel_columns;
   const int64_t row_blocks = (m + rows_at_once - 1) / rows_at_once;
-  const int64_t steps = problem.l * row_blocks * panels;
+  const int64_t k_parts = (k + k_at_once - 1) / k_at_once;
+  const int64_t steps = problem.l * row_blocks * k_parts * panels;
   int64_t steps_done = 0;
   std::mutex progress_mutex;
   std::vector<float> a;
-  for (int64_t entry = 0; entry < problem.l; ++entry)
-    for (int64_t row0 = 0; row0 < m; row0 += rows_at_once) {
-      const int64_t rows = std::min(rows_at_once, m - row0);
-      const int64_t padded_rows = (rows + tile_rows - 1) / tile_rows * tile_rows;
-      a.assign(static_cast<size_t>(padded_rows * k), 0.0f);
-      for (int64_t r = 0; r < rows; ++r)
-        decode_row(tables, problem.a, entry * m + row0 + r, a.data() + r * k, 1);
-      in_parallel(threads, panels, [&](int64_t index) {
-        const int64_t column0 = index * panel_columns;
-        const int64_t columns = std::min(panel_columns, n - column0);
-        std::vector<float> panel(static_cast<size_t>(k * panel_columns), 0.0f);
-        double tile[tile_rows * panel_columns];
-        for (int product = 0; product < 2; ++product) {
-          const Operand& b = product == 0 ? problem.b1 : problem.b2;
-          double* acc = (product == 0 ? sums.acc1 : sums.acc2).data();
-          for (int64_t c = 0; c < columns; ++c)
-            decode_row(tables, b, entry * n + column0 + c, panel.data() + c, panel_columns);
-          for (int64_t r0 = 0; r0 < rows; r0 += tile_rows) {
-            multiply_tile(a.data() + r0 * k, k, panel.data(), k, tile);
-            for (int64_t r = 0; r < std::min(tile_rows, rows - r0); ++r)
-              std::copy_n(tile + r * panel_columns, columns,
-                          acc + (entry * m + row0 + r0 + r) * n + column0);
-          }
+  const auto add_part = [&](int64_t entry, int64_t row0, int64_t k0) {
+    const int64_t rows = std::min(rows_at_once, m - row0), part = std::min(k_at_once, k - k0);
+    const int64_t padded_rows = (rows + tile_rows - 1) / tile_rows * tile_rows;
+    a.assign(static_cast<size_t>(padded_rows * part), 0.0f);
+    for (int64_t r = 0; r < rows; ++r)
+      decode_row(tables, problem.a, entry * m + row0 + r, k0, part, a.data() + r * part, 1);
+    in_parallel(threads, panels, [&](int64_t index) {
+      const int64_t column0 = index * panel_columns;
+      const int64_t columns = std::min(panel_columns, n - column0);
+      std::vector<float> panel(static_cast<size_t>(part * panel_columns), 0.0f);
+      double tile[tile_rows * panel_columns] = {};
+      for (int product = 0; product < 2; ++product) {
+        const Operand& b = product == 0 ? problem.b1 : problem.b2;
+        double* acc = (product == 0 ? sums.acc1 : sums.acc2).data();
+        for (int64_t c = 0; c < columns; ++c)
+          decode_row(tables, b, entry * n + column0 + c, k0, part, panel.data() + c, panel_columns);
+        for (int64_t r0 = 0; r0 < rows; r0 += tile_rows) {
+          const int64_t tile_height = std::min(tile_rows, rows - r0);
+          const auto place = [&](int64_t r) {
+            return acc + (entry * m + row0 + r0 + r) * n + column0;
+          };
+          for (int64_t r = 0; r < tile_height; ++r)
+            std::copy_n(place(r), columns, tile + r * panel_columns);
+          multiply_tile(a.data() + r0 * part, part, panel.data(), part, tile);
+          for (int64_t r = 0; r < tile_height; ++r)
+            std::copy_n(tile + r * panel_columns, columns, place(r));
         }
-        std::lock_guard lock(progress_mutex);
-        ++steps_done;
-        if (progress) progress(static_cast<double>(steps_done) / static_cast<double>(steps));
-      });
-    }
+      }
+      std::lock_guard lock(progress_mutex);
+      ++steps_done;
+      if (progress) progress(static_cast<double>(steps_done) / static_cast<double>(steps));
+    });
+  };
+  for (int64_t entry = 0; entry < problem.l; ++entry)
+    for (int64_t row0 = 0; row0 < m; row0 += rows_at_once)
+      for (int64_t k0 = 0; k0 < k; k0 += k_at_once) add_part(entry, row0, k0);
   return sums;
 }
 

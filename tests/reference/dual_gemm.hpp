@@ -64,6 +64,7 @@ struct Coordinate {
 struct Comparison {
   int64_t count = 0;    // outputs compared
   int64_t bad = 0;      // outputs outside the bound, or with another NaN or infinity pattern
+  int64_t special = 0;  // outputs whose reference is NaN or infinite
   int64_t unequal = 0;  // compare_exact: outputs whose bits differ; NaNs count as equal
   Coordinate first_bad; // in memory order
   double worst_absolute = 0;
@@ -86,9 +87,11 @@ Comparison compare_exact(const Sums& shape, const std::vector<uint16_t>& referen
                          const uint16_t* out, int64_t ldd, int64_t batch_stride, OutputType type);
 
 // D in NVFP4, plain layout, rows m and k = n; n is a multiple of 16. A block's scale must be the
-// largest magnitude / (6 * d_scale) rounded to E4M3, and each value the E2M1 number nearest to
-// reference / (scale * d_scale), where the reference may move by FP16's bound before it is rounded:
-// codes beside a tie may differ. The bound's use is the part of that freedom that a code takes.
+// largest magnitude / (6 * d_scale) rounded to E4M3, at most 448, and each value the E2M1 number
+// nearest to reference / (scale * d_scale), where the reference may move by FP16's bound before it
+// is rounded: codes beside a tie may differ. The bound's use is the part of that freedom that a
+// code takes. A NaN has no say in its block's scale and must be the code of 6 without a sign; an
+// infinity must be 6 with its sign under the scale 448; under a scale of 0 all but NaNs must be 0.
 Comparison compare_nvfp4(const Sums& shape, const std::vector<double>& reference, const Operand& d,
                          double d_scale);
 // Elements whose value or whose block's scale has other bits.

@@ -8,6 +8,7 @@
 #include "tools/cli/safetensors.hpp"
 
 #include <cstring>
+#include <unistd.h>
 
 using warpline::cli::Json;
 using warpline::cli::parse_json;
@@ -114,9 +115,9 @@ TEST_CASE("cli: dual-gemm passes on every schedule, type and virtual Blackwell",
     INFO_CHILD(child);
     CHECK(child.status == 0);
     CHECK(last_line(child.out) == "PASS");
-    for (const char* label :
-         {"device ", "driver ", "kernel row", "grid ", "cluster ", "block ", "shared bytes",
-          "stages ", "registers ", "load time", "run time", "worst absolute", "worst relative"})
+    for (const char* label : {"device ", "driver ", "configuration ", "grid ", "cluster ", "block ",
+                              "shared bytes", "stages ", "registers ", "load time", "run time",
+                              "largest error", "outputs wrong        0 of 8976\n"})
       CHECK_THAT(child.out, ContainsSubstring("\n" + std::string(label)) ||
                                 Catch::Matchers::StartsWith(label));
     const Json report = parse_json(wltest::read_text(path));
@@ -172,6 +173,86 @@ TEST_CASE("cli: usage errors end with status 2", "[virtual][cli]") {
   const ChildResult child = warpline_cli({});
   CHECK(child.status == 2);
   CHECK_THAT(child.err, ContainsSubstring("Usage: warpline COMMAND"));
+}
+
+TEST_CASE("cli: words too many, and names of files that meet", "[virtual][cli]") {
+  check_refusal(warpline_cli({"version", "--nope"}), 2, "version: unknown option --nope");
+  check_refusal(warpline_cli({"--version", "now"}), 2, "version: unexpected argument 'now'");
+  check_refusal(warpline_cli({"help", "devices", "now"}), 2, "help takes one command");
+  check_refusal(warpline_cli({"help", "devises"}), 2, "did you mean devices?");
+  check_refusal(warpline_cli({"devices", "--help=1"}), 2, "option --help takes no value");
+  check_refusal(warpline_cli({std::string(100000, 'x')}), 2, "unknown command xxx");
+  CHECK(warpline_cli({std::string(100000, 'x')}).err.size() < 200);
+  CHECK(warpline_cli({"--help", "devices"}).out == warpline_cli({"devices", "--help"}).out);
+
+  const TemporaryDirectory directory;
+  const std::string input = directory / "in", link = directory / "link";
+  REQUIRE(warpline_cli({"make-example", "--", input}).status == 0);
+  std::filesystem::create_symlink(input, link);
+  const std::string before = wltest::read_text(input);
+  const auto refused = [&](const std::string& command, std::vector<std::string> options,
+                           const std::string& text) {
+    options.insert(options.begin(), {command, "--device", "virtual:b200"});
+    check_refusal(warpline_cli(options), 2, text);
+  };
+  for (const char* command : {"dual-gemm", "quantize"}) {
+    const std::string out = directory / "out";
+    refused(command, {"--output", out, "--json", out}, "--output and --json are the same file");
+    refused(command, {"--output", "-"}, "--output is '-', must be a file's name");
+  }
+  refused("dual-gemm", {"--input", input, "--output", link},
+          "--input and --output are the same file");
+  refused("dual-gemm", {"--input", link, "--json", input}, "--input and --json are the same file");
+  check_refusal(warpline_cli({"make-example", "-"}), 2, "FILE is '-', must be a file's name");
+  for (const char* command : {"devices", "doctor", "configs"})
+    check_refusal(
+        warpline_cli({command, "-m", "1", "-n", "8", "-k", "64", "--json", directory / "no/such"}),
+        2, std::string(command) == "configs" ? "cannot be written" : "option -m");
+  check_refusal(warpline_cli({"doctor", "--json", directory / "no/such"}), 2, "cannot be written");
+  CHECK(wltest::read_text(input) == before);
+  CHECK(directory.file_count() == 2);
+}
+
+TEST_CASE("cli: --trace creates its folder, and nothing when the sizes are refused",
+          "[virtual][cli]") {
+  const TemporaryDirectory directory;
+  const auto traced = [&](const char* n) {
+    return warpline_cli({"dual-gemm", "-m", "1", "-n", n, "-k", "64", "--device", "virtual:b200",
+                         "--trace", directory / "a/b/t"});
+  };
+  CHECK(traced("7").status == 2);
+  CHECK(directory.file_count() == 0);
+  const ChildResult child = traced("8");
+  INFO_CHILD(child);
+  CHECK(child.status == 0);
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(directory / "a/b"))
+    files += entry.path().filename().string().rfind("t.dual_gemm_sm100", 0) == 0;
+  CHECK(files == 2);
+  wltest::write_text(directory / "file", "");
+  check_refusal(
+      warpline_cli({"dual-gemm", "--device", "virtual:b200", "--trace", directory / "file/t"}), 2,
+      "is not a directory");
+}
+
+TEST_CASE("cli: what cannot fit the memory is refused, padding of scales included",
+          "[virtual][cli]") {
+  const double memory = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGE_SIZE));
+  // One row and 8 columns: 19 bytes for each k with the copies of the virtual GPU; 24 more, and 8
+  // on the way there, when the scales of 3 operands are padded to 128 rows.
+  const auto batch = [&](double bytes_of_entry) {
+    return std::to_string(static_cast<int64_t>(memory / bytes_of_entry));
+  };
+  const double k = 1 << 30;
+  check_refusal(warpline_cli({"dual-gemm", "--device", "virtual:b200", "-m", "1", "-n", "8", "-k",
+                              "1048576", "-l", batch(30.0 * (1 << 20))}),
+                2, "host memory, this machine has");
+  check_refusal(warpline_cli({"quantize", "--device", "virtual:b200", "-m", "1", "-k", "1073741824",
+                              "-l", batch(3 * k)}),
+                2, "quantize: m, k, l need about ");
+  check_refusal(warpline_cli({"make-example", "-m", "1048576", "-n", "1048576", "-k", "1048576",
+                              "-l", "64", "/nonexistent_never_written"}),
+                2, "make-example: -m, -n, -k, -l need about ");
 }
 
 TEST_CASE("cli: sizes that the library refuses, with status 2 and nothing written",
@@ -286,6 +367,23 @@ TEST_CASE("cli: a safetensors file through the kernel", "[virtual][cli]") {
     CHECK(result.find("d_scale")->dtype == "F8_E4M3");
     CHECK(result.read(*result.find("d_tensor_scale")) == std::vector<uint8_t>{0, 0, 0, 0x3F});
   }
+  SECTION("a NaN scale is NaN in every output of its row, and said") {
+    REQUIRE(warpline_cli({"make-example", input, "-m", "40", "-n", "128", "-k", "128"}).status ==
+            0);
+    wltest::Problem p = warpline::cli::read_problem(input).problem;
+    p.a.scales[3 * 8] = wltest::nan_padding;
+    warpline::cli::write_problem(input, p);
+    for (const char* out : {"f16", "bf16", "nvfp4"}) {
+      const ChildResult run = warpline_cli(
+          {"dual-gemm", "--input", input, "--device", "virtual:b200", "--out", out, "--verify"});
+      INFO_CHILD(run);
+      CHECK(run.status == 0);
+      CHECK_THAT(run.out, ContainsSubstring("128 outputs are NaN or infinite in the reference"));
+      CHECK_THAT(run.out, ContainsSubstring(*out == 'n' ? "codes wrong          0 of 5120\n"
+                                                        : "outputs wrong        0 of 5120\n"));
+      CHECK((run.out.find("of what is allowed") != std::string::npos) == (*out != 'n'));
+    }
+  }
   SECTION("sizes belong to the file") {
     check_refusal(warpline_cli({"dual-gemm", "--input", input, "-m", "40"}), 2, "the file says it");
   }
@@ -329,7 +427,7 @@ TEST_CASE("cli: a BF16 file is quantised and multiplied", "[virtual][cli][quanti
     INFO_CHILD(child);
     REQUIRE(child.status == 0);
     CHECK(last_line(child.out) == "PASS");
-    CHECK_THAT(child.out, ContainsSubstring("b2: m 72, k 192"));
+    CHECK_THAT(child.out, ContainsSubstring("\"b2\": m 72, k 192"));
     // The scales of the tensors go into the products' factors.
     const warpline::cli::SafetensorsFile file(narrow);
     float scale[3];
@@ -363,6 +461,30 @@ TEST_CASE("cli: what quantize refuses", "[virtual][cli][quantize]") {
   warpline::cli::write_safetensors(file, {{"narrow", "BF16", {1, 100}, ones, sizeof ones}}, {});
   check_refusal(warpline_cli({"quantize", "--input", file}), 2,
                 "\"narrow\" has shape [1, 100], its rows must be a multiple of 64 values");
+  // Two tensors of which one makes the other's name, and a name of 5 MB.
+  const std::string long_name(5000000, 'n'), output = directory / "output";
+  warpline::cli::write_safetensors(file,
+                                   {{"a", "F16", {1, 64}, ones, 128},
+                                    {"a_scale", "F16", {1, 64}, ones, 128},
+                                    {long_name, "U8", {1}, ones, 1}},
+                                   {});
+  const ChildResult met =
+      warpline_cli({"quantize", "--input", file, "--output", output, "--device", "virtual:b200"});
+  INFO_CHILD(met);
+  CHECK(met.status == 2);
+  CHECK_THAT(met.err, ContainsSubstring("\"a\" and \"a_scale\" would both make \"a_scale\""));
+  CHECK(met.err.size() < 500);
+  CHECK_FALSE(std::filesystem::exists(output));
+  const ChildResult unwritten =
+      warpline_cli({"quantize", "--input", file, "--verify", "--device", "virtual:b200"});
+  CHECK(unwritten.status == 0);
+  warpline::cli::write_safetensors(
+      file, {{long_name, "F16", {1, 64}, ones, 128}, {"k", "U8", {1}, ones, 1}}, {});
+  const ChildResult long_one =
+      warpline_cli({"quantize", "--input", file, "--output", output, "--device", "virtual:b200"});
+  CHECK(long_one.status == 0);
+  CHECK(long_one.out.size() + long_one.err.size() < 3000);
+  CHECK(warpline::cli::SafetensorsFile(output).find(long_name + "_scale") != nullptr);
   warpline::cli::write_safetensors(file, {{"vector", "BF16", {100}, ones, sizeof ones}}, {});
   check_refusal(warpline_cli({"quantize", "--input", file}), 2, "has no tensor of F16 or BF16");
 }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,48 @@ TEST_CASE("NVFP4 output: values and scales, bit for bit", "[virtual]") {
       CHECK(r.d.values == expected.values);
       ++i;
     }
+}
+
+TEST_CASE("NVFP4 output: NaN scales, infinite alphas and overflow, bit for bit", "[virtual]") {
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  const struct {
+    float alpha1, alpha2, d_scale;
+    // The gate stays above -87, where silu in FP32 becomes 0 and an infinity beside it NaN.
+  } cases[] = {{1, 1, 1},          {inf, 1, 1},         {-inf, 1, 0.5f},       {0x1p-6f, inf, 1},
+               {0x1p-6f, -inf, 1}, {0x1p-6f, 1e30f, 1}, {std::nanf(""), 1, 2}, {1, 1, 0x1p-126f}};
+  size_t i = 0;
+  for (const warpline::dual_gemm::Row& row : warpline::dual_gemm::rows()) {
+    if (row.d_type != WL_NVFP4) continue;
+    for (const auto& c : cases) {
+      Problem p = make_problem(130, 128, 256, 1, InputKind::exact, 950 + i);
+      p.alpha1 = c.alpha1;
+      p.alpha2 = c.alpha2;
+      p.a.scales[7 * 16 + 3] = nan_padding; // row 7 of D: NaN everywhere
+      p.b1.scales[21 * 16] = nan_padding;   // column 21, one of its block
+      p.b2.scales[100 * 16 + 15] = 0x80 | nan_padding;
+      INFO(row.name << ", alphas " << c.alpha1 << ", " << c.alpha2 << ", d_scale " << c.d_scale
+                    << ", seed " << 950 + i);
+      wl_context* context = virtual_context("b200");
+      REQUIRE(set_schedule(i % 2 == 0 ? "lazy" : "random:4"));
+      const Nvfp4Result r = run_dual_gemm_nvfp4(context, p, c.d_scale, row.name);
+      INFO(r.message);
+      REQUIRE(r.status == WL_SUCCESS);
+      const Sums sums = accumulate(p);
+      const Operand expected = quantized_replayed(sums, p.alpha1, p.alpha2, c.d_scale);
+      CHECK(r.d.scales == expected.scales);
+      CHECK(r.d.values == expected.values);
+      // A row of NaNs: no number gives its blocks a scale, and every code is that of 6.
+      for (size_t k = 0; k < 128; ++k)
+        CHECK(nibble(r.d.values.data(), static_cast<int64_t>(7 * 128 + k)) == 7);
+      for (size_t block = 0; block < 8; ++block) CHECK(r.d.scales[7 * 8 + block] == 0);
+      const Comparison judged = compare_nvfp4(sums, gated(sums, double{p.alpha1}, double{p.alpha2}),
+                                              r.d, double{c.d_scale});
+      INFO(describe(judged));
+      CHECK(judged.passed());
+      CHECK(judged.special >= 128 + 2 * 129);
+      ++i;
+    }
+  }
 }
 
 TEST_CASE("NVFP4 output is the A of the next product", "[virtual]") {

@@ -3,8 +3,8 @@
 #include "tools/cli/device.hpp"
 #include "tools/cli/device_memory.hpp"
 #include "tools/cli/options.hpp"
+#include "tools/cli/output_file.hpp"
 #include "tools/cli/report.hpp"
-#include "tools/cli/safetensors.hpp"
 
 #include <cstdio>
 #include <map>
@@ -119,6 +119,7 @@ ExitStatus run_configs(const Arguments& arguments) {
     std::fputs(options.help().c_str(), stdout);
     return exit_right;
   }
+  check_outputs("configs", {{"--json", json_path}});
   for (const char* name : {"-m", "-n", "-k"})
     if (!options.given(name))
       throw Failure(exit_usage,

@@ -1,8 +1,8 @@
 #include "tools/cli/commands.hpp"
 #include "tools/cli/device.hpp"
 #include "tools/cli/options.hpp"
+#include "tools/cli/output_file.hpp"
 #include "tools/cli/report.hpp"
-#include "tools/cli/safetensors.hpp"
 
 #include <cstdlib>
 #include <sys/wait.h>
@@ -105,6 +105,7 @@ ExitStatus run_devices(const Arguments& arguments) {
     std::fputs(options.help().c_str(), stdout);
     return exit_right;
   }
+  check_outputs("devices", {{"--json", json_path}});
   Listing listing;
   const char* user = std::getenv("WARPLINE_DRIVER");
   const bool real = !user || user[0] == '\0' || std::string(user).rfind("virtual", 0) != 0;

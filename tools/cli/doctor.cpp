@@ -6,8 +6,8 @@
 #include "tools/cli/device.hpp"
 #include "tools/cli/json.hpp"
 #include "tools/cli/options.hpp"
+#include "tools/cli/output_file.hpp"
 #include "tools/cli/report.hpp"
-#include "tools/cli/safetensors.hpp"
 
 #include <chrono>
 #include <cstdlib>
@@ -278,6 +278,7 @@ ExitStatus run_doctor(const Arguments& arguments) {
     std::fputs(options.help().c_str(), stdout);
     return exit_right;
   }
+  check_outputs("doctor", {{"--json", json_path}});
   Doctor doctor;
   const ExitStatus status = doctor.examine(!no_probe);
   if (json_path == "-") {

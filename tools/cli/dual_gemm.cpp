@@ -5,6 +5,7 @@
 #include "tools/cli/device_memory.hpp"
 #include "tools/cli/dual_gemm_files.hpp"
 #include "tools/cli/json.hpp"
+#include "tools/cli/output_file.hpp"
 #include "tools/cli/progress.hpp"
 #include "tools/cli/run.hpp"
 #include "tools/cli/safetensors.hpp"
@@ -13,6 +14,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <unistd.h>
@@ -49,8 +51,9 @@ Options declare(Request& r) {
   o.real("--alpha1", "FP32 scale of the first product (default 1, or the input file's)", r.alpha1);
   o.real("--alpha2", "FP32 scale of the second product", r.alpha2);
   o.text("--trace", "PREFIX",
-         "write the timeline of the first cluster, PREFIX.KERNEL.json and .svg; on a GPU\n"
-         "from stamps in the kernel, and of a second run: the first warms up",
+         "write the timeline of the first cluster, PREFIX.KERNEL.json and .svg, into a\n"
+         "folder that is created where it is missing; on a GPU from stamps in the\n"
+         "kernel, and of a second run: the first warms up",
          r.trace);
   o.flag("--stamps", "virtual GPU: --trace from stamps too, not from the emulator's events",
          r.stamps);
@@ -95,17 +98,16 @@ void check_sizes(const wl_context& context, const Request& r) {
   }));
 }
 
-// Refuses what cannot fit this machine's memory, before hours of paging.
-void check_memory(const Request& r, bool verified, bool is_virtual) {
+// While operands and D are on the device, or while they are compared, whichever takes more.
+double memory_needed(const Request& r, const Device& device) {
   const double m = double(r.m), n = double(r.n), k = double(r.k), l = double(r.l);
-  const double operands = l * (m + 2 * n) * k * (1.0 / 2 + 1.0 / 16), outputs = l * m * n;
-  double bytes = operands + 2 * outputs;
-  if (verified) bytes += (8 + 8 + 8 + 2) * outputs;
-  if (is_virtual) bytes += operands + 2 * outputs;
-  const double memory = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGE_SIZE));
-  if (bytes > memory)
-    throw Failure(exit_usage, "dual-gemm: m, n, k, l need about " + bytes_text(bytes) +
-                                  " of host memory, this machine has " + bytes_text(memory));
+  const double values = l * (m + 2 * n) * k / 2, scales = values / 8, outputs = l * m * n;
+  const double of_a = packed_bytes(r.m, r.k, r.l), of_b = packed_bytes(r.n, r.k, r.l);
+  const double d = r.quantised() ? outputs / 2 + packed_bytes(r.m, r.n, r.l) : 2 * outputs;
+  const double running =
+      std::max(of_a, of_b) + d + host_bytes(device, r, values + of_a + 2 * of_b + d);
+  const double comparing = d + (r.verify ? (8 + 8 + 8 + 2) * outputs : 0);
+  return values + scales + std::max(running, comparing);
 }
 
 struct Outcome {
@@ -118,6 +120,7 @@ struct Outcome {
 
 Outcome run_on_device(wl_context* context, const Device& device, const Request& r,
                       const wltest::Problem& problem) {
+  std::optional<Progress> progress("sending the inputs");
   const DeviceMemory a(context, problem.a.values), b1(context, problem.b1.values),
       b2(context, problem.b2.values), sfa(context, pack_scales(problem.a)),
       sfb1(context, pack_scales(problem.b1)), sfb2(context, pack_scales(problem.b2));
@@ -151,11 +154,12 @@ Outcome run_on_device(wl_context* context, const Device& device, const Request& 
   }
   std::optional<stamps::Session> session;
   if (r.stamps) session.emplace(context);
+  progress.emplace("loading the kernel");
   const Plan plan(context, args, wl_dual_gemm_plan);
   outcome.plan = plan.info();
   const DeviceMemory workspace(context, outcome.plan.workspace_bytes);
   {
-    const Progress progress(std::string("running on ") + device.info.name);
+    progress.emplace(std::string("running on ") + device.info.name);
     if (session) {
       require(wl_plan_run(plan.get(), workspace.get(), outcome.plan.workspace_bytes, nullptr));
       require(wl_stream_synchronize(context, nullptr));
@@ -167,6 +171,7 @@ Outcome run_on_device(wl_context* context, const Device& device, const Request& 
     require(wl_stream_synchronize(context, nullptr));
     outcome.run_seconds = seconds_since(start);
     if (r.stats) outcome.counted.json = virtual_stats();
+    progress.reset();
   }
   if (session) {
     const std::string wrong = session->write(r.trace);
@@ -237,56 +242,50 @@ void report_run(Report& report, const Device& device, const Request& r, const wl
   report_plan(report, device, outcome.plan, outcome.run_seconds);
 }
 
+// What an output may differ by.
+const char* bound_text(const Request& r) {
+  return r.out == "f16"    ? "1e-3 + 1e-3 |reference|"
+         : r.out == "bf16" ? "1e-3 + 1e-3 |reference| + half a last place of BF16"
+                           : "codes of the reference, moved by at most 1e-3 + 1e-3 |reference|";
+}
+
 void report_verdict(Report& report, const Verdict& verdict, const Request& r) {
   const wltest::Comparison& c = verdict.comparison;
   report.rule();
-  report.add("reference time", duration_text(verdict.seconds), "verify_ms",
-             json_number(verdict.seconds * 1e3));
-  report.add("outputs wrong",
-             format("%lld of %lld", static_cast<long long>(c.bad), static_cast<long long>(c.count)),
-             "wrong", std::to_string(c.bad));
-  report.add("", "", "outputs", std::to_string(c.count));
-  report.add("worst absolute",
-             format("%.3e at (%s)", c.worst_absolute, describe(c.worst_absolute_at).c_str()),
-             "worst_absolute", coordinate_json(c.worst_absolute, c.worst_absolute_at));
-  report.add("worst relative",
-             format("%.3e at (%s), where |ref| >= 1e-3", c.worst_relative,
-                    describe(c.worst_relative_at).c_str()),
-             "worst_relative", coordinate_json(c.worst_relative, c.worst_relative_at));
-  report.add("bound",
-             r.out == "f16"    ? "1e-3 + 1e-3 |ref|"
-             : r.out == "bf16" ? "1e-3 + 1e-3 |ref| + half a last place of BF16"
-                               : "codes nearest to the reference, moved by 1e-3 + 1e-3 |ref|",
-             "", "");
   // A code is right or wrong and leaves no margin.
   if (!r.quantised())
-    report.add("margin",
-               c.passed() ? format("%.1f %% of the bound left; nearest at (%s): got %.8g, "
-                                   "reference %.8g",
-                                   100 * c.margin(), describe(c.worst_use_at).c_str(), c.worst_out,
-                                   c.worst_reference)
-                          : "none",
+    report.add("largest error",
+               std::isfinite(c.worst_use)
+                   ? format("%.1f %% of what is allowed, at (%s): got %.8g, reference %.8g",
+                            100 * c.worst_use, describe(c.worst_use_at).c_str(), c.worst_out,
+                            c.worst_reference)
+                   : "beyond any bound: NaN or infinity in the wrong place",
                "margin", json_number(c.margin()));
-  const int64_t same = c.count - verdict.unequal;
-  report.add("same bits as replay",
-             format("%lld of %lld (FP32 epilogue replayed on exact sums)",
-                    static_cast<long long>(same), static_cast<long long>(c.count)),
-             "same_bits", std::to_string(same));
+  report.add(r.quantised() ? "codes wrong" : "outputs wrong",
+             format("%lld of %lld", static_cast<long long>(c.bad), static_cast<long long>(c.count)),
+             "wrong", std::to_string(c.bad));
   if (!c.passed())
     report.add("first wrong",
                format("(%s): got %.8g, reference %.8g", describe(c.first_bad).c_str(),
                       c.first_bad_out, c.first_bad_reference),
                "first_wrong", coordinate_json(c.first_bad_out, c.first_bad));
-}
-
-void note_unused(const FileProblem& file, const std::string& path) {
-  if (file.unused.empty()) return;
-  std::string names;
-  const size_t shown = std::min<size_t>(file.unused.size(), 8);
-  for (size_t i = 0; i < shown; ++i) names += (i == 0 ? "" : ", ") + json_string(file.unused[i]);
-  if (shown < file.unused.size())
-    names += " and " + std::to_string(file.unused.size() - shown) + " more";
-  std::fprintf(stderr, "warpline: %s: not used: %s\n", path.c_str(), names.c_str());
+  report.add("allowed", bound_text(r), "", "");
+  if (c.special > 0)
+    report.add("not finite",
+               format("%lld outputs are NaN or infinite in the reference",
+                      static_cast<long long>(c.special)),
+               "", "");
+  report.add("", "", "not_finite", std::to_string(c.special));
+  report.add("", "", "outputs", std::to_string(c.count));
+  report.add("", "", "worst_absolute", coordinate_json(c.worst_absolute, c.worst_absolute_at));
+  report.add("", "", "worst_relative", coordinate_json(c.worst_relative, c.worst_relative_at));
+  const int64_t same = c.count - verdict.unequal;
+  report.add("same bits as replay",
+             format("%lld of %lld (FP32 epilogue replayed on exact sums)",
+                    static_cast<long long>(same), static_cast<long long>(c.count)),
+             "same_bits", std::to_string(same));
+  report.add("reference time", duration_text(verdict.seconds), "verify_ms",
+             json_number(verdict.seconds * 1e3));
 }
 
 } // namespace
@@ -302,7 +301,9 @@ ExitStatus run_dual_gemm(const Arguments& arguments) {
   if (!request.input.empty()) {
     refuse_with_input("dual-gemm", options, {"-m", "-n", "-k", "-l", "--seed"});
     file = read_problem(request.input);
-    note_unused(file, request.input);
+    if (!file.unused.empty())
+      std::fprintf(stderr, "warpline: %s: not used: %s\n", request.input.c_str(),
+                   shown_names(file.unused).c_str());
     request.m = file.problem.m;
     request.n = file.problem.n;
     request.k = file.problem.k;
@@ -326,14 +327,17 @@ ExitStatus run_dual_gemm(const Arguments& arguments) {
                                   std::string(device.info.name));
   const Context context(device.ordinal);
   check_sizes(*context.get(), request);
-  check_memory(request, request.verify, device.info.is_virtual);
+  check_memory("dual-gemm", "m, n, k, l", memory_needed(request, device));
   wltest::Problem& problem = file.problem;
-  if (request.input.empty())
+  if (request.input.empty()) {
+    const Progress progress("making the inputs");
     problem = wltest::make_problem(request.m, request.n, request.k, request.l,
                                    wltest::InputKind::public_problem, request.seed);
+  }
   problem.alpha1 = request.alpha1.value_or(problem.alpha1);
   problem.alpha2 = request.alpha2.value_or(problem.alpha2);
 
+  if (!request.trace.empty()) create_folder_of(request.trace);
   const Outcome outcome = with_virtual_report(
       device, [&] { return run_on_device(context.get(), device, request, problem); });
 

@@ -1,5 +1,6 @@
 #include "tools/cli/dual_gemm_files.hpp"
 
+#include "tools/cli/json.hpp"
 #include "tools/cli/options.hpp"
 #include "tools/cli/safetensors.hpp"
 
@@ -25,8 +26,6 @@ const std::vector<std::string> known_names = {"a",
   throw Failure(exit_usage, file.path() + ": " + what);
 }
 
-std::string quoted(const std::string& name) { return "\"" + name + "\""; }
-
 const Tensor& require(const SafetensorsFile& file, const std::string& name) {
   const Tensor* tensor = file.find(name);
   if (tensor) return *tensor;
@@ -35,8 +34,8 @@ const Tensor& require(const SafetensorsFile& file, const std::string& name) {
     if (std::find(known_names.begin(), known_names.end(), other.name) == known_names.end())
       others.push_back(other.name);
   const std::string near = nearest_name(name, others);
-  refuse(file,
-         "has no tensor " + quoted(name) + (near.empty() ? "" : " (it has " + quoted(near) + ")"));
+  refuse(file, "has no tensor " + shown_name(name) +
+                   (near.empty() ? "" : " (it has " + shown_name(near) + ")"));
 }
 
 void require_dtype(const SafetensorsFile& file, const Tensor& tensor,
@@ -44,7 +43,7 @@ void require_dtype(const SafetensorsFile& file, const Tensor& tensor,
   if (std::find(dtypes.begin(), dtypes.end(), tensor.dtype) != dtypes.end()) return;
   std::string list;
   for (const std::string& dtype : dtypes) list += (list.empty() ? "" : " or ") + dtype;
-  refuse(file, "tensor " + quoted(tensor.name) + " is " + tensor.dtype + ", must be " + list);
+  refuse(file, "tensor " + shown_name(tensor.name) + " is " + tensor.dtype + ", must be " + list);
 }
 
 wltest::Operand read_operand(const SafetensorsFile& file, const std::string& name, bool& batched) {
@@ -52,12 +51,12 @@ wltest::Operand read_operand(const SafetensorsFile& file, const std::string& nam
   require_dtype(file, values, {"U8", "F4"});
   const size_t rank = values.shape.size();
   if (rank != 2 && rank != 3)
-    refuse(file, "tensor " + quoted(name) + " has shape " + shape_text(values.shape) +
+    refuse(file, "tensor " + shown_name(name) + " has shape " + shape_text(values.shape) +
                      ", must be [rows, K/2] or [batch, rows, K/2]");
   batched = rank == 3;
   for (uint64_t extent : values.shape)
     if (extent == 0 || extent > uint64_t{1} << 40)
-      refuse(file, "tensor " + quoted(name) + " has shape " + shape_text(values.shape) +
+      refuse(file, "tensor " + shown_name(name) + " has shape " + shape_text(values.shape) +
                        ", each extent must be from 1 to 2^40");
   wltest::Operand operand;
   operand.l = static_cast<int64_t>(batched ? values.shape[0] : 1);
@@ -66,16 +65,16 @@ wltest::Operand read_operand(const SafetensorsFile& file, const std::string& nam
   const uint64_t rows = static_cast<uint64_t>(operand.l) * static_cast<uint64_t>(operand.rows);
   operand.k = static_cast<int64_t>(values.bytes() / rows * 2);
   if (operand.k % 16 != 0 || operand.k == 0)
-    refuse(file, "tensor " + quoted(name) + " has K = " + std::to_string(operand.k) +
+    refuse(file, "tensor " + shown_name(name) + " has K = " + std::to_string(operand.k) +
                      ", must be a positive multiple of 64");
-  const Tensor& scales = require(file, name + "_scale");
+  const Tensor& scales = require(file, name + scale_ending);
   require_dtype(file, scales, {"F8_E4M3"});
   std::vector<uint64_t> expected = values.shape;
   expected.back() = static_cast<uint64_t>(operand.k / 16);
   if (scales.shape != expected)
-    refuse(file, "tensor " + quoted(scales.name) + " has shape " + shape_text(scales.shape) +
+    refuse(file, "tensor " + shown_name(scales.name) + " has shape " + shape_text(scales.shape) +
                      ", must be " + shape_text(expected) + ": one scale for 16 values of " +
-                     quoted(name) + ", K = " + std::to_string(operand.k));
+                     shown_name(name) + ", K = " + std::to_string(operand.k));
   operand.values = file.read(values);
   operand.scales = file.read(scales);
   return operand;
@@ -86,7 +85,7 @@ float read_factor(const SafetensorsFile& file, const std::string& name) {
   if (!tensor) return 1;
   require_dtype(file, *tensor, {"F32"});
   if (tensor->bytes() != sizeof(float))
-    refuse(file, "tensor " + quoted(name) + " has shape " + shape_text(tensor->shape) +
+    refuse(file, "tensor " + shown_name(name) + " has shape " + shape_text(tensor->shape) +
                      ", must have one element");
   float value;
   std::memcpy(&value, file.read(*tensor).data(), sizeof value);
@@ -107,7 +106,7 @@ void add_operand(std::vector<OutputTensor>* tensors, const std::string& name, bo
                  const wltest::Operand& operand) {
   tensors->push_back({name, "U8", matrix_shape(batched, operand.l, operand.rows, operand.k / 2),
                       operand.values.data(), operand.values.size()});
-  tensors->push_back({name + "_scale", "F8_E4M3",
+  tensors->push_back({name + scale_ending, "F8_E4M3",
                       matrix_shape(batched, operand.l, operand.rows, operand.k / 16),
                       operand.scales.data(), operand.scales.size()});
 }
@@ -132,10 +131,10 @@ FileProblem read_problem(const std::string& path) {
   for (int i = 0; i < 2; ++i) {
     const std::string name = i == 0 ? "b1" : "b2";
     if (others[i]->k != p.k)
-      refuse(file, "tensor " + quoted(name) + " has K = " + std::to_string(others[i]->k) +
+      refuse(file, "tensor " + shown_name(name) + " has K = " + std::to_string(others[i]->k) +
                        ", \"a\" has K = " + std::to_string(p.k) + ": they must be equal");
     if (others[i]->l != p.l || batched[i + 1] != batched[0])
-      refuse(file, "tensors \"a\" and " + quoted(name) + " differ in their batch dimension");
+      refuse(file, "tensors \"a\" and " + shown_name(name) + " differ in their batch dimension");
   }
   if (p.b2.rows != p.n)
     refuse(file, "tensor \"b2\" has " + std::to_string(p.b2.rows) + " rows, \"b1\" has " +

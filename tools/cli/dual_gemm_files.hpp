@@ -27,6 +27,8 @@ void write_result(const std::string& path, const wltest::Problem& problem, bool 
 // In NVFP4: d (U8), d_scale (F8_E4M3, plain layout) and the scale of the whole, d_tensor_scale.
 void write_result(const std::string& path, bool batched, const wltest::Operand& d, float d_scale);
 
+constexpr char scale_ending[] = "_scale";
+
 // Parts of such files: a tensor's shape, with the batch when there is one; NAME and NAME_scale.
 std::vector<uint64_t> matrix_shape(bool batched, int64_t l, int64_t rows, int64_t columns);
 void add_operand(std::vector<OutputTensor>* tensors, const std::string& name, bool batched,

@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace warpline::cli {
 
@@ -18,5 +19,14 @@ struct Failure : std::runtime_error {
   Failure(ExitStatus exit_status, const std::string& message)
       : std::runtime_error(message), status(exit_status) {}
 };
+
+// What a message may quote of a text that a user gave: long ones are cut.
+inline std::string shortened(std::string_view text) {
+  constexpr size_t most = 80;
+  if (text.size() <= most) return std::string(text);
+  size_t end = most - 3;
+  while (end > 0 && (text[end] & 0xC0) == 0x80) --end; // not inside a character of UTF-8
+  return std::string(text.substr(0, end)) + "...";
+}
 
 } // namespace warpline::cli

@@ -1,5 +1,7 @@
 #include "tools/cli/json.hpp"
 
+#include "tools/cli/failure.hpp"
+
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -135,7 +137,7 @@ private:
       skip_space();
       if (peek() != '"') fail("expected a name in quotes");
       std::string name = parse_string();
-      if (!names.insert(name).second) fail("the name " + json_string(name) + " appears twice");
+      if (!names.insert(name).second) fail("the name " + shown_name(name) + " appears twice");
       skip_space();
       expect(':');
       value.members.emplace_back(std::move(name), parse_value(depth + 1));
@@ -285,6 +287,8 @@ std::string json_string(std::string_view text) {
   }
   return out + "\"";
 }
+
+std::string shown_name(std::string_view name) { return json_string(shortened(name)); }
 
 std::string json_number(double value) {
   if (!std::isfinite(value)) return "null";

@@ -41,6 +41,8 @@ Json parse_json(std::string_view text, const JsonLimits& limits = {});
 
 // With quotes; bytes that are not valid UTF-8 become U+FFFD.
 std::string json_string(std::string_view text);
+// The same for a message: what is long is cut.
+std::string shown_name(std::string_view name);
 // Shortest text that reads back as the same double; null for NaN and infinities.
 std::string json_number(double value);
 

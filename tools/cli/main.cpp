@@ -15,14 +15,26 @@ struct Command {
   const char* summary;
 };
 
+ExitStatus run_version(const Arguments& arguments) {
+  Options options("version", "Prints the version.");
+  if (!options.parse(arguments)) {
+    std::fputs(options.help().c_str(), stdout);
+    return exit_right;
+  }
+  const int version = wl_version();
+  std::printf("warpline %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
+  return exit_right;
+}
+
 constexpr Command commands[] = {
     {"dual-gemm", run_dual_gemm, "run D = silu(alpha1 A.B1^T) * (alpha2 A.B2^T) and check it"},
     {"quantize", run_quantize, "turn FP16 or BF16 matrices into NVFP4 and check them"},
-    {"configs", run_configs, "list the configuration rows for a problem and why one wins"},
+    {"configs", run_configs, "list the configurations for a problem and why one wins"},
     {"devices", run_devices, "list the real and virtual devices and the kernels for each"},
     {"doctor", run_doctor, "collect versions, devices and what is wrong, for a bug report"},
     {"rules", run_rules, "print the rules for arguments as a Markdown table"},
     {"make-example", run_make_example, "write a safetensors file for dual-gemm --input"},
+    {"version", run_version, "print the version; --version does, too"},
 };
 
 std::string help_text() {
@@ -34,7 +46,7 @@ std::string help_text() {
     text += "  " + name + command.summary + "\n";
   }
   return text + "\nwarpline COMMAND --help   the options of a command\n"
-                "warpline --version        the version\n\n"
+                "\n"
                 "Exit status: 0 right, 1 wrong results, 2 usage or bad input, 3 device or driver "
                 "error\n";
 }
@@ -44,15 +56,17 @@ ExitStatus dispatch(Arguments arguments) {
     std::fputs(help_text().c_str(), stderr);
     return exit_usage;
   }
-  if (arguments[0] == "help" && arguments.size() > 1) arguments = {arguments[1], "--help"};
-  const std::string name = arguments[0];
-  if (name == "help" || name == "--help" || name == "-h") {
+  const auto asks_for_help = [](const std::string& word) {
+    return word == "help" || word == "--help" || word == "-h";
+  };
+  if (asks_for_help(arguments[0]) && arguments.size() == 2 && !asks_for_help(arguments[1]))
+    arguments = {arguments[1], "--help"};
+  const std::string name = arguments[0] == "--version" ? "version" : arguments[0];
+  if (asks_for_help(name)) {
+    if (arguments.size() > 2)
+      throw Failure(exit_usage, "help takes one command, not " +
+                                    std::to_string(arguments.size() - 1) + " words");
     std::fputs(help_text().c_str(), stdout);
-    return exit_right;
-  }
-  if (name == "version" || name == "--version") {
-    const int version = wl_version();
-    std::printf("warpline %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
     return exit_right;
   }
   std::vector<std::string> names;
@@ -61,7 +75,7 @@ ExitStatus dispatch(Arguments arguments) {
     names.push_back(command.name);
   }
   const std::string near = nearest_name(name, names);
-  throw Failure(exit_usage, "unknown command " + name +
+  throw Failure(exit_usage, "unknown command " + shortened(name) +
                                 (near.empty() ? "" : " (did you mean " + near + "?)") +
                                 "\nSee: warpline --help");
 }
@@ -81,6 +95,10 @@ int guarded(const Arguments& arguments) {
   } catch (const std::length_error&) {
     std::fputs("warpline: tensors of this size cannot be held in memory\n", stderr);
     return exit_usage;
+  } catch (const std::exception& error) {
+    std::fflush(stdout);
+    std::fprintf(stderr, "warpline: %s\n", error.what());
+    return exit_device;
   }
 }
 

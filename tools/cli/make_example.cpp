@@ -1,7 +1,10 @@
 #include "tools/cli/commands.hpp"
 #include "tools/cli/dual_gemm_files.hpp"
 #include "tools/cli/options.hpp"
+#include "tools/cli/output_file.hpp"
+#include "tools/cli/progress.hpp"
 #include "tools/cli/quantize_files.hpp"
+#include "tools/cli/run.hpp"
 
 #include <cstdio>
 
@@ -16,7 +19,7 @@ ExitStatus run_make_example(const Arguments& arguments) {
                   "Writes a safetensors file with random tensors for\n"
                   "  warpline dual-gemm --input FILE --output OUT.safetensors --verify\n"
                   "or, of type f16 or bf16, for warpline quantize");
-  options.positional("FILE", "the file to write", path);
+  options.positional("FILE", "the file to write; not to stdout", path);
   options.integer("-m", "rows of a (default 128)", m, 1, 1 << 20);
   options.integer("-n", "rows of b1 and b2, a multiple of 8 (default 256)", n, 1, 1 << 20);
   options.integer("-k", "values in a row, a multiple of 64 (default 512)", k, 1, 1 << 20);
@@ -27,6 +30,10 @@ ExitStatus run_make_example(const Arguments& arguments) {
     std::fputs(options.help().c_str(), stdout);
     return exit_right;
   }
+  if (path == "-")
+    throw Failure(exit_usage, "make-example: FILE is '-', must be a file's name: nothing goes to "
+                              "standard output (a file of that name is ./-)");
+  check_outputs("make-example", {{"FILE", path}});
   auto require_multiple = [](const char* name, int64_t value, int64_t unit) {
     if (value % unit == 0) return;
     const int64_t below = value / unit * unit;
@@ -38,12 +45,17 @@ ExitStatus run_make_example(const Arguments& arguments) {
   };
   require_multiple("-n", n, 8);
   require_multiple("-k", k, 64);
+  const double values = double(l) * (double(m) + 2 * double(n)) * double(k);
+  check_memory("make-example", "-m, -n, -k, -l", values * (type == "nvfp4" ? 9.0 / 16 : 2));
+  const Progress progress("making and writing the tensors");
   if (type != "nvfp4") {
-    const auto matrix = [&](const char* name, int64_t rows, uint64_t which) {
-      const auto of = type == "f16" ? wltest::OutputType::f16 : wltest::OutputType::bf16;
-      return NamedMatrix{name, l > 1, wltest::random_matrix(rows, k, l, of, 3 * seed + which)};
-    };
-    write_matrices(path, {matrix("a", m, 0), matrix("b1", n, 1), matrix("b2", n, 2)});
+    const auto of = type == "f16" ? wltest::OutputType::f16 : wltest::OutputType::bf16;
+    std::vector<NamedMatrix> matrices;
+    for (const char* name : {"a", "b1", "b2"})
+      matrices.push_back(
+          {name, l > 1,
+           wltest::random_matrix(*name == 'a' ? m : n, k, l, of, 3 * seed + matrices.size())});
+    write_matrices(path, matrices);
     std::printf("wrote %s: a [%lld, %lld], b1 and b2 [%lld, %lld] of %s\n", path.c_str(),
                 static_cast<long long>(m), static_cast<long long>(k), static_cast<long long>(n),
                 static_cast<long long>(k), type.c_str());

@@ -147,23 +147,31 @@ const Option& Options::find(std::string_view name) const {
   }
   // A one-letter option is one edit away from any other, so no guess is made for it.
   const std::string near = name.starts_with("--") ? nearest_name(name, names) : "";
-  refuse("unknown option " + std::string(name) +
+  refuse("unknown option " + shortened(name) +
          (near.empty() ? "" : " (did you mean " + near + "?)"));
 }
 
 bool Options::parse(const std::vector<std::string>& arguments) {
-  for (const std::string& argument : arguments)
-    if (argument == "--help" || argument == "-h") return false;
+  const auto end = std::find(arguments.begin(), arguments.end(), "--");
+  for (auto argument = arguments.begin(); argument != end; ++argument)
+    if (*argument == "--help" || *argument == "-h") return false;
   size_t positionals = 0;
+  bool only_positionals = false; // behind "--"
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string& argument = arguments[i];
-    if (argument.size() < 2 || argument[0] != '-') {
-      if (positionals == positionals_.size()) refuse("unexpected argument '" + argument + "'");
+    if (argument == "--" && !only_positionals) {
+      only_positionals = true;
+      continue;
+    }
+    if (argument.size() < 2 || argument[0] != '-' || only_positionals) {
+      if (positionals == positionals_.size())
+        refuse("unexpected argument '" + shortened(argument) + "'");
       *positionals_[positionals++].target = argument;
       continue;
     }
     const size_t equals = argument.starts_with("--") ? argument.find('=') : std::string::npos;
     const std::string name = argument.substr(0, equals);
+    if (name == "--help") refuse("option --help takes no value");
     const Option& option = find(name);
     if (given(name)) refuse("option " + name + " is given twice");
     given_.push_back(name);
@@ -176,7 +184,7 @@ bool Options::parse(const std::vector<std::string>& arguments) {
       value = arguments[++i];
     }
     const std::string rule = option.take(value);
-    if (!rule.empty()) refuse("option " + name + " is '" + value + "', must be " + rule);
+    if (!rule.empty()) refuse("option " + name + " is '" + shortened(value) + "', must be " + rule);
   }
   if (positionals < positionals_.size())
     refuse("missing argument " + positionals_[positionals].value + ": " +

@@ -5,9 +5,11 @@
 #include "tests/reference/quantize.hpp"
 #include "tools/cli/commands.hpp"
 #include "tools/cli/device_memory.hpp"
+#include "tools/cli/progress.hpp"
 #include "tools/cli/quantize_files.hpp"
 #include "tools/cli/run.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <optional>
@@ -76,6 +78,22 @@ void check_sizes(const wl_context& context, const wltest::Matrix& sizes, const R
   }));
 }
 
+// All results, and of the largest matrix what is on the device or compared.
+double memory_needed(const std::vector<NamedMatrix>& matrices, const Request& r,
+                     const Device& device) {
+  double results = 0, most = 0;
+  for (const NamedMatrix& matrix : matrices) {
+    const wltest::Matrix& x = matrix.x;
+    const double values = double(x.rows) * double(x.k) * double(x.l);
+    const double codes = values / 2, packed = packed_bytes(x.rows, x.k, x.l);
+    results += codes + values / 16;
+    const double running = packed + host_bytes(device, r, 2 * values + codes + packed);
+    const double comparing = r.verify ? codes + values / 16 : 0;
+    most = std::max(most, 2 * values + std::max(running, comparing));
+  }
+  return results + most;
+}
+
 struct Outcome {
   wl_plan_info plan = {};
   double run_seconds = 0;
@@ -140,17 +158,20 @@ ExitStatus run_quantize(const Arguments& arguments) {
     request.verify = true;
   else
     refuse_with_input("quantize", options, {"-m", "-k", "-l", "--type", "--seed"});
+  std::optional<SafetensorsFile> file;
   std::vector<NamedMatrix> matrices;
-  if (!request.input.empty()) matrices = read_matrices(request.input);
+  if (!request.input.empty()) {
+    matrices = list_matrices(file.emplace(request.input));
+    if (!request.output.empty()) check_names(request.input, matrices);
+  } else {
+    const auto type = request.type == "f16" ? wltest::OutputType::f16 : wltest::OutputType::bf16;
+    matrices.push_back({"a", request.l > 1, {request.m, request.k, request.l, type, {}}});
+  }
   const Device device = prepare_run("quantize", request);
   const Context context(device.ordinal);
-  if (request.input.empty()) {
-    const auto type = request.type == "f16" ? wltest::OutputType::f16 : wltest::OutputType::bf16;
-    check_sizes(*context.get(), {request.m, request.k, request.l, type, {}}, request);
-    matrices.push_back(
-        {"a", request.l > 1,
-         wltest::random_matrix(request.m, request.k, request.l, type, request.seed)});
-  }
+  for (const NamedMatrix& matrix : matrices) check_sizes(*context.get(), matrix.x, request);
+  check_memory("quantize", file ? "the matrices of " + request.input : "m, k, l",
+               memory_needed(matrices, request, device));
 
   Report report;
   report_version(report, "quantize");
@@ -159,34 +180,42 @@ ExitStatus run_quantize(const Arguments& arguments) {
   report_schedule(report, device, request);
   std::vector<QuantizedMatrix> results;
   int64_t wrong = 0;
-  for (const NamedMatrix& matrix : matrices) {
-    const wltest::Matrix& x = matrix.x;
-    check_sizes(*context.get(), x, request);
+  for (NamedMatrix& matrix : matrices) {
+    std::optional<Progress> progress("making the matrix");
+    wltest::Matrix& x = matrix.x;
+    if (file)
+      read_codes(*file, &matrix);
+    else
+      x = wltest::random_matrix(x.rows, x.k, x.l, x.type, request.seed);
     const float d_scale = request.d_scale.value_or(scale_for(x));
+    progress.emplace(std::string("running on ") + device.info.name);
     Outcome outcome = with_virtual_report(
         device, [&] { return run_on_device(context.get(), x, d_scale, request); });
+    progress.emplace("comparing with the reference");
     report.rule();
     const std::string of = results.empty() ? "" : format("_%zu", results.size());
     report.add("tensor",
-               format("%s: m %lld, k %lld, l %lld, %s", matrix.name.c_str(),
+               format("%s: m %lld, k %lld, l %lld, %s", shown_name(matrix.name).c_str(),
                       static_cast<long long>(x.rows), static_cast<long long>(x.k),
                       static_cast<long long>(x.l), name_of(x.type)),
                "tensor" + of, json_string(matrix.name));
-    report.add("d_scale", format("%.9g", double{d_scale}), "d_scale" + of,
-               json_number(double{d_scale}));
-    report.add("relative error",
-               format("%.4f, of the format", relative_error(x, outcome.d, d_scale)),
-               "relative_error" + of, json_number(relative_error(x, outcome.d, d_scale)));
-    if (results.empty()) report_plan(report, device, outcome.plan, outcome.run_seconds);
     if (request.verify) {
       const int64_t unequal = count_unequal(outcome.d, wltest::quantize(x, d_scale));
-      report.add("values wrong",
-                 format("%lld of %zu (code, or scale of its block)",
+      report.add("codes wrong",
+                 format("%lld of %zu, each judged with the scale of its block",
                         static_cast<long long>(unequal), x.codes.size()),
                  "wrong" + of, std::to_string(unequal));
       wrong += unequal;
     }
+    const double error = relative_error(x, outcome.d, d_scale);
+    report.add("rounding error",
+               format("%.2f %% (root mean square): what 4 bits cost", 100 * error),
+               "relative_error" + of, json_number(error));
+    report.add("d_scale", format("%.9g", double{d_scale}), "d_scale" + of,
+               json_number(double{d_scale}));
+    if (results.empty()) report_plan(report, device, outcome.plan, outcome.run_seconds);
     results.push_back({matrix.name, matrix.batched, std::move(outcome.d), d_scale});
+    x.codes = {};
   }
   const ExitStatus status = wrong == 0 ? exit_right : exit_wrong;
   const std::string result = !request.verify

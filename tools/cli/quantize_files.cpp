@@ -2,13 +2,14 @@
 
 #include "tools/cli/dual_gemm_files.hpp"
 #include "tools/cli/json.hpp"
-#include "tools/cli/safetensors.hpp"
 
 #include <cstdio>
-#include <cstring>
+#include <map>
 
 namespace warpline::cli {
 namespace {
+
+constexpr char tensor_scale_ending[] = "_tensor_scale";
 
 bool is_matrix(const Tensor& tensor) {
   if (tensor.dtype != "F16" && tensor.dtype != "BF16") return false;
@@ -20,13 +21,13 @@ bool is_matrix(const Tensor& tensor) {
 
 } // namespace
 
-std::vector<NamedMatrix> read_matrices(const std::string& path) {
-  const SafetensorsFile file(path);
+std::vector<NamedMatrix> list_matrices(const SafetensorsFile& file) {
+  const std::string& path = file.path();
   std::vector<NamedMatrix> result;
-  std::string left_out;
+  std::vector<std::string> left_out;
   for (const Tensor& tensor : file.tensors()) {
     if (!is_matrix(tensor)) {
-      left_out += (left_out.empty() ? "" : ", ") + json_string(tensor.name);
+      left_out.push_back(tensor.name);
       continue;
     }
     const size_t rank = tensor.shape.size();
@@ -37,21 +38,24 @@ std::vector<NamedMatrix> read_matrices(const std::string& path) {
     matrix.x.rows = static_cast<int64_t>(tensor.shape[rank - 2]);
     matrix.x.k = static_cast<int64_t>(tensor.shape[rank - 1]);
     if (matrix.x.k % 64 != 0)
-      throw Failure(exit_usage, path + ": tensor " + json_string(tensor.name) + " has shape " +
+      throw Failure(exit_usage, path + ": tensor " + shown_name(tensor.name) + " has shape " +
                                     shape_text(tensor.shape) +
                                     ", its rows must be a multiple of 64 values");
     matrix.x.type = tensor.dtype == "F16" ? wltest::OutputType::f16 : wltest::OutputType::bf16;
-    const std::vector<uint8_t> bytes = file.read(tensor);
-    matrix.x.codes.resize(bytes.size() / sizeof(uint16_t));
-    std::memcpy(matrix.x.codes.data(), bytes.data(), bytes.size());
   }
   if (result.empty())
     throw Failure(exit_usage,
                   path + ": has no tensor of F16 or BF16 with shape [rows, K] or [batch, rows, K]");
   if (!left_out.empty())
     std::fprintf(stderr, "warpline: %s: left out, no matrix of F16 or BF16: %s\n", path.c_str(),
-                 left_out.c_str());
+                 shown_names(left_out).c_str());
   return result;
+}
+
+void read_codes(const SafetensorsFile& file, NamedMatrix* matrix) {
+  const Tensor& tensor = *file.find(matrix->name);
+  matrix->x.codes.resize(tensor.bytes() / sizeof(uint16_t));
+  file.read(tensor, matrix->x.codes.data());
 }
 
 void write_matrices(const std::string& path, const std::vector<NamedMatrix>& matrices) {
@@ -65,10 +69,24 @@ void write_matrices(const std::string& path, const std::vector<NamedMatrix>& mat
   write_safetensors(path, tensors, {{"producer", "warpline make-example"}});
 }
 
+void check_names(const std::string& path, const std::vector<NamedMatrix>& matrices) {
+  std::map<std::string, const std::string*> makers;
+  for (const NamedMatrix& matrix : matrices)
+    for (const char* ending : {"", scale_ending, tensor_scale_ending}) {
+      const auto [other, first] = makers.emplace(matrix.name + ending, &matrix.name);
+      if (first) continue;
+      throw Failure(exit_usage, path + ": tensors " + shown_name(*other->second) + " and " +
+                                    shown_name(matrix.name) + " would both make " +
+                                    shown_name(other->first) +
+                                    " of the output; quantize them from two files");
+    }
+}
+
 void write_quantized(const std::string& path, const std::vector<QuantizedMatrix>& matrices) {
   std::vector<OutputTensor> tensors;
   for (const QuantizedMatrix& matrix : matrices) {
-    tensors.push_back({matrix.name + "_tensor_scale", "F32", {1}, &matrix.d_scale, sizeof(float)});
+    tensors.push_back(
+        {matrix.name + tensor_scale_ending, "F32", {1}, &matrix.d_scale, sizeof(float)});
     add_operand(&tensors, matrix.name, matrix.batched, matrix.d);
   }
   write_safetensors(path, tensors, {{"format", "nvfp4"}, {"producer", "warpline quantize"}});

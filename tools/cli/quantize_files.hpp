@@ -5,7 +5,7 @@
 
 #include "tests/reference/inputs.hpp"
 #include "tests/reference/quantize.hpp"
-#include "tools/cli/failure.hpp"
+#include "tools/cli/safetensors.hpp"
 
 #include <string>
 #include <vector>
@@ -17,9 +17,14 @@ struct NamedMatrix {
   bool batched; // the tensor has a batch dimension
   wltest::Matrix x;
 };
-// Names on stderr what is of another type or rank and left out.
-std::vector<NamedMatrix> read_matrices(const std::string& path);
+// Names and sizes, no codes yet. Says on stderr what is of another type or rank and left out.
+std::vector<NamedMatrix> list_matrices(const SafetensorsFile& file);
+void read_codes(const SafetensorsFile& file, NamedMatrix* matrix);
 void write_matrices(const std::string& path, const std::vector<NamedMatrix>& matrices);
+
+// Refuses matrices of which two would write a tensor of the same name: "a" and "a_scale" both make
+// "a_scale".
+void check_names(const std::string& path, const std::vector<NamedMatrix>& matrices);
 
 struct QuantizedMatrix {
   std::string name;

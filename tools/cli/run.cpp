@@ -1,8 +1,10 @@
 #include "tools/cli/run.hpp"
 
-#include "tools/cli/safetensors.hpp"
+#include "tools/cli/output_file.hpp"
 
+#include <cmath>
 #include <cstdio>
+#include <unistd.h>
 
 namespace warpline::cli {
 
@@ -26,10 +28,11 @@ void declare_run(Options* options, RunOptions* r) {
   o.text("--check", "LIST",
          "virtual GPU: off, all, or some of races,definedness,barriers,\nadvice,proxy-reads,ledger",
          r->check);
-  o.text("--config", "ROW", "force a configuration row", r->config);
+  o.text("--config", "NAME", "force a configuration, as warpline configs lists them", r->config);
   o.text("--json", "FILE", "write the table as JSON too, - = to stdout instead of the table",
          r->json);
-  o.text("--output", "FILE", "write the outputs to this safetensors file", r->output);
+  o.text("--output", "FILE", "write the outputs to this safetensors file, not to stdout",
+         r->output);
   o.flag("--verify", "compare with the reference (always done without --input)", r->verify);
 }
 
@@ -37,9 +40,11 @@ Device prepare_run(const std::string& command, const RunOptions& r) {
   if (!r.schedule.empty() && r.device.starts_with("gpu"))
     throw Failure(exit_usage,
                   command + ": --schedule is for the virtual GPU, --device is " + r.device);
-  if (!r.output.empty()) check_writable(r.output);
-  if (!r.json.empty() && r.json != "-") check_writable(r.json);
-  if (!r.trace.empty()) check_writable(r.trace);
+  if (r.output == "-")
+    throw Failure(exit_usage, command + ": --output is '-', must be a file's name: standard output "
+                                        "carries the table (a file of that name is ./-)");
+  check_outputs(command, {{"--output", r.output}, {"--json", r.json}}, {"--input", r.input});
+  if (!r.trace.empty()) check_folder_of(r.trace);
   const Device device = choose_device(r.device);
   if (!device.note.empty()) std::fprintf(stderr, "warpline: %s\n", device.note.c_str());
   if (!r.schedule.empty()) set_virtual_option("schedule", r.schedule);
@@ -57,6 +62,22 @@ void refuse_with_input(const std::string& command, const Options& options,
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void check_memory(const std::string& command, const std::string& sizes, double bytes) {
+  const double memory = double(sysconf(_SC_PHYS_PAGES)) * double(sysconf(_SC_PAGE_SIZE));
+  if (bytes > memory)
+    throw Failure(exit_usage, command + ": " + sizes + " need about " + bytes_text(bytes) +
+                                  " of host memory, this machine has " + bytes_text(memory));
+}
+
+double host_bytes(const Device& device, const RunOptions& r, double bytes) {
+  if (!device.info.is_virtual) return 0;
+  return r.check.empty() || r.check == "off" ? bytes : 6 * bytes;
+}
+
+double packed_bytes(int64_t rows, int64_t k, int64_t l) {
+  return std::ceil(double(rows) / 128) * 128 * double(k) / 16 * double(l);
 }
 
 std::vector<uint8_t> pack_scales(const wltest::Operand& operand) {
@@ -127,7 +148,7 @@ std::string dims_json(const unsigned (&d)[3]) { return json_list({d[0], d[1], d[
 void report_plan(Report& report, const Device& device, const wl_plan_info& plan,
                  double run_seconds) {
   report.rule();
-  report.add_text("kernel row", "config", plan.config);
+  report.add_text("configuration", "config", plan.config);
   report.add("kernel", format("%s (%s)", plan.kernel, plan.target), "kernel",
              json_string(plan.kernel));
   report.add("", "", "target", json_string(plan.target));

@@ -31,6 +31,14 @@ void refuse_with_input(const std::string& command, const Options& options,
 
 double seconds_since(std::chrono::steady_clock::time_point start);
 
+// Refuses what cannot fit this machine's memory, before hours of paging.
+void check_memory(const std::string& command, const std::string& sizes, double bytes);
+// What `bytes` of the device's memory take of the host's: nothing, or on the virtual GPU as much,
+// and with checks at least five times more.
+double host_bytes(const Device& device, const RunOptions& r, double bytes);
+// Of an operand's scales in WL_SF_128x4, with the padding to whole atoms.
+double packed_bytes(int64_t rows, int64_t k, int64_t l);
+
 // An operand's scales in WL_SF_128x4 with NaN in the padding, and back.
 std::vector<uint8_t> pack_scales(const wltest::Operand& operand);
 void unpack_scales(const std::vector<uint8_t>& packed, wltest::Operand* operand);

@@ -1,11 +1,13 @@
 #include "tools/cli/safetensors.hpp"
 
 #include "tools/cli/json.hpp"
+#include "tools/cli/output_file.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <set>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,11 +29,6 @@ constexpr Dtype dtypes[] = {
   throw Failure(exit_usage, path + ": " + what);
 }
 
-std::string quoted(std::string_view name) {
-  if (name.size() > 80) return json_string(std::string(name.substr(0, 77)) + "...");
-  return json_string(name);
-}
-
 uint64_t take_unsigned(const std::string& path, const std::string& tensor, const Json& value,
                        const char* what) {
   if (value.kind != Json::Kind::number || !value.is_unsigned)
@@ -51,27 +48,27 @@ const Json& member(const std::string& path, const std::string& tensor, const Jso
 
 // F4 counts elements in the shape by the format's rule, and bytes (two elements each) in the files
 // of some writers; both are taken, told apart by the byte count.
-void check_size(const std::string& path, const std::string& quoted_name, const Tensor& tensor,
+void check_size(const std::string& path, const std::string& shown, const Tensor& tensor,
                 unsigned bits) {
   uint64_t count = 1;
   for (uint64_t extent : tensor.shape)
     if (__builtin_mul_overflow(count, extent, &count))
-      refuse(path, "tensor " + quoted_name + ": the product of shape " + shape_text(tensor.shape) +
+      refuse(path, "tensor " + shown + ": the product of shape " + shape_text(tensor.shape) +
                        " overflows 64 bits");
   uint64_t total_bits;
   if (__builtin_mul_overflow(count, uint64_t{bits}, &total_bits))
-    refuse(path, "tensor " + quoted_name + ": the size of shape " + shape_text(tensor.shape) +
+    refuse(path, "tensor " + shown + ": the size of shape " + shape_text(tensor.shape) +
                      " overflows 64 bits");
   if (total_bits % 8 == 0 && tensor.bytes() == total_bits / 8) return;
   if (bits == 4 && tensor.bytes() == count) return;
-  refuse(path, "tensor " + quoted_name + ": data_offsets hold " + std::to_string(tensor.bytes()) +
+  refuse(path, "tensor " + shown + ": data_offsets hold " + std::to_string(tensor.bytes()) +
                    " bytes, but " + tensor.dtype + " " + shape_text(tensor.shape) + " takes " +
                    std::to_string((total_bits + 7) / 8));
 }
 
 Tensor parse_tensor(const std::string& path, const std::string& name, const Json& value,
                     uint64_t data_bytes) {
-  const std::string shown = quoted(name);
+  const std::string shown = shown_name(name);
   if (value.kind != Json::Kind::object)
     refuse(path,
            "tensor " + shown + " is described by " + name_of(value.kind) + ", must be an object");
@@ -81,7 +78,7 @@ Tensor parse_tensor(const std::string& path, const std::string& name, const Json
   const auto dtype = std::find_if(std::begin(dtypes), std::end(dtypes),
                                   [&](const Dtype& d) { return tensor.dtype == d.name; });
   if (dtype == std::end(dtypes))
-    refuse(path, "tensor " + shown + " has the unknown dtype " + quoted(tensor.dtype));
+    refuse(path, "tensor " + shown + " has the unknown dtype " + shown_name(tensor.dtype));
   const Json& shape = member(path, shown, value, "shape", Json::Kind::array);
   if (shape.items.size() > 16)
     refuse(path, "tensor " + shown + " has " + std::to_string(shape.items.size()) +
@@ -116,7 +113,7 @@ void check_cover(const std::string& path, const std::vector<Tensor>& tensors, ui
   const Tensor* before = nullptr;
   for (const Tensor* tensor : order) {
     if (tensor->begin < covered)
-      refuse(path, "tensors " + quoted(before->name) + " and " + quoted(tensor->name) +
+      refuse(path, "tensors " + shown_name(before->name) + " and " + shown_name(tensor->name) +
                        " overlap at data byte " + std::to_string(tensor->begin));
     if (tensor->begin > covered)
       refuse(path, "data bytes " + std::to_string(covered) + " to " +
@@ -150,6 +147,15 @@ std::string shape_text(const std::vector<uint64_t>& shape) {
   std::string text = "[";
   for (size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
   return text + "]";
+}
+
+std::string shown_names(const std::vector<std::string>& names) {
+  constexpr size_t most = 8;
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), most); ++i)
+    text += (i == 0 ? "" : ", ") + shown_name(names[i]);
+  if (names.size() > most) text += " and " + std::to_string(names.size() - most) + " more";
+  return text;
 }
 
 std::vector<Tensor> parse_header(const std::string& path, std::string_view header,
@@ -222,55 +228,21 @@ const Tensor* SafetensorsFile::find(std::string_view name) const {
 
 std::vector<uint8_t> SafetensorsFile::read(const Tensor& tensor) const {
   std::vector<uint8_t> data(tensor.bytes());
-  read_exactly(path_, descriptor_, data.data(), data.size(), data_start_ + tensor.begin);
+  read(tensor, data.data());
   return data;
 }
 
-void check_writable(const std::string& path) {
-  std::string temporary = path + ".XXXXXX";
-  struct stat info;
-  if (stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode))
-    refuse(path, "cannot be written: it is a directory");
-  const int descriptor = mkostemp(temporary.data(), O_CLOEXEC);
-  if (descriptor < 0) refuse(path, std::string("cannot be written: ") + std::strerror(errno));
-  close(descriptor);
-  unlink(temporary.c_str());
-}
-
-void write_file(const std::string& path, const std::vector<std::string_view>& parts) {
-  std::string temporary = path + ".XXXXXX";
-  const int descriptor = mkostemp(temporary.data(), O_CLOEXEC);
-  if (descriptor < 0) refuse(path, std::string("cannot be written: ") + std::strerror(errno));
-  bool good = true;
-  for (std::string_view part : parts)
-    while (good && !part.empty()) {
-      const ssize_t put = write(descriptor, part.data(), std::min<size_t>(part.size(), 1 << 30));
-      if (put < 0 && errno == EINTR) continue;
-      if (put <= 0)
-        good = false;
-      else
-        part.remove_prefix(static_cast<size_t>(put));
-    }
-  // mkostemp creates files for their owner only; the result gets the usual permissions.
-  const mode_t mask = umask(0);
-  umask(mask);
-  good = good && fchmod(descriptor, 0666 & ~mask) == 0;
-  int error = errno;
-  if (close(descriptor) != 0 && good) {
-    good = false;
-    error = errno;
-  }
-  if (good && rename(temporary.c_str(), path.c_str()) != 0) {
-    good = false;
-    error = errno;
-  }
-  if (good) return;
-  unlink(temporary.c_str());
-  refuse(path, std::string("cannot be written: ") + std::strerror(error));
+void SafetensorsFile::read(const Tensor& tensor, void* to) const {
+  read_exactly(path_, descriptor_, to, tensor.bytes(), data_start_ + tensor.begin);
 }
 
 void write_safetensors(const std::string& path, const std::vector<OutputTensor>& tensors,
                        const std::vector<std::pair<std::string, std::string>>& metadata) {
+  std::set<std::string> names = {"__metadata__"};
+  for (const OutputTensor& tensor : tensors)
+    if (!names.insert(tensor.name).second)
+      refuse(path, "would have two entries of the name " + shown_name(tensor.name) +
+                       ", nothing was written");
   std::string header = "{";
   if (!metadata.empty()) {
     header += "\"__metadata__\":{";

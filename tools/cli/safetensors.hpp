@@ -33,6 +33,9 @@ constexpr uint64_t largest_header = 100'000'000;
 // "[4096, 448]"
 std::string shape_text(const std::vector<uint64_t>& shape);
 
+// Names in a message, of many the first.
+std::string shown_names(const std::vector<std::string>& names);
+
 // The header's JSON for a file with `data_bytes` bytes of data. `path` is for messages.
 std::vector<Tensor> parse_header(const std::string& path, std::string_view header,
                                  uint64_t data_bytes);
@@ -48,6 +51,7 @@ public:
   const std::vector<Tensor>& tensors() const { return tensors_; }
   const Tensor* find(std::string_view name) const; // null when absent
   std::vector<uint8_t> read(const Tensor& tensor) const;
+  void read(const Tensor& tensor, void* to) const;
 
 private:
   std::string path_;
@@ -63,14 +67,8 @@ struct OutputTensor {
   size_t bytes;
 };
 
-// Writes beside `path` and renames, so that a failure leaves `path` as it was.
+// As write_file() of output_file.hpp does; refuses names that appear twice.
 void write_safetensors(const std::string& path, const std::vector<OutputTensor>& tensors,
                        const std::vector<std::pair<std::string, std::string>>& metadata);
-
-// The same for any file.
-void write_file(const std::string& path, const std::vector<std::string_view>& parts);
-
-// Refuses a path that write_file could not write, before long work is done for it.
-void check_writable(const std::string& path);
 
 } // namespace warpline::cli
