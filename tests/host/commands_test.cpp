@@ -225,7 +225,7 @@ private:
   bool can_run(const std::string& line) const {
     const auto has = [&](const char* text) { return line.find(text) != std::string::npos; };
     return (has_pkg_config_ || !(has("pkg-config") || has("/tmp/warpline/program"))) &&
-           (has_python_ || !has("tools/sass/")) && (has_ptxas_ || !has("tools/check_ptx.sh"));
+           (has_python_ || !(has("tools/sass/") || has("python3 "))) && (has_ptxas_ || !has("tools/check_ptx.sh"));
   }
 
   wltest::TreeCopy copy_;
@@ -253,8 +253,10 @@ TEST_CASE("the documentation's commands run", "[host][readme]") {
   reader.run(lines);
   reader.run(select(false));
   // The pictures and figures of the pages are what the commands make.
-  CHECK(reader.file("tools/trace/b200.svg") ==
-        wltest::read_text(source_file("tools/trace/b200.svg")));
+  for (const char* picture : {"tools/trace/b200.svg", "tools/bench/results/h200.svg"}) {
+    INFO(picture);
+    CHECK(reader.file(picture) == wltest::read_text(source_file(picture)));
+  }
 }
 
 TEST_CASE("the cases are commands of the documentation", "[host][readme]") {
