@@ -189,7 +189,7 @@ wl_status make_plan(wl_context* context, const wl_dual_gemm_args& args, wl_plan*
     }
     for (const auto& [why, count] : counts)
       reasons += (reasons.empty() ? "" : "; ") + std::to_string(count) + " rows: " + why;
-    return fail(WL_ERROR_NOT_SUPPORTED, "no configuration row makes %s on %s: %s",
+    return fail(WL_ERROR_NOT_SUPPORTED, "no configuration makes %s on %s: %s",
                 dtype_name(args.d_type), context->limits.name.c_str(), reasons.c_str());
   }
 
