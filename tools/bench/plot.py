@@ -3,9 +3,9 @@
 
     python3 tools/bench/plot.py tools/bench/results/h200_peers.json tools/bench/results/h200.svg
 
-The file holds {"head": {"device", "date"}, "rows": [{"m", "n", "k", "ours", PEER ...}]}, in the head
-perhaps a "note", which is drawn under the title. Drawn are the problems of the first one's n and k.
-Standard library only.
+The file holds {"head": {"device", "date"}, "rows": [{"m", "n", "k", "ours", PEER ...}]}, in the
+head perhaps a "note", which is drawn under the title. Drawn are the problems of the first one's n
+and k. Standard library only.
 """
 import json
 import math
