@@ -84,7 +84,7 @@ help:
 	@echo "                  Catch2 where it is missing"
 	@echo "make hardware-test  tests on the GPU of this machine; skipped and counted without one"
 	@echo "make mutation     breaks every synchronising instruction, one at a time: who notices?"
-	@echo "make sweep        every Blackwell row at all edges of M, N, K under lazy and 8 seeds; half an hour"
+	@echo "make sweep        every Blackwell configuration at all edges of M, N, K, in 9 orders; half an hour"
 	@echo "make false-alarms  every kernel as it is, under many schedules: nobody may say a word"
 	@echo "make vgpu-speed   how fast the virtual GPU is on this machine"
 	@echo "make fuzz         libFuzzer on PTX text, kernels and driver calls, FUZZ_SECONDS=60 each, 3 minutes"
@@ -401,7 +401,7 @@ coverage:
 	@tests/run_suites.sh $(SUITES:%=build/coverage/tests/%)
 	@tests/coverage.sh build/coverage
 
-# The picture of the README: order and overlap of the flagship's roles, of a short K.
+# The picture of tools/README.md: order and overlap of the flagship's roles, of a short K.
 timeline: $(BUILD)/warpline $(BUILD)/libvgpu.so
 	@rm -rf $(BUILD)/trace && mkdir -p $(BUILD)/trace tools/trace
 	$(BUILD)/warpline dual-gemm -m 256 -n 4096 -k 2048 --device virtual:b200 --trace $(BUILD)/trace/b200

@@ -306,10 +306,10 @@ const RuleTable<Subject>& rules() {
           WL_RULE("sfd_overlaps", "SFD", "must overlap neither D nor an input", overlap,
                   disjoint(sfd_of(s.args), others(s.args))),
 
-          WL_RULE("config_known", "config", "must name a configuration row", range,
+          WL_RULE("config_known", "config", "must name a configuration", range,
                   config_known(rows(), s.args.config, row_serving(s))),
-          WL_RULE("config_runs", "config", "must be a row for this device and output", support,
-                  config_runs(rows(), s.args.config, row_serving(s))),
+          WL_RULE("config_runs", "config", "must be a configuration for this device and output",
+                  support, config_runs(rows(), s.args.config, row_serving(s))),
       }};
   return table;
 }

@@ -55,7 +55,7 @@ const Row* choose_row(const wl_quantize_args& args, const DeviceLimits& device) 
 wl_status make_plan(wl_context* context, const wl_quantize_args& args, wl_plan** plan) {
   const Row* row = choose_row(args, context->limits);
   if (row == nullptr)
-    return fail(WL_ERROR_NOT_SUPPORTED, "no configuration row reads x_type %d on %s",
+    return fail(WL_ERROR_NOT_SUPPORTED, "no configuration reads x_type %d on %s",
                 static_cast<int>(args.x_type), context->limits.name.c_str());
   auto made = std::make_unique<wl_plan>(context);
   KernelNeeds needs;

@@ -5,7 +5,6 @@ numbers, with a 6 in every block, so quantisation is exact.
 
     make shared && WARPLINE_DRIVER=virtual:b200 python3 tests/examples/program.py
 """
-import ctypes as c
 import math
 import struct
 import sys
@@ -21,51 +20,26 @@ def element(which, row, k):
     return magnitude if (row + k // 8 + which) % 3 else -magnitude
 
 
-class Device:
-    def __init__(self, library):
-        self.library, self.lib = library, library.lib
-
-    def empty(self, size):
-        pointer = c.c_void_p()
-        self.library.check(self.lib.wl_malloc(self.library.context, c.c_size_t(size),
-                                              c.byref(pointer)))
-        return pointer.value
-
-    def filled(self, data):
-        pointer = self.empty(len(data))
-        self.library.check(self.lib.wl_upload(self.library.context, c.c_void_p(pointer), data,
-                                              c.c_size_t(len(data))))
-        return pointer
-
-    def read(self, pointer, size):
-        data = c.create_string_buffer(size)
-        self.library.check(self.lib.wl_download(self.library.context, data, c.c_void_p(pointer),
-                                                c.c_size_t(size)))
-        return data.raw
-
-
-def quantized(library, device, which, rows):
+def quantized(library, which, rows):
     """The addresses of the values and of the scales; the quantisation is on its way."""
     # BF16 is the upper half of an FP32 number; these end in 16 zero bits.
-    x = device.filled(b"".join(struct.pack("<f", element(which, i // K, i % K))[2:]
-                               for i in range(rows * K)))
-    values = device.empty(rows * K // 2)
-    scales = device.empty(library.lib.wl_sf_bytes(abi.SF_128X4, rows, K))
+    x = library.filled(b"".join(struct.pack("<f", element(which, i // K, i % K))[2:]
+                                for i in range(rows * K)))
+    values = library.empty(rows * K // 2)
+    scales = library.empty(library.sf_bytes(rows, K))
     library.quantize(m=rows, k=K, l=1, x=x, x_type=abi.BF16, d=values, sfd=scales).run()
     return values, scales
 
 
 def main():
     library = abi.Library()
-    device = Device(library)
-    (a, sfa), (b1, sfb1), (b2, sfb2) = (quantized(library, device, which, rows)
+    (a, sfa), (b1, sfb1), (b2, sfb2) = (quantized(library, which, rows)
                                         for which, rows in enumerate((M, N, N)))
-    alpha, d = device.filled(struct.pack("<f", 1 / 64)), device.filled(b"\xff" * (M * N * 2))
+    alpha, d = library.filled(struct.pack("<f", 1 / 64)), library.filled(b"\xff" * (M * N * 2))
     plan = library.dual_gemm(m=M, n=N, k=K, l=1, a=a, b1=b1, b2=b2, sfa=sfa, sfb1=sfb1, sfb2=sfb2,
                              alpha1=alpha, alpha2=alpha, d=d, d_type=abi.F16)
-    workspace = plan.info.workspace_bytes
-    plan.run(workspace=device.empty(workspace) if workspace else None)
-    found = struct.unpack(f"<{M * N}e", device.read(d, M * N * 2))
+    plan.run(workspace=library.empty(plan.info.workspace_bytes))
+    found = struct.unpack(f"<{M * N}e", library.read(d, M * N * 2))
     wrong = 0
     for i, value in enumerate(found):
         gate, up = (sum(element(0, i // N, k) * element(which, i % N, k) for k in range(K)) / 64

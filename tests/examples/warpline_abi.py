@@ -65,6 +65,29 @@ class Library:
         if status != 0:
             raise RuntimeError(self.lib.wl_last_error().decode())
 
+    def sf_bytes(self, rows, k):
+        """Bytes of the scales of a matrix of `rows` x `k` values, padding included."""
+        return self.lib.wl_sf_bytes(SF_128X4, rows, k)
+
+    def empty(self, size):
+        """The address of `size` bytes on the device; None for 0 bytes."""
+        if size == 0:
+            return None
+        pointer = c.c_void_p()
+        self.check(self.lib.wl_malloc(self.context, c.c_size_t(size), c.byref(pointer)))
+        return pointer.value
+
+    def filled(self, data):
+        pointer = self.empty(len(data))
+        self.check(self.lib.wl_upload(self.context, c.c_void_p(pointer), data,
+                                      c.c_size_t(len(data))))
+        return pointer
+
+    def read(self, pointer, size):
+        data = c.create_string_buffer(size)
+        self.check(self.lib.wl_download(self.context, data, c.c_void_p(pointer), c.c_size_t(size)))
+        return data.raw
+
     def dual_gemm(self, **fields):
         return Plan(self, self.lib.wl_dual_gemm_plan, DualGemmArgs, fields)
 

@@ -1,4 +1,4 @@
-// The documentation's commands cannot rot: every one of the README, and of the pages of the rooms,
+// The documentation's commands cannot rot: every one of the README, and of the folders' pages,
 // is run here in a copy of the tree, or by .ci/run. Large ones run over a part of their work.
 #include "tests/support/catch.hpp"
 #include "tests/support/markdown.hpp"
@@ -20,10 +20,18 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const char* const kPages[] = {
-    "README.md",           "kernels/README.md", "ptx/README.md",         "runtime/README.md",
-    "tests/README.md",     "tools/README.md",   "tools/bench/README.md", "tools/sass/README.md",
-    "tools/vgpu/README.md"};
+const char* const kPages[] = {"README.md",
+                              "kernels/README.md",
+                              "kernels/RULES.md",
+                              "kernels/blackwell.md",
+                              "kernels/gemm/README.md",
+                              "ptx/README.md",
+                              "runtime/README.md",
+                              "tests/README.md",
+                              "tools/README.md",
+                              "tools/bench/README.md",
+                              "tools/sass/README.md",
+                              "tools/vgpu/README.md"};
 // With what stands around them they are run by tests/virtual/vgpu_tool_test.cpp; the speed of the
 // virtual GPU takes minutes to measure.
 const char* const kElsewhere[] = {"build/vgpu run", "build/vgpu speed", "make vgpu-speed"};
@@ -75,6 +83,12 @@ const Case kCases[] = {
      "build/warpline dual-gemm -m 256 -n 4096 -k 512 --device virtual:b200 --stats "
      "--config dual_gemm_sm100_pair_n64_f16",
      "PASS"},
+    // The name of a configuration that the page adds, and that is not in the tree.
+    {"build/warpline dual-gemm -m 130 -n 296 -k 512 --config dual_gemm_sm100_1x2_n128_f16 "
+     "--device virtual:b200 --check all",
+     "build/warpline dual-gemm -m 130 -n 296 -k 512 --config dual_gemm_sm100_1x2_n64_f16 "
+     "--device virtual:b200 --check all",
+     "PASS"},
     {"WARPLINE_SWEEP=0:3000 build/tests/virtual \"[.sweep]\"",
      "WARPLINE_SWEEP=0:3 build/tests/virtual \"[.sweep]\"", " passed, 0 failed, 0 skipped"},
 };
@@ -120,6 +134,7 @@ std::vector<std::string> commands_of(bool indented) {
       if (line.rfind("$ ", 0) == 0) line = line.substr(2);
       line = line.substr(0, line.find("  #"));
       line.erase(line.find_last_not_of(' ') + 1);
+      while (line.find("  ") != std::string::npos) wltest::replace_all(&line, "  ", " ");
       const std::string program = program_of(line);
       if (std::any_of(std::begin(kElsewhere), std::end(kElsewhere),
                       [&](const char* start) { return line.rfind(start, 0) == 0; }))
@@ -225,7 +240,8 @@ private:
   bool can_run(const std::string& line) const {
     const auto has = [&](const char* text) { return line.find(text) != std::string::npos; };
     return (has_pkg_config_ || !(has("pkg-config") || has("/tmp/warpline/program"))) &&
-           (has_python_ || !has("tools/sass/")) && (has_ptxas_ || !has("tools/check_ptx.sh"));
+           (has_python_ || !(has("tools/sass/") || has("python3 "))) &&
+           (has_ptxas_ || !has("tools/check_ptx.sh"));
   }
 
   wltest::TreeCopy copy_;
@@ -253,8 +269,10 @@ TEST_CASE("the documentation's commands run", "[host][readme]") {
   reader.run(lines);
   reader.run(select(false));
   // The pictures and figures of the pages are what the commands make.
-  CHECK(reader.file("tools/trace/b200.svg") ==
-        wltest::read_text(source_file("tools/trace/b200.svg")));
+  for (const char* picture : {"tools/trace/b200.svg", "tools/bench/results/h200.svg"}) {
+    INFO(picture);
+    CHECK(reader.file(picture) == wltest::read_text(source_file(picture)));
+  }
 }
 
 TEST_CASE("the cases are commands of the documentation", "[host][readme]") {

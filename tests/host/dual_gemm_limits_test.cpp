@@ -334,13 +334,13 @@ const std::vector<Sides>& sides() {
       {"config_known",
        {SET(config = "dual_gemm_sm100_n64_f16"), SET(config = nullptr)},
        SET(config = "dual_gemm_sm100_n65_f16"),
-       "config = \"dual_gemm_sm100_n65_f16\" must name a configuration row (nearest: "
+       "config = \"dual_gemm_sm100_n65_f16\" must name a configuration (nearest: "
        "dual_gemm_sm100_n64_f16, "},
       {"config_runs",
        {SET(config = "dual_gemm_sm100_n128_f16")},
        SET(config = "dual_gemm_sm100_n128_bf16"),
-       "config = \"dual_gemm_sm100_n128_bf16\", but it writes WL_BF16, must be a row for this "
-       "device and output (nearest: dual_gemm_sm100_n128_f16, "},
+       "config = \"dual_gemm_sm100_n128_bf16\", but it writes WL_BF16, must be a configuration for "
+       "this device and output (nearest: dual_gemm_sm100_n128_f16, "},
   };
   return table;
 }

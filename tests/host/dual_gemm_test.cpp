@@ -518,7 +518,7 @@ TEST_CASE("the cost function chooses rows as its model says", "[host][dual_gemm]
 }
 
 TEST_CASE("pairs and multicast move less from L2", "[host][dual_gemm]") {
-  // 256 x 4096 x 7168: each step of the ladder, in MiB; the figures of README's table.
+  // 256 x 4096 x 7168: each step of the ladder, in MiB; the figures of gemm/README's table.
   const Problem problem{256, 4096, 7168, 1, WL_F16};
   const auto mib = [&](const char* name) {
     const Row* row = find_row(name);

@@ -69,6 +69,19 @@ TEST_CASE("a Python program quantises and multiplies", "[host][python]") {
   }
 }
 
+TEST_CASE("the smallest Python program multiplies", "[host][python]") {
+  if (!wltest::plain_build()) WL_SKIP("an instrumented build");
+  if (!has_python()) WL_SKIP("no python3");
+  for (const char* device : {"virtual:b200", "virtual:h200"}) {
+    const ChildResult result = run_child(
+        {"python3", source_file("tests/examples/smallest.py")},
+        {{"WARPLINE_DRIVER", device}, {"WARPLINE_LIBRARY", wltest::build_file("libwarpline.so")}});
+    INFO(device << "\n" << result.out << result.err);
+    CHECK(result.status == 0);
+    CHECK(result.out == "(15.7109375,)\n"); // silu(4) * 4, rounded to FP16
+  }
+}
+
 TEST_CASE("the PyTorch example says what it lacks", "[host][python]") {
   if (!has_python()) WL_SKIP("no python3");
   // No device is visible, so the example stops where PyTorch is installed, too.

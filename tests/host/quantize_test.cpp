@@ -186,15 +186,15 @@ const std::vector<Sides>& sides() {
       {"config_known",
        {[](Case& c) { c.args.config = "quantize_sm100_f16"; }},
        {{[](Case& c) { c.args.config = "fastest"; },
-         "config = \"fastest\" must name a configuration row (nearest: quantize_sm100_f16)"}}},
+         "config = \"fastest\" must name a configuration (nearest: quantize_sm100_f16)"}}},
       {"config_runs",
        {[](Case& c) { c.args.config = "quantize_sm100_bf16", c.args.x_type = WL_BF16; }},
        {{[](Case& c) { c.args.config = "quantize_sm100_bf16"; },
-         "config = \"quantize_sm100_bf16\", but it reads WL_BF16, must be a row for this device "
-         "and input (nearest: quantize_sm100_f16)"},
+         "config = \"quantize_sm100_bf16\", but it reads WL_BF16, must be a configuration for this "
+         "device and input (nearest: quantize_sm100_f16)"},
         {[](Case& c) { c.args.config = "quantize_sm90_f16"; },
          "config = \"quantize_sm90_f16\", but its target sm_90a does not run on compute "
-         "capability 10.0, must be a row"}}},
+         "capability 10.0, must be a configuration"}}},
   };
   return all;
 }

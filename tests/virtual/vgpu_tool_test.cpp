@@ -1,5 +1,5 @@
-// build/vgpu as its README shows it: the lines of "Five minutes with somebody else's kernel", one
-// after the other, and the pictures there.
+// build/vgpu as its README and the first page show it: their lines, one after the other, what they
+// print, and the pictures there.
 #include "tests/support/catch.hpp"
 #include "tests/support/source_tree.hpp"
 #include "tests/support/temporary.hpp"
@@ -18,31 +18,44 @@ std::string read(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// The commands between the two texts of the README: indented lines that begin as one of those.
-std::string commands(const std::string& from, const std::string& to) {
-  const std::string readme = read(source_file("tools/vgpu/README.md"));
-  const size_t begin = readme.find(from), end = readme.find(to, begin);
+// The commands between two texts of a page: indented lines that begin as one of those, with what a
+// backslash continues.
+std::string commands(const std::string& page, const std::string& from, const std::string& to) {
+  const std::string text = read(source_file(page));
+  const size_t begin = text.find(from), end = text.find(to, begin);
   REQUIRE(end != std::string::npos);
-  std::istringstream lines(readme.substr(begin, end - begin));
+  std::istringstream lines(text.substr(begin, end - begin));
   std::string script;
   for (std::string line; std::getline(lines, line);)
     for (const char* start : {"    run=", "    $run ", "    sed ", "    build/vgpu "})
-      if (line.rfind(start, 0) == 0) script += line.substr(4) + "\n";
+      if (line.rfind(start, 0) == 0 || script.ends_with("\\\n")) {
+        script += line.substr(4) + "\n";
+        break;
+      }
   return script;
 }
+
+// A folder that looks like the tree after a build.
+struct Tree {
+  TemporaryDirectory directory;
+  Tree() {
+    std::filesystem::create_directory(directory / "build");
+    std::filesystem::create_symlink(build_file("vgpu"), directory / "build/vgpu");
+    std::filesystem::create_directory_symlink(source_file("tests"), directory / "tests");
+  }
+  ChildResult run(const std::string& script) const {
+    return run_child({"bash", "-c", "cd " + (directory / "") + "\n" + script + "echo status $?\n"});
+  }
+};
 
 } // namespace
 
 TEST_CASE("vgpu: five minutes with somebody else's kernel", "[virtual][tool]") {
-  TemporaryDirectory directory;
-  const std::string here = directory / "";
-  std::filesystem::create_directory(directory / "build");
-  std::filesystem::create_symlink(build_file("vgpu"), directory / "build/vgpu");
-  std::filesystem::create_directory_symlink(source_file("tests"), directory / "tests");
+  const Tree tree;
   const std::string script =
-      "cd " + here + "\n" + commands("**Five minutes", "`.cu` becomes PTX") + "echo status $?\n";
+      commands("tools/vgpu/README.md", "## Five minutes", "`.cu` becomes PTX");
   INFO(script);
-  const ChildResult r = run_child({"bash", "-c", script});
+  const ChildResult r = tree.run(script);
   INFO(r.out << r.err);
   CHECK_THAT(r.out, ContainsSubstring("ran clean under 1 schedule, 664 warp-instructions"));
   CHECK_THAT(r.out, ContainsSubstring("status 1"));
@@ -52,11 +65,35 @@ TEST_CASE("vgpu: five minutes with somebody else's kernel", "[virtual][tool]") {
         "line 170 (after $L__BB1_5)", "missing: bar.warp.sync of the lanes", "picture: race.svg",
         "vgpu: deadlock: no warp can run", "1024 of 2048 announced bytes", "picture: hung.svg"})
     CHECK_THAT(all, ContainsSubstring(part));
-  CHECK(read(directory / "race.svg") == read(source_file("tools/vgpu/race.svg")));
-  CHECK(read(directory / "hung.svg") == read(source_file("tools/vgpu/deadlock.svg")));
-  const std::string json = read(directory / "race.json");
+  CHECK(read(tree.directory / "race.svg") == read(source_file("tools/vgpu/race.svg")));
+  CHECK(read(tree.directory / "hung.svg") == read(source_file("tools/vgpu/deadlock.svg")));
+  const std::string json = read(tree.directory / "race.json");
   CHECK_THAT(json, ContainsSubstring("\"checker\": \"races\", \"rule\": \"order\"") &&
                        ContainsSubstring("\"instruction\": \"st.shared.f32 [%r5], %f9;\""));
+}
+
+TEST_CASE("vgpu: the race on the first page is found", "[virtual][tool]") {
+  const std::string script = commands("README.md", "## Your own PTX", "## How it is tested");
+  INFO(script);
+  const ChildResult r = Tree().run(script);
+  INFO(r.out << r.err);
+  CHECK_THAT(r.out, ContainsSubstring("status 1"));
+  // What the page shows of it, wrapped there and with "..." where it leaves something out.
+  const auto flat = [](const std::string& text) {
+    std::istringstream words(text);
+    std::string result;
+    for (std::string word; words >> word;) result += (result.empty() ? "" : " ") + word;
+    return result;
+  };
+  const std::string page = read(source_file("README.md")), printed = flat(r.out + r.err);
+  const size_t begin = page.find("    vgpu: races");
+  REQUIRE(begin != std::string::npos);
+  std::string shown = flat(page.substr(begin, page.find("\n\n", begin) - begin));
+  for (size_t at; (at = shown.find(" ... ")) != std::string::npos; shown = shown.substr(at + 5)) {
+    INFO(shown.substr(0, at));
+    CHECK(printed.find(shown.substr(0, at)) != std::string::npos);
+  }
+  CHECK(printed.find(shown) != std::string::npos);
 }
 
 TEST_CASE("vgpu: a heap of the size that is asked for", "[virtual][tool]") {

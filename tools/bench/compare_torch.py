@@ -31,6 +31,7 @@ import triton
 import triton.language as tl
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
+import plot  # noqa: E402
 import warpline  # noqa: E402
 
 
@@ -278,51 +279,6 @@ def table(rows):
     return "\n".join(lines)
 
 
-def plot(rows, title):
-    """Time against M, both axes logarithmic, with the two floors."""
-    import math
-    width, height, left, bottom, top = 720, 440, 60, 50, 40
-    series = (("ours", "warpline", "#c0392b"), ("a_fp16", "(a) FP16 GEMM + silu*mul", "#2c3e50"),
-              ("b_eager", "(b) eager", "#95a5a6"), ("c_triton", "(c) Triton decode", "#2980b9"),
-              ("bytes_floor", "floor: bytes", "#27ae60"),
-              ("flops_floor", "floor: FLOPs", "#e67e22"))
-    values = [row[key] for row in rows for key, _, _ in series if key in row]
-    low, high = math.log10(max(min(values), 1)) - 0.1, math.log10(max(values)) + 0.1
-    first, last = math.log2(rows[0]["m"]), math.log2(rows[-1]["m"])
-
-    def x(m):
-        return left + (math.log2(m) - first) / max(last - first, 1) * (width - left - 200)
-
-    def y(t):
-        return height - bottom - (math.log10(max(t, 1)) - low) / (high - low) * (
-            height - bottom - top)
-    out = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" '
-           'font-size="12">' % (width, height), '<rect width="100%" height="100%" fill="white"/>',
-           '<text x="%d" y="20" font-size="14">%s</text>' % (left, title)]
-    for exponent in range(math.floor(low), math.ceil(high) + 1):
-        for factor in (1, 2, 5):
-            value = factor * 10 ** exponent
-            if low <= math.log10(value) <= high:
-                out.append('<line x1="%d" x2="%d" y1="%.1f" y2="%.1f" stroke="#eee"/><text x="%d" '
-                           'y="%.1f" text-anchor="end">%g</text>' % (
-                               left, width - 200, y(value), y(value), left - 6, y(value) + 4,
-                               value))
-    for row in rows:
-        out.append('<text x="%.1f" y="%d" text-anchor="middle">%d</text>' % (
-            x(row["m"]), height - bottom + 18, row["m"]))
-    out.append('<text x="%d" y="%d">M (tokens); microseconds, cold L2</text>' % (left, height - 10))
-    for i, (key, name, colour) in enumerate(series):
-        points = [(x(row["m"]), y(row[key])) for row in rows if key in row]
-        if not points:
-            continue
-        dash = ' stroke-dasharray="5 4"' if "floor" in key else ""
-        out.append('<polyline fill="none" stroke="%s" stroke-width="2"%s points="%s"/>' % (
-            colour, dash, " ".join("%.1f,%.1f" % point for point in points)))
-        out.append('<text x="%d" y="%d" fill="%s">%s</text>' % (width - 190, top + 20 * i + 10,
-                                                               colour, name))
-    return "\n".join(out + ["</svg>\n"])
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--m", default="1,16,64,256,512,4096")
@@ -363,10 +319,8 @@ def main():
         with open(options.json, "w") as file:
             json.dump({"head": head, "rows": rows}, file, indent=1)
     if options.svg:
-        main_rows = [row for row in rows if (row["n"], row["k"]) == (options.n, options.k)]
         with open(options.svg, "w") as file:
-            file.write(plot(main_rows, "NVFP4 dual GEMM, N %d, K %d, %s" % (
-                options.n, options.k, device.name)))
+            file.write(plot.plot(rows, head))
     return 0 if all(row["right"] for row in rows) else 1
 
 

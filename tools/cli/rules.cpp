@@ -1,4 +1,4 @@
-// warpline rules: the constraint tables as Markdown, for the README.
+// warpline rules: the constraint tables as Markdown, for kernels/RULES.md.
 #include "kernels/dual_gemm/dual_gemm.hpp"
 #include "kernels/quantize/quantize.hpp"
 #include "tools/cli/commands.hpp"

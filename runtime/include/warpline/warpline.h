@@ -2,7 +2,7 @@
  *
  * The way of a call:  check -> plan -> run.
  *   check  compares the arguments with the constraint table; reports every violated rule at once.
- *   plan   chooses a configuration row for the device, loads its kernel, builds the tensor maps and
+ *   plan   chooses a configuration for the device, loads its kernel, builds the tensor maps and
  *          sizes the workspace.
  *   run    enqueues the launches on a stream. It allocates nothing (but see WL_GRAPH_LAUNCH), loads
  *          nothing and synchronises nothing, so it can be captured in a CUDA graph and called from
@@ -168,7 +168,7 @@ typedef enum wl_plan_flags {
 
 typedef struct wl_plan_info {
   size_t struct_size; /* in: sizeof(wl_plan_info) */
-  char config[64];    /* name of the configuration row */
+  char config[64];    /* name of the configuration */
   char kernel[96];    /* entry name in the PTX */
   char target[16];    /* "sm_100f", "sm_90a" */
   unsigned grid[3], block[3], cluster[3];
@@ -238,7 +238,7 @@ typedef struct wl_dual_gemm_args {
   wl_dtype d_type;
   int64_t ldd;            /* elements from row to row of D, multiple of 8, 0 = N */
   int64_t batch_stride_d; /* elements from entry to entry of D, multiple of 8, 0 = M * ldd */
-  const char* config;     /* name of a configuration row to force, null = the library chooses */
+  const char* config;     /* name of a configuration to force, null = the library chooses */
   /* WL_NVFP4 only; ldd and batch_stride_d are 0, N and M * N then. */
   void* sfd; /* device, scales of D in sf_layout, 16-byte aligned */
   /* device, 4-byte aligned, null = 1; read when the kernel runs, normal and positive then */
@@ -261,7 +261,7 @@ typedef enum wl_scheduler {
   WL_SCHEDULER_STREAM_K = 3        /* resident clusters share the K of all tiles evenly */
 } wl_scheduler;
 
-/* One configuration row as a candidate for a problem. Times are the model's, in SM clocks; see
+/* One configuration as a candidate for a problem. Times are the model's, in SM clocks; see
  * kernels/gemm/sm100_cost.cpp. They rank rows and predict nothing. */
 typedef struct wl_dual_gemm_config {
   char name[64];
@@ -296,7 +296,7 @@ WL_API wl_status wl_dual_gemm_list_configs(wl_context* context, const wl_dual_ge
                                            wl_dual_gemm_config* configs, size_t config_size,
                                            int* count);
 
-/* ---- GEMM: a linear layer ---------------------------------------------------------------------- */
+/* ---- GEMM: a linear layer -------------------------------------------------------------------- */
 
 /* Named by formula; sources of the formulas: PyTorch's torch.nn.functional. */
 typedef enum wl_activation {
@@ -379,7 +379,7 @@ typedef struct wl_quantize_args {
   void* sfd;              /* device, scales of D in sf_layout, 16-byte aligned, likewise */
   wl_sf_layout sf_layout;
   const float* d_scale; /* device, 4-byte aligned, null = 1; read when the kernel runs */
-  const char* config;   /* name of a configuration row to force, null = the library chooses */
+  const char* config;   /* name of a configuration to force, null = the library chooses */
   uint32_t flags;       /* of enum wl_plan_flags: 0 or WL_GRAPH_LAUNCH */
 } wl_quantize_args;
 
