@@ -5,6 +5,7 @@
 #include "tools/vgpu/check/options.hpp"
 #include "tools/vgpu/isa/decode.hpp"
 #include "tools/vgpu/isa/globals.hpp"
+#include "tools/vgpu/isa/target.hpp"
 #include "tools/vgpu/ptx/parser.hpp"
 #include "tools/vgpu/run/speed.hpp"
 
@@ -262,6 +263,7 @@ int run(const Request& r) {
   if (!exec::make_policy(r.schedule, 0, &error)) throw Bad{error};
   const std::string text = read_file(r.file);
   const ptx::Module module = ptx::parse(text);
+  isa::check_module(module, profile->major * 10 + profile->minor);
   const ptx::Function* entry = nullptr;
   size_t entries = 0;
   for (const ptx::Function& f : module.functions)
@@ -375,6 +377,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "vgpu: %s\n", b.what.c_str());
   } catch (const ptx::ParseError& e) {
     std::fprintf(stderr, "vgpu: %d:%d: %s\n", e.line, e.column, e.what());
+  } catch (const isa::ModuleError& e) {
+    std::fprintf(stderr, "vgpu: line %d: %s\n", e.line, e.what());
   } catch (const isa::DecodeError& e) {
     std::fprintf(stderr, "vgpu: %s\n", e.what());
   } catch (const exec::Fault& e) {
