@@ -192,7 +192,9 @@ bool Cluster::run(uint64_t slice, uint64_t turns) {
       if (spec.instruction_limit && stats.warp_instructions > spec.instruction_limit)
         throw Fault(FaultCode::launch_timeout, "limit",
                     "vgpu: the cluster ran " + std::to_string(spec.instruction_limit) +
-                        " warp-instructions, which is the limit set for it\n" + wait_graph());
+                        " warp-instructions, which is the limit set for it\n" + wait_graph() +
+                        "  a loop that never ends? A kernel that needs more gets it by --limit of "
+                        "vgpu run, by VGPU_LIMIT or option instruction_limit\n");
       if (w.done()) {
         retire(w);
       } else if (w.runnable()) {
