@@ -153,6 +153,17 @@ void Cluster::complete(AsyncOp& op) {
   }
 }
 
+void Cluster::start(Cta& cta) {
+  cta.started = true;
+  if (!policy->staggers()) return;
+  for (auto& w : cta.warps) {
+    if (!w->queued) continue;
+    ready_warps_.erase(WarpKey{w->when, w.get()});
+    w->queued = false;
+    enqueue(*w);
+  }
+}
+
 void Cluster::retire(Warp& warp) {
   --live_warps_;
   if (--warp.cta.live_warps == 0) {
@@ -184,6 +195,7 @@ bool Cluster::run(uint64_t slice, uint64_t turns) {
       Warp& w = *k.warp;
       w.queued = false;
       if (k.when.tier == 0 && k.when.time > now_) now_ = k.when.time;
+      if (!w.cta.started) start(w.cta);
       running_ = &w;
       uint32_t n = w.run(policy->quantum(w));
       running_ = nullptr;

@@ -204,6 +204,9 @@ public:
   }
   void check_cluster_barrier(); // completes the barrier when every live lane has arrived
 
+  // Faults when no warp of that CTA has run: on a device its memory may not be there yet.
+  void check_started(uint32_t cta, const Origin& origin) const;
+
   void wake(WaitList& list); // all of it; the list is emptied
   void wake_warp(Warp& warp);
   void progress() { ++epoch_; } // something happened that a polling warp may see
@@ -236,6 +239,7 @@ private:
   void release_pollers();
   void settle(Mbarrier& b, uint32_t rank);
   Cta& owner(uint32_t cta, const Origin& origin);
+  void start(Cta& cta);
   void check_guards(const std::vector<Cta::Guard>& guards, const Range& range, const AsyncOp* op,
                     const Origin& origin) const;
   void schedule(AsyncOp& op);

@@ -108,6 +108,7 @@ public:
   std::vector<uint8_t> local;  // [thread][Cluster::local_bytes()]
   std::vector<std::unique_ptr<Warp>> warps;
   uint32_t live_warps = 0;
+  bool started = false;                   // a warp of it has run
   std::map<uint32_t, Mbarrier> mbarriers; // by shared offset
   std::array<NamedBarrier, 16> named;
   void settle_named(NamedBarrier& b); // completes it when everyone awaited has arrived

@@ -44,6 +44,7 @@ const char* const kUsage =
   --schedule S         lazy (default), eager, reverse (as lazy, the newest operation first),
                        random:SEED, starve:WARP (one warp of a CTA lags),
                        hold:SEED (some operations come as late as can be),
+                       stagger:SEED (the CTAs of a cluster start at different times),
                        explore:RUNS (one point of the schedule late, then two; a finding names
                        the schedule explore:@POINT,... that repeats it)
   --seeds N            runs random:1 .. random:N after the schedule; the first fault ends it
