@@ -220,7 +220,8 @@ public:
 
   [[noreturn]] void fault(const Origin& origin, FaultCode code, const char* checker,
                           const std::string& what) const;
-  std::string where(const Origin& origin) const; // "kernel.ptx:120 (label): text, CTA .. warp .."
+  std::string where(const Origin& origin) const; // "kernel, line 120 (label): text, CTA .. warp .."
+  std::string where(const Inst& inst) const;     // without the CTA
   std::string wait_graph() const;                // the deadlock report
 
 private:
