@@ -78,7 +78,8 @@ struct LaunchSpec {
   bool cluster_launch = false; // it names clusters, even of one CTA
   bool hopper_sums = false;    // wgmma truncates as an H200 does; else sums are exact
   // The ISA's letter: results of tcgen05.ld need wait::ld, a tcgen05.cp follows no earlier MMA, and
-  // commits arrive in any order. Shipped kernels of others do without.
+  // commits arrive in any order; a pair allocates once its CTAs have met. Shipped kernels of others
+  // do without.
   bool strict_tensor_order = true;
 };
 

@@ -111,7 +111,9 @@ uint32_t done_lanes(Warp& w, const Inst& inst, uint32_t mask) {
     } else {
       over = b.phase > state_phase(w.lanes<uint64_t>(d.value)[l]);
     }
-    if (over) done |= lane_bit(l);
+    if (!over) return;
+    done |= lane_bit(l);
+    w.started |= b.started;
   });
   return done;
 }
