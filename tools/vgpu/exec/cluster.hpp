@@ -239,6 +239,7 @@ private:
   void enqueue(Warp& warp);
   void retire(Warp& warp);
   void release_pollers();
+  bool end_waits();
   void settle(Mbarrier& b, uint32_t rank);
   Cta& owner(uint32_t cta, const Origin& origin);
   void start(Cta& cta);
@@ -257,7 +258,7 @@ private:
   std::vector<Cta::Guard> global_guards_;
   uint64_t seq_ = 0, now_ = 0, epoch_ = 0, next_op_ = 1;
   uint32_t live_warps_ = 0;
-  uint32_t idle_polls_ = 0;
+  uint32_t idle_polls_ = 0, idle_limits_ = 0;
   std::vector<Warp*> pollers_; // warps that polled in vain since epoch_
   Warp* running_ = nullptr;
   bool preempt_ = false; // the running warp's turn ends with its instruction

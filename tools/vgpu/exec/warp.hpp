@@ -14,6 +14,9 @@
 
 namespace vgpu::exec {
 
+// Token of an mbarrier.try_wait that has come to its time limit.
+constexpr uint64_t kWaitEnded = 1;
+
 struct Fragment {
   enum class State : uint8_t { Ready, Parked };
   uint32_t id = 0;

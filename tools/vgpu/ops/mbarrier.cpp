@@ -174,6 +174,10 @@ Step run_try_wait(Warp& warp, const Inst& inst, uint32_t mask) {
     note_waits<parity>(warp, inst, done);
     return Step::Next;
   }
+  if (warp.resume_token() == exec::kWaitEnded) {
+    warp.set_pred(operands.result, mask, 0);
+    return Step::Next;
+  }
   uint32_t first = static_cast<uint32_t>(std::countr_zero(mask));
   SharedPlace place = shared_place(warp, inst, operands.barrier, first);
   Mbarrier& barrier =
@@ -268,7 +272,7 @@ void decode_mbarrier_wait(DecodeContext& ctx, const Statement& s, const Match& m
   d->value = ctx.src(s.operands[2], parity ? RegClass::B32 : RegClass::B64);
   d->result = ctx.pred_dst(s.operands[0]);
   std::vector<uint32_t> src{d->barrier.slot, d->value};
-  // The time limit is a hint: waiting as long as it takes is one of its outcomes.
+  // The time limit is a hint: the wait ends when nothing else can happen (Cluster::end_waits).
   if (s.operands.size() > 3) src.push_back(ctx.src(s.operands[3], RegClass::B32));
   ctx.set_operands(inst, {d->result}, src);
   if (blocking)
