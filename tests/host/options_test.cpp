@@ -129,13 +129,16 @@ TEST_CASE("nearest name", "[host]") {
 }
 
 TEST_CASE("schedules", "[host]") {
-  for (const char* right : {"eager", "lazy", "reverse", "random:0", "random:18446744073709551615",
-                            "starve:3", "hold:3", "explore:20", "explore:@4", "explore:@4,17"})
+  for (const char* right :
+       {"eager", "lazy", "reverse", "random:0", "random:18446744073709551615", "starve:3", "hold:3",
+        "stagger:3", "explore:20", "explore:@4", "explore:@4,17"})
     CHECK(check_schedule(right).empty());
-  for (const char* wrong : {"", "fast", "random", "random:", "random:x", "random:-1", "lazy ",
-                            "starve:", "hold:", "explore:0", "explore:@4,", "explore:@x"})
-    CHECK(check_schedule(wrong) == "eager, lazy, reverse, random:SEED, starve:WARP, hold:SEED, "
-                                   "explore:RUNS or explore:@POINT,POINT... with whole numbers");
+  for (const char* wrong :
+       {"", "fast", "random", "random:", "random:x", "random:-1", "lazy ",
+        "starve:", "hold:", "stagger:", "explore:0", "explore:@4,", "explore:@x"})
+    CHECK(check_schedule(wrong) ==
+          "eager, lazy, reverse, random:SEED, starve:WARP, hold:SEED, "
+          "stagger:SEED, explore:RUNS or explore:@POINT,POINT... with whole numbers");
 }
 
 TEST_CASE("devices", "[host]") {

@@ -226,3 +226,70 @@ TEST_CASE("checks: names of the option", "[virtual]") {
   CHECK_FALSE(check::parse_checks("race", checks, &error));
   CHECK(error.find("\"race\"") != std::string::npos);
 }
+
+TEST_CASE("barriers: an order of the cluster in a loop is advice", "[virtual]") {
+  // Three rounds: each CTA arrives at its peer's mbarrier and waits at its own.
+  auto rounds =
+      [](const std::string& arrive, const std::string& wait, const std::string& count,
+         const std::string& work = "", uint32_t checks = check::kBarriers) {
+        Vgpu gpu("b200");
+        Launch l;
+        l.block = {64};
+        l.grid = {8};
+        l.cluster = {2};
+        l.checks = checks;
+        return gpu.run(module_text(R"(
+  .shared .align 8 .b64 bar;
+  .shared .align 8 .b32 room[2];
+  mov.u32 %r1, %tid.x;
+  mov.u32 %r2, %cluster_ctarank;
+  xor.b32 %r2, %r2, 1;
+  mov.u32 %r3, bar;
+  mapa.shared::cluster.u32 %r4, %r3, %r2;
+  mov.u32 %r5, room;
+  mapa.shared::cluster.u32 %r5, %r5, %r2;
+  setp.eq.u32 %p1, %r1, 0;
+  @%p1 mbarrier.init.shared::cta.b64 [bar], 1;
+  fence.mbarrier_init.release.cluster;
+  barrier.cluster.arrive.aligned;
+  barrier.cluster.wait.aligned;
+  mov.u32 %r6, 0;
+again:
+  )" + work + R"(
+  and.b32 %r7, %r6, 1;
+  @%p1 mbarrier.arrive)" + arrive + R"(.shared::cluster.b64 _, [%r4];
+wait:
+  mbarrier.try_wait.parity)" + wait +
+                                   R"(.shared::cta.b64 %p2, [bar], %r7;
+  @!%p2 bra wait;
+  bar.sync 0;
+  add.u32 %r6, %r6, 1;
+  setp.lt.u32 %p3, %r6, )" + count +
+                                   R"(;
+  @%p3 bra again;
+  barrier.cluster.arrive.aligned;
+  barrier.cluster.wait.aligned;
+  ret;
+)"),
+                       Params(), l);
+      };
+  const std::string store = "@%p1 st.shared::cluster.u32 [%r5], %r6;";
+  auto advice = [](const RunResult& r) {
+    INFO(r.text);
+    CHECK(r.ok);
+    for (const std::string& a : r.stats.advice)
+      CHECK_THAT(a, ContainsSubstring("cluster-order") && !ContainsSubstring("CTA ("));
+    return r.stats.advice.size();
+  };
+  // One line an instruction, however many clusters and warps execute it.
+  CHECK(advice(rounds(".release.cluster", ".acquire.cluster", "3")) == 2);
+  CHECK(advice(rounds(".relaxed.cluster", ".acquire.cluster", "3")) == 1);
+  CHECK(advice(rounds("", ".relaxed.cluster", "3")) == 0);
+  CHECK(advice(rounds("", "", "3")) == 0);
+  CHECK(advice(rounds(".release.cluster", ".acquire.cluster", "1")) == 0);
+  CHECK(advice(rounds(".release.cluster", ".acquire.cluster", "3", store)) == 0);
+  const RunResult ends =
+      rounds(".release.cluster", ".acquire.cluster", "3", "", check::kBarriers | check::kAdvice);
+  INFO(ends.text);
+  CHECK(ends.faulted("barriers", "cluster-order"));
+}

@@ -92,7 +92,8 @@ TEST_CASE("refusals name line, text and reason", "[virtual][decode]") {
   contains(refusal_of("L: ret;\nL: ret;"), "there twice");
   contains(refusal_of(".shared .b8 s[];"), "no size");
   contains(refusal_of(".local .b8 s[600000];"), "524288");
-  contains(refusal_of(".shared .b8 s[20000000];"), "16 MiB");
+  contains(refusal_of(".shared .b8 s[20000000];"), "232448 bytes of static shared memory");
+  contains(refusal_of(".shared .b8 s[232000]; .shared .b8 t[449];"), "'t' of 449 bytes");
 }
 
 TEST_CASE("a target that lacks the instruction is refused", "[virtual][decode]") {

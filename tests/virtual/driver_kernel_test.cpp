@@ -240,8 +240,18 @@ TEST_CASE("driver: images that cannot be loaded, with the compiler's log", "[vir
   expect(tiny("9.2", "sm_90"), CUDA_ERROR_UNSUPPORTED_PTX_VERSION, "9.2");
   expect(tiny("9.1", "sm_90"), CUDA_SUCCESS, "");
   expect(tiny("x", "sm_90"), CUDA_ERROR_INVALID_PTX, "line 1");
-  expect(tiny("8.0", "sm_9000"), CUDA_ERROR_NO_BINARY_FOR_GPU, "sm_9000");
+  expect(tiny("8.0", "sm_9000"), CUDA_ERROR_INVALID_PTX,
+         "unknown target 'sm_9000'; the nearest that is known is sm_121");
+  expect(tiny("8.0", "sm_91"), CUDA_ERROR_INVALID_PTX, "nearest that is known is sm_90");
   expect(tiny("8.0", "sm_90z"), CUDA_ERROR_INVALID_PTX, "sm_90z");
+  expect(".const .b8 a[1000000000];\n" + tiny("8.0", "sm_90"), CUDA_ERROR_INVALID_PTX,
+         "1000000000 bytes of .const variables");
+  expect(".shared .b8 a[99000000000];\n" + tiny("8.0", "sm_90"), CUDA_ERROR_INVALID_PTX,
+         "the shared variable 'a' has 99000000000 bytes");
+  expect(tiny("8.0", "sm_90", ".shared .b8 a[49153];"), CUDA_ERROR_INVALID_PTX,
+         "more than the 49152 bytes");
+  expect("#include \"x.ptx\"\n" + tiny("8.0", "sm_90"), CUDA_ERROR_INVALID_PTX,
+         "'#include' is a preprocessor's");
   expect(tiny("8.7", "sm_100f"), CUDA_ERROR_INVALID_PTX, "8.8");
   expect("", CUDA_ERROR_INVALID_IMAGE, "neither PTX");
   expect("\177ELF and more", CUDA_ERROR_NO_BINARY_FOR_GPU, "cubin");

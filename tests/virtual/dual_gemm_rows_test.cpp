@@ -113,6 +113,18 @@ TEST_CASE("every Blackwell row runs twice over more tiles than clusters are resi
   }
 }
 
+// Every way to lag: the leader of a pair, its peer, several CTAs of a larger cluster.
+TEST_CASE("Blackwell rows whose CTAs start at different times", "[virtual][stagger]") {
+  size_t i = 0;
+  for (const Row* row : blackwell_rows()) {
+    if (row->d_type != WL_F16 || row->cluster[0] * row->cluster[1] == 1) continue;
+    for (int s = 0; s < 3; ++s, ++i)
+      expect_exact(make_case(*row, kM[(5 * i + 2) % kM.size()], kN[(5 * i) % kN.size()], kK[i % 4],
+                             i % 7 == 3 ? 3 : 1, i),
+                   "stagger:" + std::to_string(i));
+  }
+}
+
 // Tiles in one to eight parts, of one cluster's share and of several; nothing is cleared between
 // the runs of a plan, and a graph's launches have the same parameters.
 TEST_CASE("STREAM_K rows run again and again in a workspace that nobody clears", "[virtual]") {

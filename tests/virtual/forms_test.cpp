@@ -3,6 +3,7 @@
 
 #include "tools/vgpu/isa/builder.hpp"
 #include "tools/vgpu/isa/pattern.hpp"
+#include "tools/vgpu/isa/target.hpp"
 #include "tools/vgpu/ptx/parser.hpp"
 
 #include <set>

@@ -241,6 +241,27 @@ TEST_CASE("comments and preprocessor lines", "[virtual][parser]") {
   Module m = parse("# 1 \"x.ptx\"\n" + kHead + "/* a\n b */ .entry k() { // c\n# 7\n ret; /**/ }");
   CHECK(m.functions[0].statements[0].line == 8);
   CHECK(parse(std::string(kHead) + std::string("\0", 1)).functions.empty());
+  CHECK(parse(kHead + "  #line 4 \"x\"\n.entry k() { ret; }").functions.size() == 1);
+  for (const char* line : {"#include \"x.ptx\"", "#define A 1", "# foo", "#", "ret; # 7"}) {
+    INFO(line);
+    CHECK_THAT(error_of(kHead + ".entry k() {\n" + line + "\nret; }"),
+               wltest::ContainsSubstring("is a preprocessor's"));
+  }
+}
+
+TEST_CASE("strings end on their line", "[virtual][parser]") {
+  const std::string entry = "\n.visible .entry k() { ret; }\n";
+  for (const char* line : {".file 1 \"abc", ".loc 1 2 3, \"abc", ".section .x { .b8 \"abc }",
+                           ".section .x { \"{ }", ".pragma \"abc;"}) {
+    INFO(line);
+    int at = 0;
+    CHECK(error_of(".version 9.0\n" + std::string(line) + entry, &at) ==
+          "this string is not closed");
+    CHECK(at == 2);
+  }
+  CHECK(parse(".file 1 \"a } b\"\n.section .x { .b8 \"}\" }" + entry).functions.size() == 1);
+  // A directive without its arguments leaves the next line alone.
+  CHECK(parse(".loc" + entry).functions.size() == 1);
 }
 
 TEST_CASE("errors carry line and column", "[virtual][parser]") {

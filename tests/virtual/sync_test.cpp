@@ -224,6 +224,56 @@ skip:
          launch, [](uint32_t i) { return i < 32 ? 5u : 7u; });
 }
 
+TEST_CASE("mbarrier: try_wait comes back after its time limit", "[virtual][sync]") {
+  // An H200 answers false to the first and true to the one after the arrival. Warp 1 waits for the
+  // same phase all the while.
+  const std::string body = R"(
+  .shared .align 8 .b64 bar;
+  mov.u32 %r0, %tid.x;
+  setp.eq.u32 %p1, %r0, 0;
+  @%p1 mbarrier.init.shared::cta.b64 [bar], 1;
+  bar.sync 0;
+  setp.ge.u32 %p2, %r0, 32;
+  @%p2 bra wait;
+  mov.u32 %r2, 0;
+peek:
+  mbarrier.try_wait.parity.shared::cta.b64 %p3, [bar], 0;
+  selp.b32 %r1, 1, 0, %p3;
+  add.u32 %r2, %r2, 1;
+  setp.lt.u32 %p4, %r2, COUNT;
+  @%p4 bra peek;
+  @%p1 mbarrier.arrive.shared::cta.b64 _, [bar];
+wait:
+  mbarrier.try_wait.parity.shared::cta.b64 %p3, [bar], 0;
+  @!%p3 bra wait;
+  ld.param.u64 %rd1, [out];
+  @%p1 st.global.u32 [%rd1], %r1;
+  @%p1 st.global.u32 [%rd1+4], %r2;
+)";
+  for (const std::string& schedule : schedules())
+    for (const uint32_t count : {1u, 300u}) {
+      INFO(schedule << ", " << count);
+      std::string text = body;
+      text.replace(text.find("COUNT"), 5, std::to_string(count));
+      Vgpu gpu("h200");
+      const uint64_t to = gpu.upload(std::vector<uint32_t>{7, 7});
+      Launch launch;
+      launch.block = {64};
+      launch.schedule = schedule;
+      RunResult r = gpu.run(module_text(text + "  ret;\n", ".param .u64 out", "sm_90a"),
+                            Params().u64(to), launch);
+      INFO(r.text);
+      REQUIRE(r.ok);
+      CHECK(gpu.download<uint32_t>(to, 2) == std::vector<uint32_t>{0, count});
+      // Without the arrival it is a deadlock as before.
+      text.replace(text.find("@%p1 mbarrier.arrive"), 5, "@!%p1 bra wait; bra wait; //");
+      r = gpu.run(module_text(text + "  ret;\n", ".param .u64 out", "sm_90a"), Params().u64(to),
+                  launch);
+      INFO(r.text);
+      CHECK(r.faulted("deadlock", "awaits 1 of 1 arrivals"));
+    }
+}
+
 TEST_CASE("mbarrier: misuse is found", "[virtual][sync]") {
   expect_fault("mbarrier.arrive.shared::cta.b64 _, [bar];", block(1), "barriers",
                "before mbarrier.init");

@@ -7,6 +7,9 @@ using namespace wltest::tcgen05;
 
 namespace {
 
+const std::string kMeet =
+    "  barrier.cluster.arrive.relaxed.aligned;\n  barrier.cluster.wait.aligned;\n";
+
 // Both CTAs take their part of the image (`bytes` each), allocate together, and meet.
 // %r2 = rank, %p8 = thread 0 of the leader.
 std::string pair_head(uint32_t bytes, uint32_t columns) {
@@ -18,6 +21,8 @@ std::string pair_head(uint32_t bytes, uint32_t columns) {
   setp.eq.u32 %p9, %r9, 0;
   setp.eq.u32 %p7, %r2, 0;
   and.pred %p8, %p0, %p7;
+)" + kMeet +
+         R"(
   @%p9 tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [slot], )" +
          std::to_string(columns) + R"(;
   @%p9 tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;
@@ -207,6 +212,7 @@ TEST_CASE("tcgen05 pairs: what the two CTAs must agree on", "[virtual][tcgen05]"
   setp.eq.u32 %p7, %r2, 0;
   shr.u32 %r9, %r0, 5;
   setp.eq.u32 %p9, %r9, 0;
+)" + kMeet + R"(
   @!%p9 bra done;
 )" + body + "done:\n  barrier.cluster.arrive;\n  barrier.cluster.wait;\n  ret;\n",
                     std::vector<uint8_t>(32), 1, schedule, nullptr);
@@ -246,6 +252,133 @@ TEST_CASE("tcgen05 pairs: what the two CTAs must agree on", "[virtual][tcgen05]"
                   "tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [slot], 32; ret;"),
       Params(), block(32));
   CHECK(r.faulted("cta_group", "peer"));
+}
+
+namespace {
+// A pair of CTAs of three warps that allocate and free 32 columns; %r2 = rank, %r9 = warp.
+RunResult run_allocation(const std::string& before, const std::string& schedule, bool strict = true,
+                         uint32_t ctas = 2, const std::string& after = "") {
+  Vgpu gpu;
+  Launch launch = block(96);
+  launch.grid = launch.cluster = {ctas};
+  launch.schedule = schedule;
+  launch.strict = strict;
+  return gpu.run(module_text(kShared + std::string(R"(
+  .shared .align 4 .b32 place[4];
+  mov.u32 %r0, %tid.x;
+  mov.u32 %r2, %cluster_ctarank;
+  xor.b32 %r3, %r2, 1;
+  shr.u32 %r9, %r0, 5;
+  setp.eq.u32 %p0, %r0, 0;
+  mov.u32 %r5, place;
+  mov.u32 %r4, 1; // the warp that allocates
+)") + before + R"(
+  setp.eq.u32 %p9, %r9, %r4;
+  @!%p9 bra done;
+  tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%r5], 32;
+  ld.shared.b32 %r10, [%r5];
+  tcgen05.dealloc.cta_group::2.sync.aligned.b32 %r10, 32;
+done:
+)" + after + R"(
+  barrier.cluster.arrive.aligned;
+  barrier.cluster.wait.aligned;
+  ret;
+)"),
+                 Params(), launch);
+}
+} // namespace
+
+TEST_CASE("tcgen05 pairs: warp and offset of an allocation are the same", "[virtual][tcgen05]") {
+  for (const std::string& schedule : schedules()) {
+    INFO(schedule);
+    CHECK(run_allocation(kMeet, schedule).ok);
+    RunResult r = run_allocation(kMeet + "  mov.u32 %r4, %r2;\n", schedule);
+    INFO(r.text);
+    CHECK(r.faulted("tmem", "by warp 0 to shared offset"));
+    CHECK(r.faulted("tmem", "by warp 1 to"));
+    r = run_allocation(kMeet + "  shl.b32 %r6, %r2, 2;\n  add.u32 %r5, %r5, %r6;\n", schedule);
+    INFO(r.text);
+    CHECK(r.faulted("tmem", "warp and offset must be the same"));
+  }
+}
+
+TEST_CASE("tcgen05 pairs: the peer must have started before an allocation",
+          "[virtual][tcgen05][stagger]") {
+  std::vector<std::string> all = schedules();
+  for (int seed = 0; seed < 8; ++seed) all.push_back("stagger:" + std::to_string(seed));
+  // CTA 1 waits at the barrier of the cluster and then signals CTA 0, whose warp 0 waits for that
+  // and has still to wait at the barrier.
+  auto signalled =
+      [](const std::string& expect, const std::string& signal, const std::string& tell) {
+        return R"(
+  setp.eq.u32 %p4, %r2, 0;
+  setp.eq.u32 %p5, %r9, 0;
+  and.pred %p6, %p0, %p4;
+  @%p0 mbarrier.init.shared::cta.b64 [bar], 1;
+  )" + expect + R"(
+  fence.mbarrier_init.release.cluster;
+  barrier.cluster.arrive;
+  @!%p4 barrier.cluster.wait;
+  mov.u32 %r6, bar;
+  mapa.shared::cluster.u32 %r7, %r6, 0;
+  mov.u32 %r8, place;
+  mapa.shared::cluster.u32 %r8, %r8, 0;
+  not.pred %p7, %p4;
+  and.pred %p7, %p7, %p0;
+  @%p7 )" + signal +
+               R"(
+  and.pred %p8, %p4, %p5;
+  @!%p8 bra told;
+wait:
+  mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p2, [bar], 0;
+  @!%p2 bra wait;
+told:
+  )" + tell;
+      };
+  const std::string arrival = "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r7];",
+                    bytes = "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 "
+                            "[%r8+12], %r0, [%r7];",
+                    announce = "@%p6 mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 4;",
+                    close = "  @%p4 barrier.cluster.wait;\n";
+  int lucky = 0;
+  for (const std::string& schedule : all) {
+    INFO(schedule);
+    RunResult r = run_allocation("", schedule);
+    INFO(r.text);
+    CHECK(r.faulted("start", "has not started") != r.faulted("start", "has started"));
+    // Arrived, not waited.
+    r = run_allocation("  barrier.cluster.arrive.relaxed.aligned;\n", schedule, true, 2,
+                       "  barrier.cluster.wait.aligned;\n");
+    INFO(r.text);
+    CHECK(r.faulted("start"));
+    for (const uint32_t ctas : {2u, 4u}) CHECK(run_allocation(kMeet, schedule, true, ctas).ok);
+    // Warp 0 alone knows; warp 1 allocates.
+    const std::string one = "  setp.eq.u32 %p3, %r9, 0;\n"
+                            "  barrier.cluster.arrive.relaxed;\n"
+                            "  @!%p3 bra later;\n  barrier.cluster.wait;\nlater:\n",
+                      others = "  @!%p3 barrier.cluster.wait;\n";
+    r = run_allocation(one + "  bar.sync 0;\n" + others, schedule);
+    INFO(r.text);
+    CHECK(r.ok);
+    for (const bool by_bytes : {false, true}) {
+      auto text = [&](const char* tell) {
+        return by_bytes ? signalled(announce, bytes, tell) : signalled("", arrival, tell);
+      };
+      r = run_allocation(text("bar.sync 0;"), schedule, true, 2, close);
+      INFO(r.text);
+      CHECK(r.ok);
+      r = run_allocation(text(""), schedule, true, 2, close); // warp 1 knows nothing
+      INFO(r.text);
+      CHECK(r.faulted("start"));
+    }
+    // Left to the schedule: it may happen that the peer has started.
+    r = run_allocation("", schedule, false);
+    INFO(r.text);
+    CHECK((r.ok || r.faulted("start", "has not started")));
+    lucky += r.ok;
+  }
+  CHECK(lucky > 0);
+  CHECK(lucky < int(all.size()));
 }
 
 TEST_CASE("tcgen05: a second allocation waits for room", "[virtual][tcgen05]") {

@@ -1,6 +1,7 @@
 // tcgen05: allocation, loads and stores, copies, MMAs and commits. Expected values are computed
 // here from the layouts of PTX ISA 9.7.16, under every schedule.
 #include "tests/virtual/tcgen05_text.hpp"
+#include "tools/vgpu/check/options.hpp"
 
 using namespace wltest;
 using namespace wltest::tcgen05;
@@ -416,6 +417,50 @@ TEST_CASE("tcgen05: misuse of tensor memory is found", "[virtual][tcgen05]") {
           "setp.lt.u32 %p3, %r0, 7; @%p3 tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r40}, [%r11];" +
           release(32),
       none, "aligned", "");
+}
+
+TEST_CASE("tcgen05: scale factors begin at even columns, copies at multiples of four",
+          "[virtual][tcgen05]") {
+  const Fp4Problem p(64, 5);
+  // Copies to 256 and 260 + `to`; the MMA reads scale B `shift` columns further.
+  auto run_at = [&](uint32_t to, uint32_t shift, uint32_t checks = vgpu::check::kBarriers) {
+    std::string text = p.issue(1);
+    const std::string place = "add.u32 %r13, %r10, 260;";
+    text.replace(text.find(place), place.size(),
+                 "add.u32 %r13, %r10, " + std::to_string(260 + to) + ";");
+    const std::string mma = "  tcgen05.mma";
+    text.insert(text.find(mma), "  add.u32 %r13, %r13, " + std::to_string(shift) + ";\n");
+    Vgpu gpu;
+    Launch launch = block(128, uint32_t(p.image.size()));
+    launch.checks = checks;
+    return gpu.run(module_text(kShared + allocate(512) + fetch(uint32_t(p.image.size())) + text +
+                                   kCommitWait + release(512),
+                               kParams, "sm_100a", kDynamic),
+                   Params().u64(gpu.upload(p.image)).u64(0), launch);
+  };
+  for (const uint32_t odd : {1u, 3u}) {
+    RunResult r = run_at(odd, 0);
+    INFO(r.text);
+    CHECK(r.faulted("tmem", "to column " + std::to_string(260 + odd)));
+    CHECK(r.faulted("tmem", "the nearest is " + std::to_string(odd == 1 ? 260 : 264)));
+    r = run_at(0, odd);
+    INFO(r.text);
+    CHECK(r.faulted("tmem", "scale B at column " + std::to_string(260 + odd)));
+  }
+  for (const uint32_t shift : {0u, 2u}) { // as for the odd one of two tiles of 64 columns
+    const RunResult r = run_at(0, shift);
+    INFO(r.text);
+    CHECK(r.ok);
+    CHECK(r.stats.advice.empty());
+  }
+  const RunResult r = run_at(2, 0);
+  INFO(r.text);
+  CHECK(r.ok);
+  REQUIRE(r.stats.advice.size() == 1);
+  CHECK_THAT(*r.stats.advice.begin(), ContainsSubstring("scale-column"));
+  CHECK(
+      run_at(2, 0, vgpu::check::kBarriers | vgpu::check::kAdvice).faulted("tmem", "scale-column"));
+  CHECK(run_at(2, 0, 0).ok);
 }
 
 TEST_CASE("tcgen05: missing waits are found", "[virtual][tcgen05]") {

@@ -111,3 +111,44 @@ TEST_CASE("vgpu: a heap of the size that is asked for", "[virtual][tool]") {
   CHECK_THAT(greedy({"--heap", "0"}).out, ContainsSubstring("  0\n"));
   CHECK(greedy({"--heap", "much"}).status == 2);
 }
+
+TEST_CASE("vgpu run: a module is held to what a device takes", "[virtual][tool]") {
+  TemporaryDirectory directory;
+  const std::string file = directory / "k.ptx";
+  auto run = [&](const std::string& target, const std::string& rest,
+                 const std::string& device = "b200", const std::string& version = "9.0") {
+    std::ofstream(file) << ".version " << version << "\n.target " << target
+                        << "\n.address_size 64\n"
+                        << rest;
+    return run_child({build_file("vgpu"), "run", file, "--device", device});
+  };
+  const std::string entry = ".visible .entry k() { ret; }\n";
+  CHECK(run("sm_100a", entry).status == 0);
+  CHECK(run("sm_90", ".const .b8 a[65536];\n" + entry).status == 0);
+  CHECK(run("sm_100a", ".visible .entry k() { .shared .b8 a[232448]; ret; }").status == 0);
+  struct Case {
+    const char *target, *rest, *says;
+  };
+  for (const Case& c :
+       {Case{"sm_9999", "",
+             "line 2: unknown target 'sm_9999'; the nearest that is known is sm_121"},
+        Case{"sm_103a", "",
+             "line 2: .target sm_103a cannot run on a device of compute capability "
+             "10.0"},
+        Case{"sm_90a", "", "cannot run"}, Case{"sm_120f", "", "cannot run"},
+        Case{"sm_90", ".const .b8 a[1073741824];\n", "1073741824 bytes of .const variables"},
+        Case{"sm_90", ".const .b8 a[65000];\n.const .b8 b[537];\n", "65537 bytes"},
+        Case{"sm_90", ".shared .b8 a[99000000000];\n", "'a' has 99000000000 bytes"},
+        Case{"sm_100f", ".visible .entry k() { .shared .b8 a[49153]; ret; }", "49152 bytes"},
+        Case{"sm_100a", ".visible .entry k() { .shared .b8 a[232449]; ret; }", "232448 bytes"},
+        Case{"sm_90", "#include \"x.ptx\"\n", "4:1: '#include' is a preprocessor's"},
+        Case{"sm_90", ".section .x { \"{ }\n", "4:15: this string is not closed"}}) {
+    INFO(c.target << " " << c.rest);
+    const bool whole = std::string(c.rest).find(".entry") != std::string::npos;
+    const ChildResult r = run(c.target, c.rest + (whole ? "" : entry));
+    CHECK(r.status == 2);
+    CHECK_THAT(r.err, ContainsSubstring(c.says));
+  }
+  CHECK_THAT(run("sm_100", entry, "h200").err, ContainsSubstring("cannot run"));
+  CHECK_THAT(run("sm_90", entry, "h200", "9.9").err, ContainsSubstring("unsupported .version 9.9"));
+}

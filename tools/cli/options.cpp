@@ -34,7 +34,7 @@ std::string nearest_name(std::string_view word, const std::vector<std::string>& 
 std::string check_schedule(std::string_view text) {
   if (text == "eager" || text == "lazy" || text == "reverse") return "";
   uint64_t number = 0;
-  for (const std::string_view prefix : {"random:", "starve:", "hold:", "explore:"})
+  for (const std::string_view prefix : {"random:", "starve:", "hold:", "stagger:", "explore:"})
     if (text.starts_with(prefix) &&
         parse_number(text.substr(prefix.size()), number) == std::errc{} &&
         (prefix != "explore:" || number > 0))
@@ -50,8 +50,8 @@ std::string check_schedule(std::string_view text) {
     }
     if (numbers) return "";
   }
-  return "eager, lazy, reverse, random:SEED, starve:WARP, hold:SEED, explore:RUNS or "
-         "explore:@POINT,POINT... with whole numbers";
+  return "eager, lazy, reverse, random:SEED, starve:WARP, hold:SEED, stagger:SEED, "
+         "explore:RUNS or explore:@POINT,POINT... with whole numbers";
 }
 
 std::string check_device(std::string_view text) {

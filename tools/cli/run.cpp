@@ -20,7 +20,7 @@ void declare_run(Options* options, RunOptions* r) {
   o.unsigned64("--seed", "seed of the inputs (default 1)", r->seed);
   o.custom({"--schedule", "S",
             "virtual GPU: when asynchronous operations complete: eager, lazy,\nreverse, "
-            "random:SEED, starve:WARP, hold:SEED or explore:RUNS",
+            "random:SEED, starve:WARP, hold:SEED, stagger:SEED or explore:RUNS",
             [r](std::string_view value) {
               r->schedule = value;
               return check_schedule(value);

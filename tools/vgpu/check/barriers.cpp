@@ -88,6 +88,27 @@ void Barriers::mbarrier_wait(const Who& w, uint32_t cta, uint32_t offset, uint64
   }
 }
 
+// What needs order at cluster scope is shared memory of another CTA that threads write or read;
+// tensor memory, copies and execution go without.
+void Barriers::mbarrier_cluster_order(const Who& w) {
+  uint32_t& before = cluster_orders_[w.pc][w.cta * shape_.warps + w.warp];
+  const bool again = before & w.lanes;
+  before |= w.lanes;
+  if (!again || handed_over_ >> w.cta & 1 || !told_.insert(w.pc).second) return;
+  Finding f{"barriers", "cluster-order", true, "", {{"this instruction", w}}};
+  f.text = ".release.cluster or .acquire.cluster in a loop, where no thread of the CTA uses shared "
+           "memory of another: each is a fence of the whole GPU, and waits for all earlier stores; "
+           ".relaxed.cluster (tensor memory, with the fences of tcgen05) or the form without a "
+           "scope is enough";
+  f.of_instruction = true;
+  sink_.found(f);
+}
+
+void Barriers::access(const Who& w, const Bytes& b, bool, const Strength&, Proxy) {
+  if (w.op || b.space != Space::Shared || b.cta == w.cta) return;
+  handed_over_ |= 1u << w.cta | 1u << b.cta;
+}
+
 void Barriers::cta_exit(uint32_t cta) {
   for (auto& [k, l] : ledgers_) {
     if (k >> 24 != cta || l.now.expected == l.now.paid) continue;

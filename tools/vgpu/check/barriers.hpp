@@ -5,6 +5,7 @@
 #include "tools/vgpu/check/observer.hpp"
 
 #include <map>
+#include <set>
 
 namespace vgpu::check {
 
@@ -23,6 +24,8 @@ public:
   void mbarrier_bytes(const Who&, uint32_t cta, uint32_t offset, int64_t bytes) override;
   void mbarrier_phase(uint32_t cta, uint32_t offset) override;
   void mbarrier_wait(const Who&, uint32_t cta, uint32_t offset, uint64_t phase, bool) override;
+  void mbarrier_cluster_order(const Who&) override;
+  void access(const Who&, const Bytes&, bool, const Strength&, Proxy) override;
   void cta_exit(uint32_t cta) override;
 
 private:
@@ -46,6 +49,10 @@ private:
   BarrierShape shape_;
   Sink& sink_;
   std::map<uint64_t, Ledger> ledgers_;
+  // Of instructions that order at cluster scope, by pc: lanes of each warp that have executed them.
+  std::map<uint32_t, std::map<uint32_t, uint32_t>> cluster_orders_;
+  std::set<uint32_t> told_;  // of those
+  uint32_t handed_over_ = 0; // CTAs whose threads use shared memory of another, and those
 };
 
 } // namespace vgpu::check

@@ -283,6 +283,8 @@ void Hub::mbarrier_arrive(uint32_t cta, uint32_t offset, uint32_t count, const O
   Who me = who(o);
   bool release = !traits_[me.pc].relaxed;
   each([&](Observer& x) { x.mbarrier_arrive(me, cta, offset, count, release); });
+  if (!me.op && traits_[me.pc].cluster_order)
+    each([&](Observer& x) { x.mbarrier_cluster_order(me); });
 }
 void Hub::mbarrier_expect(uint32_t cta, uint32_t offset, int64_t bytes, const Origin& o) {
   Who me = who(o);
@@ -300,6 +302,7 @@ void Hub::mbarrier_wait(Warp& w, const Inst& inst, uint32_t lanes, uint32_t cta,
   Who me = who(w, inst, lanes);
   bool acquire = !traits(inst).relaxed;
   each([&](Observer& x) { x.mbarrier_wait(me, cta, offset, phase, acquire); });
+  if (traits(inst).cluster_order) each([&](Observer& x) { x.mbarrier_cluster_order(me); });
 }
 void Hub::warp_sync(Warp& w, const Inst& inst, uint32_t lanes) {
   Who me = who(w, inst, lanes);
@@ -362,7 +365,8 @@ std::string Hub::sites_text(const Finding& f) const {
     const Who& w = f.sites[i].who;
     Origin o{&cluster_.spec.program->code[w.pc], w.cta, w.warp,
              w.lanes ? static_cast<uint32_t>(std::countr_zero(w.lanes)) : 0, "warp"};
-    s += "\n    " + f.sites[i].role + ": " + cluster_.where(o);
+    s += "\n    " + f.sites[i].role + ": " +
+         (f.of_instruction ? cluster_.where(*o.inst) : cluster_.where(o));
     if (w.op) s += " (issued it)";
   }
   return s;

@@ -97,6 +97,7 @@ struct Finding {
   bool advice = false; // true: shipped kernels of others do without it, unharmed
   std::string text;
   std::vector<Site> sites;
+  bool of_instruction = false; // whoever executes it: told once a launch
 };
 
 class Sink {
@@ -132,6 +133,10 @@ public:
   // The lanes saw that the phase of this number (from 0) has completed.
   virtual void mbarrier_wait(const Who&, uint32_t /*cta*/, uint32_t /*offset*/, uint64_t /*phase*/,
                              bool /*acquire*/) {}
+
+  // An arrival or a wait at an mbarrier, of those above, that names .release.cluster or
+  // .acquire.cluster.
+  virtual void mbarrier_cluster_order(const Who&) {}
 
   virtual void named_arrive(const Who&, uint32_t /*id*/) {}
   virtual void named_complete(uint32_t /*cta*/, uint32_t /*id*/) {}

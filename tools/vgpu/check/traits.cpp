@@ -104,6 +104,7 @@ Traits traits_of(const exec::Inst& inst) {
     t.fence = Fence::MapRelease;
     t.strength.scope = scope_of(op, Scope::Gpu);
   }
+  t.cluster_order = first == "mbarrier" && has("cluster") && (has("release") || has("acquire"));
   t.uses_map = first == "cp" && has("tensor");
   // Copies, st.async, red.async, clusterlaunchcontrol: shared memory is written later, and the
   // write pays an mbarrier.

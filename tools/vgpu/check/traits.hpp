@@ -32,10 +32,11 @@ struct Traits {
   Event event = Event::None;
   Fence fence = Fence::AcqRel;
   OpKind op = OpKind::Other;
-  Strength strength;        // of an access; a fence has its scope
-  bool shared_only = false; // names shared memory
-  bool relaxed = false;     // an arrive that does not release, a wait that does not acquire
-  bool uses_map = false;    // a tensor copy
+  Strength strength;          // of an access; a fence has its scope
+  bool shared_only = false;   // names shared memory
+  bool relaxed = false;       // an arrive that does not release, a wait that does not acquire
+  bool uses_map = false;      // a tensor copy
+  bool cluster_order = false; // an mbarrier's arrive .release.cluster, wait .acquire.cluster
   uint8_t id_operand = 0;
 };
 

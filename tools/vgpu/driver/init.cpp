@@ -1,16 +1,12 @@
 // cuInit, devices and their attributes, and the control interface (vgpu*).
-#include "tools/vgpu/check/ledger.hpp"
-#include "tools/vgpu/check/options.hpp"
 #include "tools/vgpu/driver/context.hpp"
 #include "tools/vgpu/driver/state.hpp"
 #include "tools/vgpu/ops/tma_traffic.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 
 namespace vgpu::driver {
 
@@ -121,73 +117,6 @@ void fill_uuid(const exec::Profile& profile, CUuuid* uuid) {
   std::memcpy(uuid->bytes + 8, profile.name.data(), std::min<size_t>(profile.name.size(), 8));
 }
 
-std::optional<uint64_t> parse_number(const std::string& text) {
-  uint64_t value = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-void set_option(Call& c, const std::string& key, const std::string& value) {
-  Options& o = c.s.options;
-  auto number = [&](uint64_t limit) {
-    auto v = parse_number(value);
-    if (!v || *v > limit)
-      c.refuse(CUDA_ERROR_INVALID_VALUE, "option " + key + " = \"" + value +
-                                             "\" must be a number from 0 to " +
-                                             std::to_string(limit));
-    return *v;
-  };
-  if (key == "schedule") {
-    std::string error;
-    if (!exec::make_policy(value, 0, &error)) c.refuse(CUDA_ERROR_INVALID_VALUE, error);
-    o.schedule = value;
-  } else if (key == "threads") {
-    o.threads = unsigned(number(4096));
-  } else if (key == "instruction_limit") {
-    o.instruction_limit = number(UINT64_MAX);
-  } else if (key == "strict") {
-    o.strict = number(1) != 0;
-  } else if (key == "wgmma_accumulation") {
-    c.require(value == "exact" || value == "hopper",
-              "option wgmma_accumulation must be exact or hopper");
-    o.hopper_sums = value == "hopper";
-  } else if (key == "check") {
-    std::string error;
-    c.require(check::parse_checks(value, o.checks, &error), error);
-    const bool tracks = o.checks & check::kDefinedness;
-    c.unlocked([memory = c.s.memory, tracks] {
-      std::lock_guard guard(state().execution);
-      if (memory) memory->track_writes(tracks);
-    });
-  } else if (key == "define") {
-    std::string error;
-    check::LedgerNames names;
-    c.require(check::parse_names(value, names, &error), "option define: " + error);
-    o.names = value;
-  } else if (key == "trace") {
-    o.trace = value;
-  } else if (key == "count") {
-    o.count = number(1) != 0;
-  } else if (key == "graph") {
-    o.graph = value;
-  } else if (key == "source") {
-    o.source = value;
-  } else if (key == "sms") {
-    select_sm_count(c.s, int(number(4096)));
-  } else if (key == "report") {
-    c.require(!value.empty(), "option report must be stderr, none or the name of a file");
-    o.report = value;
-  } else if (key == "profile") {
-    select_profile(c.s, value);
-  } else {
-    c.refuse(CUDA_ERROR_INVALID_VALUE, "there is no option \"" + key +
-                                           "\"; known: schedule, threads, instruction_limit, "
-                                           "strict, wgmma_accumulation, check, define, graph, "
-                                           "trace, count, source, sms, report, profile");
-  }
-}
-
 } // namespace
 
 // ---- initialisation
@@ -195,13 +124,7 @@ void set_option(Call& c, const std::string& key, const std::string& value) {
 VGPU_API CUresult cuInit(unsigned flags) {
   return entry("cuInit", Need::Nothing, [&](Call& c) {
     c.require(flags == 0, "flags = " + std::to_string(flags) + " must be 0");
-    std::string error;
-    if (!exec::make_policy(c.s.options.schedule, 0, &error))
-      c.refuse(CUDA_ERROR_INVALID_VALUE, "VGPU_SCHEDULE: " + error, true);
-    const char* threads = std::getenv("VGPU_THREADS");
-    if (threads && *threads && !parse_number(threads))
-      c.refuse(CUDA_ERROR_INVALID_VALUE,
-               std::string("VGPU_THREADS = \"") + threads + "\" must be a number", true);
+    read_environment(c);
     // A later cuInit follows VGPU_PROFILE only when the variable has changed since the last one.
     static std::string seen;
     const char* variable = std::getenv("VGPU_PROFILE");
@@ -314,6 +237,7 @@ VGPU_API int vgpuSetOption(const char* key, const char* value) {
   return entry("vgpuSetOption", Need::Nothing, [&](Call& c) {
     c.require(key && value, "key or value is null");
     set_option(c, key, value);
+    c.s.set_by_call.insert(key);
   });
 }
 
@@ -339,7 +263,8 @@ VGPU_API const char* vgpuStatsJson(void) {
   std::snprintf(seconds, sizeof seconds, "%.6f", s.seconds);
   text = "{\"profile\": \"" + (s.profile ? s.profile->name : std::string()) +
          "\", \"schedule\": \"" + s.options.schedule +
-         "\", \"launches\": " + std::to_string(s.launches) + ", \"seconds\": " + seconds;
+         "\", \"instruction_limit\": " + std::to_string(s.options.instruction_limit) +
+         ", \"launches\": " + std::to_string(s.launches) + ", \"seconds\": " + seconds;
   auto add = [&](const char* key, uint64_t value) {
     text += ", \"" + std::string(key) + "\": " + std::to_string(value);
   };

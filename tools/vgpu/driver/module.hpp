@@ -50,8 +50,10 @@ struct Link {
 // Finds out what the image is; returns its PTX text or refuses with a log. `capability`: of the
 // device that shall run it.
 std::string_view image_text(Call& call, Jit& jit, const void* image, int capability);
-// Parses and checks version and target; the errors go to the log.
-ptx::Module parse_module(Call& call, Jit& jit, std::string_view text, int capability);
+// Parses, and checks what the module says and asks for; the errors go to the log. `version`: takes
+// the module's .version, 10 * major + minor.
+ptx::Module parse_module(Call& call, Jit& jit, std::string_view text, int capability,
+                         int* version = nullptr);
 // All of it: globals placed, every entry decoded. No lock is held.
 std::shared_ptr<Module> build_module(Call& call, Jit& jit, std::string_view text, int capability);
 // Makes function handles. Lock held.

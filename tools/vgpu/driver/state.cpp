@@ -14,21 +14,10 @@ namespace {
 
 thread_local std::string last_message;
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
 State* make_state() {
   auto* s = new State; // never destroyed: other threads may still call while the process exits
-  if (auto v = environment("VGPU_SCHEDULE"); !v.empty()) s->options.schedule = v;
-  if (auto v = environment("VGPU_THREADS"); !v.empty())
-    s->options.threads = unsigned(std::strtoul(v.c_str(), nullptr, 10));
-  if (auto v = environment("VGPU_CHECK");
-      !v.empty() && !check::parse_checks(v, s->options.checks, nullptr))
-    s->options.checks = check::kAll; // an unknown word asks for too much rather than for nothing
-  if (auto v = environment("VGPU_GRAPH"); !v.empty()) s->options.graph = v;
-  if (auto v = environment("VGPU_REPORT"); !v.empty()) s->options.report = v;
+  const char* report = std::getenv("VGPU_REPORT");
+  if (report && *report) s->options.report = report;
   return s;
 }
 

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -157,7 +158,8 @@ private:
 struct Options {
   std::string schedule = "lazy"; // latest legal completion: a missing wait shows
   unsigned threads = 0;
-  uint64_t instruction_limit = 0;
+  // Of a cluster: a hundred times what the largest kernels need that anybody would wait for.
+  uint64_t instruction_limit = 1'000'000'000;
   uint32_t checks = 0; // check/options.hpp
   std::string names;   // of a kernel's ledger, with values: check/ledger.hpp
   std::string trace;   // prefix of timeline files
@@ -183,6 +185,8 @@ struct State {
   const exec::Profile* profile = nullptr;
   std::shared_ptr<mem::DeviceMemory> memory; // modules outlive a change of the profile
   Options options;
+  std::set<std::string> set_by_call; // options that the environment no longer sets
+  bool environment_read = false;
 
   Registry<Context, CUcontext, 1> contexts;
   std::shared_ptr<Context> primary;
@@ -213,11 +217,17 @@ struct State {
   double seconds = 0; // in kernels
 };
 
+class Call;
+
 State& state();
 // The device that VGPU_PROFILE or vgpuSetOption("profile") names. Refused while contexts live.
 CUresult select_profile(State& s, const std::string& name);
 // The same device with another number of SMs. Refused while contexts live.
 void select_sm_count(State& s, int count);
+// Throws a Refusal for an unknown option or value.
+void set_option(Call& call, const std::string& key, const std::string& value);
+// VGPU_CHECK and the like, once; what is wrong there is refused by name.
+void read_environment(Call& call);
 int compute_capability(const exec::Profile& profile); // 100, 103, 90
 
 // Writes to where the `report` option points. Takes the state lock.

@@ -14,6 +14,9 @@ namespace {
 constexpr uint32_t kSpinStreak = 1u << 17;
 // Rounds of polls without any other progress after which a launch is called stuck.
 constexpr uint32_t kIdlePolls = 20000;
+// Rounds of time limits of mbarrier.try_wait without any other progress after which the same; and
+// rounds of idle polls between two of them.
+constexpr uint32_t kIdleLimits = 1000, kPollsOfLimit = 16;
 } // namespace
 
 Cta::Cta(Cluster& cluster_, uint32_t rank_) : cluster(cluster_), rank(rank_) {
@@ -78,10 +81,31 @@ void Cluster::wake_warp(Warp& warp) {
 }
 
 void Cluster::wake(WaitList& list) {
+  idle_limits_ = 0;
   WaitList woken;
   woken.swap(list);
   for (const Waiter& w : woken) w.warp->wake(w.fragment);
   progress();
+}
+
+// Time passes: every mbarrier.try_wait that is parked comes to its limit. False when there is none.
+bool Cluster::end_waits() {
+  bool any = false;
+  for (auto& cta : ctas)
+    for (auto& w : cta->warps)
+      for (const auto& f : w->fragments()) {
+        if (f->state != Fragment::State::Parked || f->wait.kind != WaitInfo::Kind::Mbarrier)
+          continue;
+        any = true;
+        for (auto& owner : ctas)
+          for (auto& [offset, b] : owner->mbarriers)
+            std::erase_if(b.waiters, [&](const Waiter& x) {
+              return x.warp == w.get() && x.fragment == f->id;
+            });
+        f->token = kWaitEnded;
+        w->wake(f->id);
+      }
+  return any;
 }
 
 void Cluster::release_pollers() {
@@ -135,6 +159,7 @@ void Cluster::complete(AsyncOp& op) {
   }
   release_ranges(op, false);
   release_ranges(op, true);
+  idle_limits_ = 0;
   progress();
   if (hub) hub->finished(op);
   std::vector<AsyncOp*> next; // those that waited for nothing else
@@ -150,6 +175,17 @@ void Cluster::complete(AsyncOp& op) {
       complete(*o);
     else
       schedule(*o);
+  }
+}
+
+void Cluster::start(Cta& cta) {
+  cta.started = true;
+  if (!policy->staggers()) return;
+  for (auto& w : cta.warps) {
+    if (!w->queued) continue;
+    ready_warps_.erase(WarpKey{w->when, w.get()});
+    w->queued = false;
+    enqueue(*w);
   }
 }
 
@@ -184,6 +220,7 @@ bool Cluster::run(uint64_t slice, uint64_t turns) {
       Warp& w = *k.warp;
       w.queued = false;
       if (k.when.tier == 0 && k.when.time > now_) now_ = k.when.time;
+      if (!w.cta.started) start(w.cta);
       running_ = &w;
       uint32_t n = w.run(policy->quantum(w));
       running_ = nullptr;
@@ -192,7 +229,9 @@ bool Cluster::run(uint64_t slice, uint64_t turns) {
       if (spec.instruction_limit && stats.warp_instructions > spec.instruction_limit)
         throw Fault(FaultCode::launch_timeout, "limit",
                     "vgpu: the cluster ran " + std::to_string(spec.instruction_limit) +
-                        " warp-instructions, which is the limit set for it\n" + wait_graph());
+                        " warp-instructions, which is the limit set for it\n" + wait_graph() +
+                        "  a loop that never ends? A kernel that needs more gets it by --limit of "
+                        "vgpu run, by VGPU_LIMIT or option instruction_limit\n");
       if (w.done()) {
         retire(w);
       } else if (w.runnable()) {
@@ -219,8 +258,13 @@ bool Cluster::run(uint64_t slice, uint64_t turns) {
         throw Fault(FaultCode::launch_timeout, "livelock",
                     "vgpu: livelock: all running warps poll and nothing changes\n" + wait_graph());
       now_ += 1000;
+      if (idle_polls_ % kPollsOfLimit == 0) end_waits();
       release_pollers();
       if (slice && idle_polls_ % slice == 0) return false;
+      continue;
+    }
+    if (idle_limits_ < kIdleLimits && end_waits()) {
+      ++idle_limits_;
       continue;
     }
     std::string report =

@@ -78,7 +78,8 @@ struct LaunchSpec {
   bool cluster_launch = false; // it names clusters, even of one CTA
   bool hopper_sums = false;    // wgmma truncates as an H200 does; else sums are exact
   // The ISA's letter: results of tcgen05.ld need wait::ld, a tcgen05.cp follows no earlier MMA, and
-  // commits arrive in any order. Shipped kernels of others do without.
+  // commits arrive in any order; a pair allocates once its CTAs have met. Shipped kernels of others
+  // do without.
   bool strict_tensor_order = true;
 };
 
@@ -204,6 +205,9 @@ public:
   }
   void check_cluster_barrier(); // completes the barrier when every live lane has arrived
 
+  // Faults when no warp of that CTA has run: on a device its memory may not be there yet.
+  void check_started(uint32_t cta, const Origin& origin) const;
+
   void wake(WaitList& list); // all of it; the list is emptied
   void wake_warp(Warp& warp);
   void progress() { ++epoch_; } // something happened that a polling warp may see
@@ -217,7 +221,8 @@ public:
 
   [[noreturn]] void fault(const Origin& origin, FaultCode code, const char* checker,
                           const std::string& what) const;
-  std::string where(const Origin& origin) const; // "kernel.ptx:120 (label): text, CTA .. warp .."
+  std::string where(const Origin& origin) const; // "kernel, line 120 (label): text, CTA .. warp .."
+  std::string where(const Inst& inst) const;     // without the CTA
   std::string wait_graph() const;                // the deadlock report
 
 private:
@@ -234,8 +239,10 @@ private:
   void enqueue(Warp& warp);
   void retire(Warp& warp);
   void release_pollers();
+  bool end_waits();
   void settle(Mbarrier& b, uint32_t rank);
   Cta& owner(uint32_t cta, const Origin& origin);
+  void start(Cta& cta);
   void check_guards(const std::vector<Cta::Guard>& guards, const Range& range, const AsyncOp* op,
                     const Origin& origin) const;
   void schedule(AsyncOp& op);
@@ -251,7 +258,7 @@ private:
   std::vector<Cta::Guard> global_guards_;
   uint64_t seq_ = 0, now_ = 0, epoch_ = 0, next_op_ = 1;
   uint32_t live_warps_ = 0;
-  uint32_t idle_polls_ = 0;
+  uint32_t idle_polls_ = 0, idle_limits_ = 0;
   std::vector<Warp*> pollers_; // warps that polled in vain since epoch_
   Warp* running_ = nullptr;
   bool preempt_ = false; // the running warp's turn ends with its instruction

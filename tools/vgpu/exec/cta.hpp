@@ -55,6 +55,7 @@ struct Mbarrier {
   uint64_t phase = 0;            // completed phases since init; parity of the current = phase & 1
   int64_t tx_expected_total = 0; // bytes announced in this phase (ledger)
   const Inst* init = nullptr;
+  uint32_t started = 0; // CTAs that whoever signals it knew to run, themselves among them
   WaitList waiters;
 };
 
@@ -63,6 +64,7 @@ struct NamedBarrier {
   bool all = false;      // awaits every warp of the CTA: those that exit are no longer awaited
   uint32_t arrived = 0;
   uint64_t generation = 0;
+  uint32_t started = 0; // as an mbarrier's
   WaitList waiters;
   // bar.red: running reduction over the arrived lanes, and the last generation's result
   uint32_t red_and = 1, red_or = 0, red_pop = 0, last_and = 1, last_or = 0, last_pop = 0;
@@ -108,6 +110,7 @@ public:
   std::vector<uint8_t> local;  // [thread][Cluster::local_bytes()]
   std::vector<std::unique_ptr<Warp>> warps;
   uint32_t live_warps = 0;
+  bool started = false;                   // a warp of it has run
   std::map<uint32_t, Mbarrier> mbarriers; // by shared offset
   std::array<NamedBarrier, 16> named;
   void settle_named(NamedBarrier& b); // completes it when everyone awaited has arrived

@@ -8,6 +8,7 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 namespace vgpu::exec {
@@ -93,11 +94,11 @@ Stats run_once(const LaunchSpec& given) {
   uint64_t failed_cluster = ~0ull;
 
   auto worker = [&] {
-    std::deque<std::unique_ptr<Cluster>> waiting; // clusters that others' work has to come before
-    Stats mine;
     uint64_t current = 0;
-    size_t idle = 0; // clusters in a row that only polled
     try {
+      std::deque<std::unique_ptr<Cluster>> waiting; // that others' work has to come before
+      Stats mine;
+      size_t idle = 0; // clusters in a row that only polled
       while (!stop) {
         std::unique_ptr<Cluster> c;
         uint64_t i = 0;
@@ -121,6 +122,8 @@ Stats run_once(const LaunchSpec& given) {
           waiting.push_back(std::move(c));
         }
       }
+      std::lock_guard lock(mutex);
+      total.add(mine);
     } catch (...) {
       std::lock_guard lock(mutex);
       // The lowest cluster's failure is reported, so that a report does not depend on the threads.
@@ -130,16 +133,18 @@ Stats run_once(const LaunchSpec& given) {
       }
       stop = true;
     }
-    std::lock_guard lock(mutex);
-    total.add(mine);
   };
 
-  if (threads == 1) {
+  // The calling thread works too, so that a host that gives no more threads (RLIMIT_NPROC, or no
+  // room for a stack) makes the launch slower and nothing else.
+  {
+    std::vector<std::jthread> pool; // joined here
+    pool.reserve(threads - 1);
+    try {
+      while (pool.size() + 1 < threads) pool.emplace_back(worker);
+    } catch (const std::system_error&) {
+    }
     worker();
-  } else {
-    std::vector<std::thread> pool;
-    for (unsigned t = 0; t < threads; ++t) pool.emplace_back(worker);
-    for (std::thread& t : pool) t.join();
   }
   if (failure) std::rethrow_exception(failure);
   if (spec.uses) grid_races.add_to(*spec.uses);

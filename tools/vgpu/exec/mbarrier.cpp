@@ -98,6 +98,7 @@ void Cluster::mbarrier_complete_tx(uint32_t rank, uint32_t offset, int64_t bytes
     fault(origin, FaultCode::launch_failed, "barriers",
           at(offset) + ": the transaction count " + std::to_string(b.tx) +
               " leaves the legal range of +-" + std::to_string(kMaxCount) + " bytes");
+  b.started |= 1u << origin.cta;
   if (hub) hub->mbarrier_bytes(rank, offset, bytes, origin);
   settle(b, rank);
   write_token(*ctas[rank], b);
@@ -117,6 +118,7 @@ void Cluster::mbarrier_arrive(uint32_t rank, uint32_t offset, uint32_t count, bo
             at(offset) + ": arrive_drop takes the expected count below zero");
     b.expected -= count;
   }
+  b.started |= ctas[origin.cta]->warps[origin.warp]->started;
   if (hub) hub->mbarrier_arrive(rank, offset, count, origin);
   visible_step();
   settle(b, rank);

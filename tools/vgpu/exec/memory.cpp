@@ -55,7 +55,16 @@ Cta& Cluster::owner(uint32_t cta, const Origin& origin) {
     fault(origin, FaultCode::illegal_address, "bounds",
           "CTA rank " + std::to_string(cta) + " is outside the cluster of " +
               std::to_string(ctas.size()));
+  check_started(cta, origin);
   return *ctas[cta];
+}
+
+void Cluster::check_started(uint32_t cta, const Origin& origin) const {
+  if (ctas[cta]->started) return;
+  fault(origin, FaultCode::illegal_address, "start",
+        "CTA " + std::to_string(cta) +
+            " of the cluster has not started: what it owns is used only after a barrier of the "
+            "cluster (barrier.cluster), or another sign that it runs");
 }
 
 std::vector<Cta::Guard>& Cluster::guards(const Range& range) {

@@ -90,8 +90,8 @@ void Cluster::touch_lanes(const Access& a, const uint64_t* addresses, uint32_t m
               cta.mbarriers.upper_bound(static_cast<uint32_t>(std::min<uint64_t>(hi - 1, ~0u)));
           over_barrier = it != cta.mbarriers.begin() && std::prev(it)->first + 8 > lo;
         }
-        if (lo >= kSharedBase && hi <= cta.shared.size() && cta.live_warps != 0 && !over_barrier &&
-            !contested(cta.shared_guards, a, lo, hi))
+        if (lo >= kSharedBase && hi <= cta.shared.size() && cta.live_warps != 0 && cta.started &&
+            !over_barrier && !contested(cta.shared_guards, a, lo, hi))
           base = cta.shared.data() + lo;
       }
       break;

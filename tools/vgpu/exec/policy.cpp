@@ -1,7 +1,7 @@
 #include "tools/vgpu/exec/policy.hpp"
 
+#include "tools/vgpu/exec/cluster.hpp"
 #include "tools/vgpu/exec/explore.hpp"
-#include "tools/vgpu/exec/warp.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -111,6 +111,27 @@ private:
   Generator random_;
 };
 
+// The CTAs of a cluster start at different times, some of them not before the rest can do nothing
+// without them.
+class StaggerPolicy : public Policy {
+public:
+  StaggerPolicy(uint64_t seed, uint64_t cluster) : seed_(seed), random_(seed, cluster) {}
+  bool staggers() const override { return true; }
+  When op_when(const AsyncOp&, uint64_t now) override { return {kWarpTier, now, 0}; }
+  When warp_when(const Warp& warp, uint64_t now) override {
+    if (warp.cta.started) return {kWarpTier, now + random_.next() % 16, 0};
+    // The same for all warps of the CTA.
+    const uint64_t bits = Generator(seed_, warp.cta.cluster.index << 8 | warp.cta.rank).next();
+    if (bits >> 63) return {kStarvedTier, bits % 16, 0};
+    return {kWarpTier, bits % (1ull << (bits >> 8) % 15), 0};
+  }
+  uint32_t quantum(const Warp&) override { return 1u << random_.next() % 13; }
+
+private:
+  uint64_t seed_;
+  Generator random_;
+};
+
 class ExplorePolicy : public Policy {
 public:
   explicit ExplorePolicy(std::vector<uint64_t> late) : late_(std::move(late)) {}
@@ -140,7 +161,7 @@ std::unique_ptr<Policy> make_policy(const std::string& text, uint64_t cluster_in
   if (text == "lazy" || text == "reverse") return std::make_unique<LazyPolicy>(text == "reverse");
   Exploration explore;
   if (parse_exploration(text, explore)) return std::make_unique<ExplorePolicy>(explore.late);
-  for (const std::string prefix : {"random:", "starve:", "hold:"}) {
+  for (const std::string prefix : {"random:", "starve:", "hold:", "stagger:"}) {
     if (text.rfind(prefix, 0) != 0 || text.size() == prefix.size()) continue;
     char* end = nullptr;
     errno = 0;
@@ -148,12 +169,14 @@ std::unique_ptr<Policy> make_policy(const std::string& text, uint64_t cluster_in
     if (errno != 0 || *end != 0 || text[prefix.size()] == '-') break;
     if (prefix == "starve:") return std::make_unique<StarvePolicy>(number);
     if (prefix == "hold:") return std::make_unique<HoldPolicy>(number, cluster_index);
+    if (prefix == "stagger:") return std::make_unique<StaggerPolicy>(number, cluster_index);
     return std::make_unique<RandomPolicy>(number, cluster_index);
   }
   if (error)
     *error = "schedule \"" + text +
              "\" is not known; the choices are eager, lazy, reverse, random:SEED, "
-             "starve:WARP, hold:SEED, explore:RUNS and explore:@POINT,POINT... (decimal numbers)";
+             "starve:WARP, hold:SEED, stagger:SEED, explore:RUNS and explore:@POINT,POINT... "
+             "(decimal numbers)";
   return nullptr;
 }
 

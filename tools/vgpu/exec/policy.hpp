@@ -21,6 +21,8 @@ public:
   // When a warp that can run is next advanced, and for how many instructions.
   virtual When warp_when(const Warp& warp, uint64_t now) = 0;
   virtual uint32_t quantum(const Warp& warp) = 0;
+  // CTAs start when it says: once one has, it is asked again about all warps of it.
+  virtual bool staggers() const { return false; }
   // mbarrier.try_wait may return false although the phase has completed (its time limit is the
   // implementation's): true asks for that.
   virtual bool spurious_false() { return false; }
@@ -41,7 +43,9 @@ public:
 // "starve:WARP": operations complete soon, and warp WARP (modulo their number) of each CTA runs
 // only when nothing else can. "hold:SEED": operations complete soon, but half of those that a
 // quarter of the instructions issue, chosen by SEED, only when nothing else can happen, the newest
-// of them first. "explore:@P,Q": operations complete soon, but what happens at the
+// of them first. "stagger:SEED": operations complete soon, and the CTAs of a cluster start at
+// different times: about half of them, chosen by SEED, not before nothing else can happen.
+// "explore:@P,Q": operations complete soon, but what happens at the
 // points P, Q ... of each cluster (an operation is free to complete, a warp to run, or a warp has
 // done what others can see) comes only when nothing else can happen; see explore.hpp. Null and a
 // sentence in `error` for any other text.

@@ -42,16 +42,20 @@ std::string shared_name(const Program& p, uint64_t offset) {
 
 } // namespace
 
-std::string Cluster::where(const Origin& o) const {
+std::string Cluster::where(const Inst& inst) const {
   const Program& p = *spec.program;
   std::ostringstream s;
-  if (o.inst) {
-    s << p.name;
-    if (o.inst->text) s << ", line " << o.inst->text->line;
-    std::string label = p.label_before(o.inst->pc);
-    if (!label.empty()) s << " (after " << label << ")";
-    s << ": " << statement_text(p, *o.inst) << "\n      ";
-  }
+  s << p.name;
+  if (inst.text) s << ", line " << inst.text->line;
+  std::string label = p.label_before(inst.pc);
+  if (!label.empty()) s << " (after " << label << ")";
+  s << ": " << statement_text(p, inst);
+  return s.str();
+}
+
+std::string Cluster::where(const Origin& o) const {
+  std::ostringstream s;
+  if (o.inst) s << where(*o.inst) << "\n      ";
   if (o.cta < ctas.size()) s << "CTA " << index_text(ctas[o.cta]->index);
   if (ctas.size() > 1) s << " rank " << o.cta;
   s << ", warp " << o.warp << ", lane " << o.lane;

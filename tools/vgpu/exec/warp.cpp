@@ -142,6 +142,7 @@ Warp::Warp(Cta& cta_, uint32_t index_)
   full_mask = lanes_here == 32 ? 0xFFFFFFFFu : (1u << lanes_here) - 1;
   live_mask = full_mask;
   registers = program_->entry_registers;
+  started = 1u << cta.rank;
   regs_.reset(new uint8_t[program_->regfile_bytes + 64]);
   // Registers start with a pattern, not with zero, so that a value never written is seen.
   std::memset(regs_.get(), 0xA5, program_->regfile_bytes + 64);

@@ -14,6 +14,9 @@
 
 namespace vgpu::exec {
 
+// Token of an mbarrier.try_wait that has come to its time limit.
+constexpr uint64_t kWaitEnded = 1;
+
 struct Fragment {
   enum class State : uint8_t { Ready, Parked };
   uint32_t id = 0;
@@ -113,6 +116,9 @@ public:
   // Cluster barrier: lanes that have arrived and not waited, and the generation they arrived in.
   uint32_t cluster_arrived = 0;
   uint64_t cluster_generation = 0;
+  // CTAs of the cluster that it knows to have started, a bit each: from barriers of the cluster,
+  // and from mbarriers and barriers of the CTA at which one that knows has arrived.
+  uint32_t started;
 
   // Takes bytes from the lane's stack, whose pointer is the program's stack_slot: their local
   // address. A fault, which names `what`, when there is no room.

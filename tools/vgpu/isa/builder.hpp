@@ -170,9 +170,4 @@ struct CallCopy {
 // Where the lane's value lies.
 uint8_t* end_pointer(exec::Warp& warp, const CallCopy::End& end, uint32_t lane);
 
-// "sm_100f" -> 100, suffix 'f' (0 for none); false for other text.
-bool parse_target(std::string_view text, int& number, char& suffix);
-// Whether code for module target `module` may use what needs `lowest` ("" = anything).
-bool target_allows(std::string_view module, std::string_view lowest);
-
 } // namespace vgpu::isa

@@ -3,9 +3,9 @@
 #include "tools/vgpu/isa/builder.hpp"
 
 #include "tools/vgpu/exec/cluster.hpp"
+#include "tools/vgpu/isa/target.hpp"
 
 #include <algorithm>
-#include <cctype>
 
 namespace vgpu::isa {
 
@@ -34,31 +34,6 @@ std::string trimmed(const std::string& s) {
 }
 
 } // namespace
-
-bool parse_target(std::string_view text, int& number, char& suffix) {
-  if (text.substr(0, 3) != "sm_") return false;
-  size_t pos = 3;
-  number = 0;
-  while (pos < text.size() && std::isdigit(uint8_t(text[pos])) && pos < 8)
-    number = number * 10 + (text[pos++] - '0');
-  suffix = pos < text.size() ? text[pos++] : '\0';
-  return pos == text.size() && number > 0 && (suffix == 0 || suffix == 'a' || suffix == 'f');
-}
-
-// "sm_90": that architecture or a later one. "sm_100a": an architecture-specific feature; targets
-// of the same family (same major number) with a suffix have it.
-// "sm_90a|sm_100a": any of them.
-bool target_allows(std::string_view module, std::string_view lowest) {
-  if (size_t bar = lowest.find('|'); bar != std::string_view::npos)
-    return target_allows(module, lowest.substr(0, bar)) ||
-           target_allows(module, lowest.substr(bar + 1));
-  int have = 0, want = 0;
-  char have_suffix = 0, want_suffix = 0;
-  if (lowest.empty() || !parse_target(lowest, want, want_suffix)) return true;
-  if (!parse_target(module, have, have_suffix)) return false;
-  if (have < want) return false;
-  return !want_suffix || (have_suffix && have / 10 == want / 10);
-}
 
 ModuleIndex::ModuleIndex(const ptx::Module& m, const std::vector<GlobalSymbol>& symbols)
     : module(m) {

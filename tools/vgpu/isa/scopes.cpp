@@ -1,5 +1,6 @@
 // Declarations: registers, variables, parameters, labels; and the resolution of names.
 #include "tools/vgpu/isa/builder.hpp"
+#include "tools/vgpu/isa/target.hpp"
 
 #include <algorithm>
 
@@ -11,7 +12,6 @@ namespace {
 
 constexpr uint64_t kMaxLocal = 512 << 10; // bytes of local memory of a thread
 constexpr uint64_t kMaxParams = 32764;    // PTX ISA 5.1.6.1, sm_70 and later
-constexpr uint64_t kMaxShared = 16 << 20; // offsets have 24 bits in a shared::cluster address
 
 } // namespace
 
@@ -86,8 +86,13 @@ void ProgramBuilder::place_shared(Symbol& s) {
   const ptx::Variable& v = *s.variable;
   if (!s.bytes) refuse(v.line, "the shared variable '" + s.name + "' has no size");
   s.address = align_up(shared_top_, variable_alignment(v));
-  if (s.bytes > kMaxShared || s.address + s.bytes > kMaxShared)
-    refuse(v.line, "shared variables of more than 16 MiB");
+  const uint64_t most = exec::kSharedBase + static_shared_limit(program_->target);
+  if (s.bytes > most || s.address + s.bytes > most)
+    refuse(v.line, "with '" + s.name + "' of " + std::to_string(s.bytes) + " bytes the entry '" +
+                       entry_.name + "' has more than the " +
+                       std::to_string(most - exec::kSharedBase) +
+                       " bytes of static shared memory that target " + program_->target +
+                       " allows; dynamic shared memory (.extern .shared) may be larger");
   shared_top_ = s.address + s.bytes;
   program_->shared_symbols.push_back({s.name, uint32_t(s.address), uint32_t(s.bytes)});
 }

@@ -28,6 +28,7 @@ uint32_t arriving_threads(const Warp& w, uint32_t mask) {
 }
 
 Step finish_bar(Warp& w, const BarData& d, const NamedBarrier& b, uint32_t mask) {
+  if (d.kind != BarKind::arrive) w.started |= b.started;
   switch (d.kind) {
   case BarKind::sync:
   case BarKind::arrive:
@@ -80,6 +81,7 @@ Step run_bar(Warp& w, const Inst& inst, uint32_t mask) {
   }
   b.expected = threads;
   b.all = all;
+  b.started |= w.started;
   b.arrived += arriving_threads(w, mask);
   if (b.arrived > threads)
     w.fault(inst, mask, FaultCode::launch_failed, "barriers",
@@ -160,6 +162,7 @@ Step run_cluster_wait(Warp& w, const Inst& inst, uint32_t mask) {
                   WaitInfo{WaitInfo::Kind::ClusterBarrier, w.cta.rank, 0,
                            static_cast<uint32_t>(cluster.barrier.generation)});
   w.cluster_arrived &= ~mask;
+  w.started = (1u << cluster.ctas.size()) - 1;
   return Step::Next;
 }
 

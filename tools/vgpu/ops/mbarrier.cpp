@@ -35,59 +35,66 @@ MbarrierData* make_data(DecodeContext& ctx, const Match& m, const Operand& addre
 
 // fn(CTA, offset, value, origin) for the barrier of every lane.
 template <class Fn>
-Step each_barrier(Warp& w, const Inst& inst, uint32_t mask, Fn&& fn) {
-  const MbarrierData& d = data(inst);
-  each_lane(mask, [&](uint32_t l) {
-    SharedPlace p = shared_place(w, inst, d.barrier, l);
-    uint32_t value = d.value == exec::kNoSlot ? 0 : w.lanes<uint32_t>(d.value)[l];
-    fn(p.cta, p.offset, value, w.origin(inst, lane_bit(l)));
+Step each_barrier(Warp& warp, const Inst& inst, uint32_t mask, Fn&& fn) {
+  const MbarrierData& operands = data(inst);
+  each_lane(mask, [&](uint32_t lane) {
+    const SharedPlace place = shared_place(warp, inst, operands.barrier, lane);
+    const uint32_t value =
+        operands.value == exec::kNoSlot ? 0 : warp.lanes<uint32_t>(operands.value)[lane];
+    fn(place.cta, place.offset, value, warp.origin(inst, lane_bit(lane)));
   });
   return Step::Next;
 }
 
-Step run_init(Warp& w, const Inst& inst, uint32_t mask) {
-  return each_barrier(w, inst, mask, [&](uint32_t cta, uint32_t at, uint32_t v, const auto& o) {
-    w.cluster().mbarrier_init(cta, at, v, o);
-  });
+using Origin = exec::Origin;
+
+Step run_init(Warp& warp, const Inst& inst, uint32_t mask) {
+  return each_barrier(warp, inst, mask,
+                      [&](uint32_t cta, uint32_t offset, uint32_t count, const Origin& origin) {
+                        warp.cluster().mbarrier_init(cta, offset, count, origin);
+                      });
 }
 
-Step run_inval(Warp& w, const Inst& inst, uint32_t mask) {
-  return each_barrier(w, inst, mask, [&](uint32_t cta, uint32_t at, uint32_t, const auto& o) {
-    w.cluster().mbarrier_inval(cta, at, o);
-  });
+Step run_inval(Warp& warp, const Inst& inst, uint32_t mask) {
+  return each_barrier(warp, inst, mask,
+                      [&](uint32_t cta, uint32_t offset, uint32_t, const Origin& origin) {
+                        warp.cluster().mbarrier_inval(cta, offset, origin);
+                      });
 }
 
-Step run_expect_tx(Warp& w, const Inst& inst, uint32_t mask) {
-  return each_barrier(w, inst, mask, [&](uint32_t cta, uint32_t at, uint32_t v, const auto& o) {
-    w.cluster().mbarrier_expect_tx(cta, at, v, o);
-  });
+Step run_expect_tx(Warp& warp, const Inst& inst, uint32_t mask) {
+  return each_barrier(warp, inst, mask,
+                      [&](uint32_t cta, uint32_t offset, uint32_t bytes, const Origin& origin) {
+                        warp.cluster().mbarrier_expect_tx(cta, offset, bytes, origin);
+                      });
 }
 
-Step run_complete_tx(Warp& w, const Inst& inst, uint32_t mask) {
-  return each_barrier(w, inst, mask, [&](uint32_t cta, uint32_t at, uint32_t v, const auto& o) {
-    w.cluster().mbarrier_complete_tx(cta, at, v, o);
-  });
+Step run_complete_tx(Warp& warp, const Inst& inst, uint32_t mask) {
+  return each_barrier(warp, inst, mask,
+                      [&](uint32_t cta, uint32_t offset, uint32_t bytes, const Origin& origin) {
+                        warp.cluster().mbarrier_complete_tx(cta, offset, bytes, origin);
+                      });
 }
 
 // expect_tx comes before the arrival in one operation, so the phase cannot complete in between.
 template <bool expect>
-Step run_arrive(Warp& w, const Inst& inst, uint32_t mask) {
-  const MbarrierData& d = data(inst);
-  Cluster& cluster = w.cluster();
-  each_lane(mask, [&](uint32_t l) {
-    exec::Origin origin = w.origin(inst, lane_bit(l));
-    SharedPlace p = shared_place(w, inst, d.barrier, l);
-    Mbarrier& b = cluster.mbarrier(p.cta, p.offset, origin);
-    uint32_t value = w.lanes<uint32_t>(d.value)[l];
-    uint64_t state = make_state(b);
+Step run_arrive(Warp& warp, const Inst& inst, uint32_t mask) {
+  const MbarrierData& operands = data(inst);
+  Cluster& cluster = warp.cluster();
+  each_lane(mask, [&](uint32_t lane) {
+    exec::Origin origin = warp.origin(inst, lane_bit(lane));
+    SharedPlace place = shared_place(warp, inst, operands.barrier, lane);
+    Mbarrier& barrier = cluster.mbarrier(place.cta, place.offset, origin);
+    uint32_t value = warp.lanes<uint32_t>(operands.value)[lane];
+    uint64_t state = make_state(barrier);
     uint32_t count = expect ? 1 : value;
-    if (d.no_complete && count >= b.pending)
-      w.fault(inst, lane_bit(l), FaultCode::launch_failed, "barriers",
-              "mbarrier arrive.noComplete with count " + std::to_string(count) +
-                  " would complete the phase, which awaits " + std::to_string(b.pending));
-    if (expect) cluster.mbarrier_expect_tx(p.cta, p.offset, value, origin);
-    cluster.mbarrier_arrive(p.cta, p.offset, count, d.drop, origin);
-    if (d.result != exec::kNoSlot) w.lanes<uint64_t>(d.result)[l] = state;
+    if (operands.no_complete && count >= barrier.pending)
+      warp.fault(inst, lane_bit(lane), FaultCode::launch_failed, "barriers",
+                 "mbarrier arrive.noComplete with count " + std::to_string(count) +
+                     " would complete the phase, which awaits " + std::to_string(barrier.pending));
+    if (expect) cluster.mbarrier_expect_tx(place.cta, place.offset, value, origin);
+    cluster.mbarrier_arrive(place.cta, place.offset, count, operands.drop, origin);
+    if (operands.result != exec::kNoSlot) warp.lanes<uint64_t>(operands.result)[lane] = state;
   });
   return Step::Next;
 }
@@ -95,23 +102,26 @@ Step run_arrive(Warp& w, const Inst& inst, uint32_t mask) {
 // A state names a phase; it is over when the barrier has gone past it. A parity names the phase
 // before the current one or the current one.
 template <bool parity>
-uint32_t done_lanes(Warp& w, const Inst& inst, uint32_t mask) {
-  const MbarrierData& d = data(inst);
+uint32_t done_lanes(Warp& warp, const Inst& inst, uint32_t mask) {
+  const MbarrierData& operands = data(inst);
   uint32_t done = 0;
-  each_lane(mask, [&](uint32_t l) {
-    SharedPlace p = shared_place(w, inst, d.barrier, l);
-    const Mbarrier& b = w.cluster().mbarrier(p.cta, p.offset, w.origin(inst, lane_bit(l)));
+  each_lane(mask, [&](uint32_t lane) {
+    SharedPlace place = shared_place(warp, inst, operands.barrier, lane);
+    const Mbarrier& barrier =
+        warp.cluster().mbarrier(place.cta, place.offset, warp.origin(inst, lane_bit(lane)));
     bool over;
     if (parity) {
-      uint32_t bit = w.lanes<uint32_t>(d.value)[l];
+      uint32_t bit = warp.lanes<uint32_t>(operands.value)[lane];
       if (bit > 1)
-        w.fault(inst, lane_bit(l), FaultCode::launch_failed, "barriers",
-                "phase parity " + std::to_string(bit) + " is neither 0 nor 1");
-      over = Cluster::phase_done(b, bit);
+        warp.fault(inst, lane_bit(lane), FaultCode::launch_failed, "barriers",
+                   "phase parity " + std::to_string(bit) + " is neither 0 nor 1");
+      over = Cluster::phase_done(barrier, bit);
     } else {
-      over = b.phase > state_phase(w.lanes<uint64_t>(d.value)[l]);
+      over = barrier.phase > state_phase(warp.lanes<uint64_t>(operands.value)[lane]);
     }
-    if (over) done |= lane_bit(l);
+    if (!over) return;
+    done |= lane_bit(lane);
+    warp.started |= barrier.started;
   });
   return done;
 }
@@ -119,59 +129,70 @@ uint32_t done_lanes(Warp& w, const Inst& inst, uint32_t mask) {
 // Tells the checkers which phase each lane has seen complete: with a parity the one before the
 // current.
 template <bool parity>
-void note_waits(Warp& w, const Inst& inst, uint32_t done) {
-  check::Hub* hub = w.cluster().hub.get();
+void note_waits(Warp& warp, const Inst& inst, uint32_t done) {
+  check::Hub* hub = warp.cluster().hub.get();
   if (!hub) return;
-  const MbarrierData& d = data(inst);
+  const MbarrierData& operands = data(inst);
   for (uint32_t left = done; left;) {
     uint32_t first = static_cast<uint32_t>(std::countr_zero(left)), together = 0;
-    SharedPlace p = shared_place(w, inst, d.barrier, first);
-    each_lane(left, [&](uint32_t l) {
-      SharedPlace q = shared_place(w, inst, d.barrier, l);
-      bool same = q.cta == p.cta && q.offset == p.offset &&
-                  (parity || w.lanes<uint64_t>(d.value)[l] == w.lanes<uint64_t>(d.value)[first]);
-      if (same) together |= lane_bit(l);
+    SharedPlace place = shared_place(warp, inst, operands.barrier, first);
+    each_lane(left, [&](uint32_t lane) {
+      SharedPlace other_place = shared_place(warp, inst, operands.barrier, lane);
+      bool same = other_place.cta == place.cta && other_place.offset == place.offset &&
+                  (parity || warp.lanes<uint64_t>(operands.value)[lane] ==
+                                 warp.lanes<uint64_t>(operands.value)[first]);
+      if (same) together |= lane_bit(lane);
     });
     left &= ~together;
-    const Mbarrier& b = w.cluster().mbarrier(p.cta, p.offset, w.origin(inst, lane_bit(first)));
-    uint64_t phase = parity ? b.phase - 1 : state_phase(w.lanes<uint64_t>(d.value)[first]);
-    hub->mbarrier_wait(w, inst, together, p.cta, p.offset, phase);
+    const Mbarrier& barrier =
+        warp.cluster().mbarrier(place.cta, place.offset, warp.origin(inst, lane_bit(first)));
+    uint64_t phase =
+        parity ? barrier.phase - 1 : state_phase(warp.lanes<uint64_t>(operands.value)[first]);
+    hub->mbarrier_wait(warp, inst, together, place.cta, place.offset, phase);
   }
 }
 
 template <bool parity>
-Step run_test_wait(Warp& w, const Inst& inst, uint32_t mask) {
-  uint32_t done = done_lanes<parity>(w, inst, mask);
-  w.set_pred(data(inst).result, mask, done);
-  note_waits<parity>(w, inst, done);
+Step run_test_wait(Warp& warp, const Inst& inst, uint32_t mask) {
+  uint32_t done = done_lanes<parity>(warp, inst, mask);
+  warp.set_pred(data(inst).result, mask, done);
+  note_waits<parity>(warp, inst, done);
   if (done == mask) return Step::Next;
-  w.polling = true;
+  warp.polling = true;
   return Step::Yield;
 }
 
 // Lanes park until the phase that one of them waits for is over. When some are done and others are
 // not, the others get false, as at the end of a time limit, and ask again.
 template <bool parity>
-Step run_try_wait(Warp& w, const Inst& inst, uint32_t mask) {
-  const MbarrierData& d = data(inst);
-  uint32_t done = done_lanes<parity>(w, inst, mask);
+Step run_try_wait(Warp& warp, const Inst& inst, uint32_t mask) {
+  const MbarrierData& operands = data(inst);
+  uint32_t done = done_lanes<parity>(warp, inst, mask);
   if (done != 0) {
-    if (w.cluster().policy->spurious_false()) done = 0;
-    w.set_pred(d.result, mask, done);
-    note_waits<parity>(w, inst, done);
+    if (warp.cluster().policy->spurious_false()) done = 0;
+    warp.set_pred(operands.result, mask, done);
+    note_waits<parity>(warp, inst, done);
+    return Step::Next;
+  }
+  if (warp.resume_token() == exec::kWaitEnded) {
+    warp.set_pred(operands.result, mask, 0);
     return Step::Next;
   }
   uint32_t first = static_cast<uint32_t>(std::countr_zero(mask));
-  SharedPlace p = shared_place(w, inst, d.barrier, first);
-  Mbarrier& b = w.cluster().mbarrier(p.cta, p.offset, w.origin(inst, lane_bit(first)));
-  uint32_t bit = parity ? w.lanes<uint32_t>(d.value)[first]
-                        : static_cast<uint32_t>(state_phase(w.lanes<uint64_t>(d.value)[first]) & 1);
-  Step step = w.park(mask, b.waiters, WaitInfo{WaitInfo::Kind::Mbarrier, p.cta, p.offset, bit});
-  exec::Waiter self = b.waiters.back();
-  each_lane(mask & (mask - 1), [&](uint32_t l) {
-    SharedPlace q = shared_place(w, inst, d.barrier, l);
-    if (q.cta == p.cta && q.offset == p.offset) return;
-    Mbarrier& other = w.cluster().mbarrier(q.cta, q.offset, w.origin(inst, lane_bit(l)));
+  SharedPlace place = shared_place(warp, inst, operands.barrier, first);
+  Mbarrier& barrier =
+      warp.cluster().mbarrier(place.cta, place.offset, warp.origin(inst, lane_bit(first)));
+  uint32_t bit =
+      parity ? warp.lanes<uint32_t>(operands.value)[first]
+             : static_cast<uint32_t>(state_phase(warp.lanes<uint64_t>(operands.value)[first]) & 1);
+  Step step = warp.park(mask, barrier.waiters,
+                        WaitInfo{WaitInfo::Kind::Mbarrier, place.cta, place.offset, bit});
+  exec::Waiter self = barrier.waiters.back();
+  each_lane(mask & (mask - 1), [&](uint32_t lane) {
+    SharedPlace other_place = shared_place(warp, inst, operands.barrier, lane);
+    if (other_place.cta == place.cta && other_place.offset == place.offset) return;
+    Mbarrier& other = warp.cluster().mbarrier(other_place.cta, other_place.offset,
+                                              warp.origin(inst, lane_bit(lane)));
     bool listed = std::any_of(other.waiters.begin(), other.waiters.end(), [&](const auto& x) {
       return x.warp == self.warp && x.fragment == self.fragment;
     });
@@ -180,10 +201,11 @@ Step run_try_wait(Warp& w, const Inst& inst, uint32_t mask) {
   return step;
 }
 
-Step run_pending_count(Warp& w, const Inst& inst, uint32_t mask) {
-  const MbarrierData& d = data(inst);
-  each_lane(mask, [&](uint32_t l) {
-    w.lanes<uint32_t>(d.result)[l] = state_pending(w.lanes<uint64_t>(d.value)[l]);
+Step run_pending_count(Warp& warp, const Inst& inst, uint32_t mask) {
+  const MbarrierData& operands = data(inst);
+  each_lane(mask, [&](uint32_t lane) {
+    warp.lanes<uint32_t>(operands.result)[lane] =
+        state_pending(warp.lanes<uint64_t>(operands.value)[lane]);
   });
   return Step::Next;
 }
@@ -250,7 +272,7 @@ void decode_mbarrier_wait(DecodeContext& ctx, const Statement& s, const Match& m
   d->value = ctx.src(s.operands[2], parity ? RegClass::B32 : RegClass::B64);
   d->result = ctx.pred_dst(s.operands[0]);
   std::vector<uint32_t> src{d->barrier.slot, d->value};
-  // The time limit is a hint: waiting as long as it takes is one of its outcomes.
+  // The time limit is a hint: the wait ends when nothing else can happen (Cluster::end_waits).
   if (s.operands.size() > 3) src.push_back(ctx.src(s.operands[3], RegClass::B32));
   ctx.set_operands(inst, {d->result}, src);
   if (blocking)

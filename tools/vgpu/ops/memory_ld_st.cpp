@@ -4,6 +4,7 @@
 // orders do not either: warps of a cluster run one at a time and see every earlier access; the
 // choke point is where a checker tells orders apart.
 #include "tools/vgpu/isa/builder.hpp"
+#include "tools/vgpu/isa/target.hpp"
 #include "tools/vgpu/ops/memory.hpp"
 
 namespace vgpu::ops {

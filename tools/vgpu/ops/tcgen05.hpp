@@ -16,6 +16,10 @@ struct TensorPlace {
 // lane << 16 | column; faults on bits outside the two fields.
 TensorPlace tensor_place(exec::Warp& w, const exec::Inst& inst, uint32_t mask, uint32_t address);
 
+// Columns: an MMA reads scale factors from multiples of it. PTX ISA is silent; public kernels keep
+// to it, and a B300 was measured to (quack's notes).
+constexpr uint32_t kScaleGrain = 2;
+
 // All tcgen05 instructions of a kernel carry the same cta_group; with 2 the CTA needs a peer.
 void check_cta_group(exec::Warp& w, const exec::Inst& inst, uint32_t mask, uint32_t group);
 

@@ -2,6 +2,7 @@
 //
 // Where an allocation lies is the implementation's choice: here the lowest run of free columns, in
 // both CTAs of a pair the same. With cta_group::2 a warp of each CTA takes part; the first waits.
+// On a device the even CTA's writes the column into the odd one's shared memory, at its own `dst`.
 #include "tools/vgpu/check/hub.hpp"
 #include "tools/vgpu/ops/tcgen05.hpp"
 
@@ -89,6 +90,12 @@ bool complete_pair(Warp& w, const Inst& inst, uint32_t mask) {
                 " of " + std::to_string(a.columns) + " columns in the even CTA, tcgen05." +
                 (b.alloc ? "alloc" : "dealloc") + " of " + std::to_string(b.columns) +
                 " in the odd one");
+  if (a.alloc && (a.address != b.address || a.warp != b.warp))
+    w.fault(inst, mask, FaultCode::launch_failed, "tmem",
+            "the CTAs of a pair disagree: tcgen05.alloc by warp " + std::to_string(a.warp) +
+                " to shared offset " + hex(a.address) + " in the even CTA, by warp " +
+                std::to_string(b.warp) + " to " + hex(b.address) +
+                " in the odd one; warp and offset must be the same");
   uint32_t column = a.alloc ? find_run(w, set, a.columns) : a.address;
   if (column == TensorMemory::kColumns) return false;
   for (Cta* cta : pair) {
@@ -123,6 +130,19 @@ Step run_pair(Warp& w, const Inst& inst, uint32_t mask, bool alloc, uint32_t col
                 WaitInfo{WaitInfo::Kind::TensorAlloc, w.cta.rank ^ 1, columns, columns});
 }
 
+// 9.7.16.7.1: the warp makes sure that the peer CTA has been launched. Nothing on a device does it.
+void check_peer(Warp& w, const Inst& inst, uint32_t mask) {
+  const uint32_t peer = w.cta.rank ^ 1;
+  w.cluster().check_started(peer, w.origin(inst, mask));
+  if (w.started >> peer & 1 || !w.cluster().spec.strict_tensor_order) return;
+  w.fault(
+      inst, mask, FaultCode::launch_failed, "start",
+      "tcgen05.alloc with cta_group::2 by a warp that cannot know that its peer, CTA " +
+          std::to_string(peer) +
+          ", has started: a barrier of the cluster is missing before it (barrier.cluster.arrive, "
+          ".relaxed too, and wait)");
+}
+
 Step run_alloc(Warp& w, const Inst& inst, uint32_t mask) {
   const AllocData& d = *static_cast<const AllocData*>(inst.data);
   TensorMemory& t = w.cta.tensor;
@@ -142,7 +162,10 @@ Step run_alloc(Warp& w, const Inst& inst, uint32_t mask) {
       w.fault(inst, mask, FaultCode::invalid_address_space, "space",
               "the address of the allocation must go to the CTA's own shared memory");
   }
-  if (d.group == 2) return run_pair(w, inst, mask, true, columns, dst.offset);
+  if (d.group == 2) {
+    if (!w.resumed()) check_peer(w, inst, mask);
+    return run_pair(w, inst, mask, true, columns, dst.offset);
+  }
   uint32_t column = find_run(w, cta_set(w.cta.rank, 1), columns);
   if (column == TensorMemory::kColumns)
     return w.park(mask, t.waiters,

@@ -1,4 +1,5 @@
 // tcgen05.cp (PTX ISA 9.7.16.9.2) and tcgen05.commit (9.7.16.12.1).
+#include "tools/vgpu/check/hub.hpp"
 #include "tools/vgpu/ops/tcgen05.hpp"
 #include "tools/vgpu/tensor/unpack.hpp"
 
@@ -98,6 +99,26 @@ private:
   }
 };
 
+// Copies that repeat a row for other warps are those of scale factors, whose tensor memory has a
+// grain: kScaleGrain columns where the MMA reads it, four where shipped kernels write it. A B300
+// was measured to have two there too; others were not.
+void check_scale_column(Warp& w, const Inst& inst, uint32_t bit, uint32_t column) {
+  if (column % kScaleGrain != 0)
+    w.fault(inst, bit, FaultCode::illegal_address, "tmem",
+            "tcgen05.cp of scale factors to column " + std::to_string(column) +
+                "; it must be even, and better a multiple of 4: the nearest is " +
+                std::to_string((column + 1) / 4 * 4));
+  if (column % 4 == 0 || w.cluster().spec.checks == 0) return;
+  check::Finding f{"tmem", "scale-column", true, "", {}};
+  f.text =
+      "tcgen05.cp of scale factors to column " + std::to_string(column) +
+      ", which is no multiple of 4: shipped kernels copy to multiples of 4 and shift where the "
+      "MMA reads";
+  f.sites.push_back({"this copy", {w.cta.rank, w.index, bit, inst.pc, 0}});
+  f.of_instruction = true;
+  w.cluster().hub->found(f);
+}
+
 Step run_cp(Warp& w, const Inst& inst, uint32_t mask) {
   const CopyData& d = *static_cast<const CopyData*>(inst.data);
   check_cta_group(w, inst, mask, d.group);
@@ -115,6 +136,8 @@ Step run_cp(Warp& w, const Inst& inst, uint32_t mask) {
     if (p.lane != 0)
       w.fault(inst, bit, FaultCode::illegal_address, "tmem",
               "tcgen05.cp writes from lane 0 on; the address names lane " + std::to_string(p.lane));
+    if (d.shape.to != CopyShape::To::all && d.shape.to != CopyShape::To::rows4)
+      check_scale_column(w, inst, bit, p.column);
     op->shape = d.shape;
     op->unpack = d.unpack;
     op->set = cta_set(w.cta.rank, d.group);

@@ -51,7 +51,12 @@ uint32_t scale_column(Warp& w, const Inst& inst, uint32_t bit, const char* name,
   if ((address >> 16 & 0x7F) != 0)
     bad(w, inst, bit, "tmem",
         std::string(name) + " at " + hex(address) + ": scale factors start at lane 0");
-  return address & 0x1FF;
+  const uint32_t column = address & 0x1FF;
+  if (column % kScaleGrain != 0)
+    bad(w, inst, bit, "tmem",
+        std::string(name) + " at column " + std::to_string(column) +
+            ": scale factors start at even columns; the nearest is " + std::to_string(column - 1));
+  return column;
 }
 
 // Tensor memory from the lane of D on, in columns: A or the metadata.

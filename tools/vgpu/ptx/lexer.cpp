@@ -1,5 +1,6 @@
 #include "tools/vgpu/ptx/lexer.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 
@@ -59,9 +60,6 @@ void Lexer::skip_blanks() {
     if (c == '\n') {
       ++line_;
       line_start_ = ++pos_;
-      // Lines of a preprocessor that was not told to leave them out.
-      if (pos_ < n && text_[pos_] == '#')
-        while (pos_ < n && text_[pos_] != '\n') ++pos_;
     } else if (is_class(c, kBlank)) {
       ++pos_;
     } else if (c == '/' && pos_ + 1 < n && text_[pos_ + 1] == '/') {
@@ -77,12 +75,29 @@ void Lexer::skip_blanks() {
           line_start_ = pos_ + 1;
         }
       pos_ = end + 2;
-    } else if (c == '#' && pos_ == 0) {
-      while (pos_ < n && text_[pos_] != '\n') ++pos_;
+    } else if (c == '#') {
+      preprocessor_line();
     } else {
       return;
     }
   }
+}
+
+// A preprocessor that was not told to leave them out says where lines come from: # 7 "file",
+// #line 7. ptxas takes no other line of it either.
+void Lexer::preprocessor_line() {
+  mark();
+  const size_t end = std::min(text_.find('\n', pos_), text_.size());
+  std::string_view line = text_.substr(pos_, end - pos_);
+  size_t at = line.find_first_not_of(" \t", 1);
+  if (at != std::string_view::npos && line.substr(at, 4) == "line")
+    at = line.find_first_not_of(" \t", at + 4);
+  const bool first = text_.substr(line_start_, pos_ - line_start_).find_first_not_of(" \t") ==
+                     std::string_view::npos;
+  if (!first || at == std::string_view::npos || !is_class(line[at], kDigit))
+    fail("'" + std::string(line.substr(0, line.find_first_of(" \t\r", 1)).substr(0, 80)) +
+         "' is a preprocessor's: PTX is read as it is (cpp -P gives the text without)");
+  pos_ = end;
 }
 
 void Lexer::advance() {
@@ -106,15 +121,7 @@ void Lexer::advance() {
     return;
   }
   if (is_class(c, kDigit)) return number();
-  if (c == '"') {
-    size_t end = pos_ + 1;
-    while (end < n && text_[end] != '"' && text_[end] != '\n') end += text_[end] == '\\' ? 2 : 1;
-    if (end >= n || text_[end] != '"') fail("this string is not closed");
-    token_.kind = Token::Kind::String;
-    token_.text = text_.substr(pos_ + 1, end - pos_ - 1);
-    pos_ = end + 1;
-    return;
-  }
+  if (c == '"') return string();
   token_.kind = Token::Kind::Punct;
   const char d = pos_ + 1 < n ? text_[pos_ + 1] : '\0';
   char two = 0;
@@ -137,6 +144,17 @@ void Lexer::advance() {
   }
   token_.punct = c;
   ++pos_;
+}
+
+void Lexer::string() {
+  mark();
+  const size_t n = text_.size();
+  size_t end = pos_ + 1;
+  while (end < n && text_[end] != '"' && text_[end] != '\n') end += text_[end] == '\\' ? 2 : 1;
+  if (end >= n || text_[end] != '"') fail("this string is not closed");
+  token_.kind = Token::Kind::String;
+  token_.text = text_.substr(pos_ + 1, end - pos_ - 1);
+  pos_ = end + 1;
 }
 
 // PTX ISA 4.5.1 and 4.5.2.
@@ -228,6 +246,10 @@ void Lexer::skip_line() {
   advance();
 }
 
+void Lexer::skip_tokens(int line) {
+  while (token_.kind != Token::Kind::End && token_.line == line) advance();
+}
+
 void Lexer::skip_braces() {
   const Token open = token_;
   int depth = 1;
@@ -237,6 +259,9 @@ void Lexer::skip_braces() {
     char c = text_[pos_++];
     if (c == '{') ++depth;
     if (c == '}') --depth;
+    if (c != '"') continue;
+    --pos_;
+    string();
   }
   advance();
 }

@@ -34,9 +34,10 @@ public:
   // The current token is the punct '.': reads the word directly behind it, with its "::" parts, and
   // advances past it.
   std::string_view dotted_word();
-  // The rest of the line is skipped (.loc, .file); the next token is the first of a later line than
-  // the current token's.
+  // The rest of the line is skipped, unread (@@DWARF); the next token is the first of a later line
+  // than the current token's.
   void skip_line();
+  void skip_tokens(int line); // to the first of a later line (.loc, .file)
   // The current token is '{': skips to the token after the matching '}'.
   void skip_braces();
 
@@ -48,7 +49,9 @@ public:
 
 private:
   void skip_blanks();
+  void preprocessor_line();
   void number();
+  void string();
   void mark();
   [[noreturn]] void fail_here(const std::string& what);
 

@@ -113,7 +113,7 @@ void Parser::directive() {
         Lexer::fail_at(start, ".address_size must be 32 or 64");
       return;
     } else if (word == "file" || word == "loc") {
-      lex_.skip_line();
+      lex_.skip_tokens(start.line);
       return;
     } else if (word == "section") {
       while (!lex_.is('{')) {

@@ -57,7 +57,7 @@ void Parser::body(Function& f, int scope) {
           word == "global" || word == "const")
         variables(word, linkage, scope, f.variables);
       else if (word == "loc" || word == "file")
-        lex_.skip_line();
+        lex_.skip_tokens(t.line);
       else if (word == "pragma")
         skip_statement();
       else if (word == "section") {

@@ -5,6 +5,7 @@
 #include "tools/vgpu/check/options.hpp"
 #include "tools/vgpu/isa/decode.hpp"
 #include "tools/vgpu/isa/globals.hpp"
+#include "tools/vgpu/isa/target.hpp"
 #include "tools/vgpu/ptx/parser.hpp"
 #include "tools/vgpu/run/speed.hpp"
 
@@ -43,6 +44,7 @@ const char* const kUsage =
   --schedule S         lazy (default), eager, reverse (as lazy, the newest operation first),
                        random:SEED, starve:WARP (one warp of a CTA lags),
                        hold:SEED (some operations come as late as can be),
+                       stagger:SEED (the CTAs of a cluster start at different times),
                        explore:RUNS (one point of the schedule late, then two; a finding names
                        the schedule explore:@POINT,... that repeats it)
   --seeds N            runs random:1 .. random:N after the schedule; the first fault ends it
@@ -262,6 +264,7 @@ int run(const Request& r) {
   if (!exec::make_policy(r.schedule, 0, &error)) throw Bad{error};
   const std::string text = read_file(r.file);
   const ptx::Module module = ptx::parse(text);
+  isa::check_module(module, profile->major * 10 + profile->minor);
   const ptx::Function* entry = nullptr;
   size_t entries = 0;
   for (const ptx::Function& f : module.functions)
@@ -375,6 +378,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "vgpu: %s\n", b.what.c_str());
   } catch (const ptx::ParseError& e) {
     std::fprintf(stderr, "vgpu: %d:%d: %s\n", e.line, e.column, e.what());
+  } catch (const isa::ModuleError& e) {
+    std::fprintf(stderr, "vgpu: line %d: %s\n", e.line, e.what());
   } catch (const isa::DecodeError& e) {
     std::fprintf(stderr, "vgpu: %s\n", e.what());
   } catch (const exec::Fault& e) {
