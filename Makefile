@@ -276,15 +276,24 @@ $(BUILD)/tests/$(1): $$(call object,$$(wildcard tests/$(1)/*.cpp) $$(SUPPORT_SOU
 	@echo "  LD   $$@"
 	$(Q)$$(CXX) $$(LDFLAGS) $$^ -o $$@ $$(CATCH_LIBS) $$(LDLIBS)
 endef
+PROBLEMS_PARTS := $(filter-out tests/problems/main.cpp,$(wildcard tests/problems/*.cpp))
 CLI_PARTS := $(filter-out tools/cli/main.cpp,$(CLI_SOURCES))
-$(eval $(call suite_rule,host,$(CLI_PARTS) $(VGPU_CORE) runtime/embed/pack.cpp))
+$(eval $(call suite_rule,host,$(CLI_PARTS) $(VGPU_CORE) runtime/embed/pack.cpp $(PROBLEMS_PARTS)))
 FUZZ_PARTS := $(filter-out tests/fuzz/main.cpp,$(wildcard tests/fuzz/*.cpp))
 $(eval $(call suite_rule,virtual,$(CLI_PARTS) $(VGPU_CORE) $(FUZZ_PARTS)))
 $(eval $(call suite_rule,hardware,$(VGPU_CORE)))
 
 $(BUILD)/tests/mutation: $(call object,$(wildcard tests/virtual/mutation/*.cpp) \
-                          $(addprefix tests/support/,dual_gemm_run.cpp dual_gemm_nvfp4_run.cpp quantize_run.cpp ledger_names.cpp) \
+                          $(addprefix tests/support/,dual_gemm_run.cpp dual_gemm_nvfp4_run.cpp quantize_run.cpp ledger_names.cpp \
+                            virtual_gpu.cpp) \
                           $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
+	@mkdir -p $(@D)
+	@echo "  LD   $@"
+	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
+
+$(BUILD)/tests/problems: $(call object,tests/problems/main.cpp $(PROBLEMS_PARTS) tests/support/virtual_gpu.cpp \
+                          $(REFERENCE_SOURCES)) \
+                         $(BUILD)/libwarpline.a
 	@mkdir -p $(@D)
 	@echo "  LD   $@"
 	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
@@ -292,7 +301,7 @@ $(BUILD)/tests/mutation: $(call object,$(wildcard tests/virtual/mutation/*.cpp) 
 $(BUILD)/tests/sweep: $(call object,tests/virtual/sweep/main.cpp \
                        $(addprefix tests/virtual/mutation/,table.cpp mutants.cpp) \
                        tests/support/dual_gemm_run.cpp tests/support/dual_gemm_nvfp4_run.cpp \
-                       $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
+                       tests/support/virtual_gpu.cpp $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
 	@mkdir -p $(@D)
 	@echo "  LD   $@"
 	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
@@ -306,7 +315,7 @@ $(BUILD)/tests/libfakecuda.so: $(call object,tests/support/fake_driver.cpp)
 $(call object,$(foreach s,$(SUITES),$(wildcard tests/$(s)/*.cpp)) $(SUPPORT_SOURCES)): | deps
 
 # With the programs and tools that tests run.
-suites: $(SUITES:%=$(BUILD)/tests/%) $(BUILD)/tests/libfakecuda.so $(BUILD)/tests/mutation \
+suites: $(SUITES:%=$(BUILD)/tests/%) $(BUILD)/tests/libfakecuda.so $(BUILD)/tests/mutation $(BUILD)/tests/problems \
         $(BUILD)/tests/sweep $(BUILD)/bench $(BUILD)/host-cost $(BUILD)/driver-cost \
         $(BUILD)/libwarpline.so all
 
