@@ -18,7 +18,7 @@ using warpline::dual_gemm::Grid;
 using warpline::dual_gemm::Row;
 
 // Kinds of sizes; the first of them take little time and tell most.
-constexpr size_t all_sizes = 6, few_outputs = 3;
+constexpr size_t all_sizes = 7, few_outputs = 4;
 
 Configuration configuration_of(const Row& row) {
   Configuration c;
@@ -64,30 +64,37 @@ Sizes draw_sizes(const Configuration& c, Draw& draw) {
     draw.note<std::string>("sizes", "beyond tiles");
     s.m = c.rows + 1 + below("m", c.rows / 2);
     s.n = c.columns + step * (1 + below("n", c.columns / step - 1));
+    s.n = (s.n + 15) / 16 * 16;
     s.k = c.depth + c.tile_k + 64 * (1 + below("k", c.tile_k / 64));
     s.l = c.rows * c.columns <= 16384 ? 2 : 1;
     break;
-  case 1: // less than a tile
+  case 1: // one tile of a long K: where clusters share K, all of them share this tile
+    draw.note<std::string>("sizes", "one tile");
+    s.m = 1 + below("m", c.rows);
+    s.n = step * (1 + below("n", c.columns / step));
+    s.k = 2 * c.depth + 64 * (1 + below("k", 8));
+    break;
+  case 2: // less than a tile
     draw.note<std::string>("sizes", "small");
     s.m = 1 + below("m", 40);
     s.n = step * (1 + below("n", 4));
     s.k = 64 * (1 + below("k", 3));
     s.l = 1 + below("l", 5);
     break;
-  case 2:
+  case 3:
     draw.note<std::string>("sizes", "any");
     s.m = 1 + below("m", 200);
     s.n = step * (1 + below("n", 200 / step));
     s.k = 64 * (1 + below("k", 16));
     s.l = 1 + below("l", 3);
     break;
-  case 3: // whole tiles, a whole group of them
+  case 4: // whole tiles, a whole group of them
     draw.note<std::string>("sizes", "whole groups");
     s.m = c.rows * c.group;
-    s.n = 2 * c.columns;
-    s.k = 2 * c.tile_k;
+    s.n = 3 * c.columns;
+    s.k = c.tile_k;
     break;
-  case 4: // a whole group and a part of one
+  case 5: // a whole group and a part of one
     draw.note<std::string>("sizes", "part of a group");
     s.m = c.rows * (c.group + below("m", 2)) + 1 + below("rest", c.rows - 1);
     s.n = 2 * c.columns - step;
@@ -119,9 +126,11 @@ struct Factor {
   }
 };
 
+bool is_first(const Draw& draw) { return draw.index() % all_sizes == 0; }
+
 // Problems of few outputs, for values under which most outputs are alike.
 bool is_small(const Draw& draw) {
-  return draw.index() % all_sizes == 1 || draw.index() % all_sizes == 2;
+  return draw.index() % all_sizes == 2 || draw.index() % all_sizes == 3;
 }
 
 // `fitting` brings sums to the order of 1.
@@ -165,6 +174,27 @@ Factor draw_d_scale(Draw& draw) {
 constexpr uint8_t base_a = 0x18;
 constexpr uint8_t fitting_b = 0x08;
 
+// Outputs alpha1 * b1 * alpha2 * b2 without a sum: silu leaves what is 16 and more as it is. With
+// an alpha2 of 17 or 19 sixteenths the scales of many blocks of D lie between two E4M3 numbers,
+// where the last place of every step tells.
+void make_ties(wltest::Problem* q, uint64_t seed) {
+  q->a.values.assign(q->a.values.size(), 0);
+  q->a.scales.assign(q->a.scales.size(), 0x38);
+  const Random random(seed, 9);
+  for (int64_t row = 0; row < q->l * q->m; ++row)
+    q->a.values[static_cast<size_t>(row * (q->k / 2)) + random.below(row, q->k / 2)] = 0x02;
+  // Magnitudes of B1 are 3 * 2^i, those of B2 2^i.
+  const uint8_t codes[2][4] = {{3, 5, 7, 5}, {1, 2, 4, 6}};
+  for (int product = 0; product < 2; ++product) {
+    Operand& b = product == 0 ? q->b1 : q->b2;
+    const uint8_t* code = codes[product];
+    for (uint8_t& pair : b.values)
+      pair = static_cast<uint8_t>(code[pair & 3] | code[pair >> 4 & 3] << 4);
+    for (size_t i = 0; i < b.scales.size(); ++i)
+      b.scales[i] = static_cast<uint8_t>(0x38 + 8 * random.below(i, 2));
+  }
+}
+
 Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const bool filled = wanted == Values::all;
   Problem p;
@@ -173,7 +203,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   draw.note("d_type", static_cast<int>(c.type));
   draw.note("struct_size", sizeof(wl_dual_gemm_args));
   draw.note("sf_layout", static_cast<int>(WL_SF_128x4));
-  const bool chosen = draw.index() % all_sizes == 2;
+  const bool chosen = draw.index() % all_sizes == 3;
   draw.note<std::string>("config", chosen ? "null" : c.name);
   p.config = chosen ? "" : c.name;
 
@@ -186,9 +216,15 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     alpha[product] = draw_alpha(draw, name, std::ldexp(1.0f, -binades));
     base_b[product] = static_cast<uint8_t>(fitting_b + (alpha[product].given ? 8 * binades : 0));
   }
+  const bool ties = nvfp4 && draw.index() % all_sizes == 2;
+  if (ties) {
+    draw.note<std::string>("values", "ties");
+    alpha[0] = {true, 4, {64, 64}};
+    alpha[1] = {true, 8, {17.0f / 16, 19.0f / 16}};
+  }
   const uint8_t padding = draw.pick<uint8_t>("padding", {0x7F, 0xFF, 0x38});
   const std::string alias =
-      is_small(draw)
+      is_small(draw) && !ties
           ? draw.pick<const char*>("shared memory", {"B2 is B1", "none", "B1 is in A", "alphas"})
           : "none";
   wltest::Problem problems[2];
@@ -199,6 +235,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     q.a = draw_operand(s.m, s.k, s.l, base_a, seed * 4);
     q.b1 = draw_operand(s.n, s.k, s.l, base_b[0], seed * 4 + 1);
     q.b2 = draw_operand(s.n, s.k, s.l, base_b[1], seed * 4 + 2);
+    if (ties) make_ties(&q, seed);
     if (alias == "B2 is B1") q.b2 = q.b1;
     if (alias == "B1 is in A" && s.l == 1 && s.n <= s.m) {
       q.b1.values.assign(q.a.values.begin(), q.a.values.begin() + s.n * (s.k / 2));
@@ -233,22 +270,26 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   // Outputs.
   int64_t ldd = 0, batch_stride = 0;
   if (!nvfp4) {
-    ldd = draw.pick<int64_t>("ldd", {0, 8, 0, 24, -1});
-    ldd = draw.note("ldd", ldd == -1 ? s.n : ldd == 0 ? 0 : s.n + ldd);
+    const int64_t gap = draw.pick<int64_t>("gap", {0, 8, 16, 24, -1});
+    // In the first problem rows start on 32 bytes as far as the strides say, and D does not.
+    const int64_t whole = is_first(draw) ? 16 : 8;
+    ldd = draw.note("ldd", gap == -1 ? s.n : gap == 0 ? 0 : s.n + gap / whole * whole);
     const int64_t pitch = ldd == 0 ? s.n : ldd;
     const std::string stride =
         draw.pick<const char*>("entries of D", {"default", "apart", "dense", "interlocked"});
     batch_stride = draw.note("batch_stride_d", stride == "default" ? 0
-                                               : stride == "apart" ? s.m * pitch + 40
+                                               : stride == "apart" ? s.m * pitch + 5 * whole
                                                : stride == "dense" ? s.m * pitch
                                                                    : (s.m - 1) * pitch + s.n);
   } else {
     ldd = draw.pick<int64_t>("ldd", {0, s.n});
     batch_stride = draw.pick<int64_t>("batch_stride_d", {0, s.m * s.n});
   }
-  const Factor d_scale = nvfp4 ? draw_d_scale(draw) : Factor{};
+  Factor d_scale = nvfp4 ? draw_d_scale(draw) : Factor{};
+  if (ties && d_scale.given) d_scale.runs[0] = d_scale.runs[1] = draw.note("d_scale value", 0.25f);
   d_scale.add_to("d_scale", &p.inputs);
   Output d{"d", draw_alignment(draw, "d"), {}, {}, 0}, sfd{"sfd", 0, {}, {}, 0};
+  if (is_first(draw)) d.misalignment = draw.note<size_t>("d", d.misalignment | 16);
   if (nvfp4) sfd.misalignment = draw_alignment(draw, "sfd");
   const int64_t pitch = ldd == 0 ? s.n : ldd;
   const int64_t entry = batch_stride == 0 ? s.m * pitch : batch_stride;
@@ -281,6 +322,13 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const uint32_t flags = draw.pick<uint32_t>(
       "flags", {0, WL_STATIC_WEIGHTS, WL_GRAPH_LAUNCH, WL_STATIC_WEIGHTS | WL_GRAPH_LAUNCH});
   draw_way(draw, &p);
+  if (draw.index() % all_sizes == 1) {
+    // Clusters that share the tile lag behind each other, whatever they do not wait for; and the
+    // checkers follow what they tell each other.
+    p.runs = 3;
+    p.schedule = draw.note("schedule", "hold:" + std::to_string(1 + draw.below("hold", 3)));
+    p.checks = draw.note<std::string>("checks", "all");
+  }
   p.plan = [=, type = c.type, config = p.config](
                wl_context* context, const std::map<std::string, void*>& addresses, wl_plan** plan) {
     const auto at = [&](const char* name) {

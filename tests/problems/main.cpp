@@ -1,5 +1,5 @@
 // build/tests/problems [--config A,B] [--seed N] [--problems N] [--only I] [--check LIST]
-//                      [--jobs N] [--list] [--verbose] [--source PTX]
+//                      [--jobs N] [--list] [--verbose] [--source PTX] [--schedule S]
 // Runs the problems of all configurations on the virtual GPU, each configuration in a process of
 // its own, and says which are wrong: configuration, seed and number make the problem again. A
 // process that fails is counted as wrong. The last line counts; the status is 0 when nothing is
@@ -23,7 +23,7 @@ using namespace wltest::problems;
 namespace {
 
 struct Options {
-  std::string configs, check = "off", source;
+  std::string configs, check, source, schedule;
   uint64_t seed = 1;
   size_t problems = 0; // 0 = the configuration's list
   long only = -1;
@@ -46,7 +46,8 @@ int run_all(const Task& task, const Options& o) {
     if (o.only >= 0 && i != static_cast<size_t>(o.only)) continue;
     const auto start = std::chrono::steady_clock::now();
     Problem p = make_problem(*task.operation, *task.configuration, o.seed, i);
-    p.checks = o.check;
+    if (!o.check.empty()) p.checks = o.check;
+    if (!o.schedule.empty()) p.schedule = o.schedule;
     const auto made = std::chrono::steady_clock::now();
     const std::string said = run_on_device(context, p);
     const auto done = std::chrono::steady_clock::now();
@@ -84,6 +85,8 @@ int main(int argc, char** argv) {
       o.only = std::atol(value().c_str());
     else if (a == "--source")
       o.source = value();
+    else if (a == "--schedule")
+      o.schedule = value();
     else if (a == "--check")
       o.check = value();
     else if (a == "--jobs")

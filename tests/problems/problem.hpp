@@ -47,8 +47,9 @@ struct Problem {
   size_t workspace_misalignment = 0; // multiple of 256
   // The plan for the addresses of the inputs and outputs, by name; null where there are none.
   std::function<wl_status(wl_context*, const std::map<std::string, void*>&, wl_plan**)> plan;
-  std::string config;                            // that the plan must be of; "" = any
-  std::string schedule = "lazy", checks = "off"; // of the virtual GPU
+  std::string config;         // that the plan must be of; "" = any
+  std::string schedule;       // of the virtual GPU; "" = drawn
+  std::string checks = "off"; // its checkers
 };
 
 // "" or the first thing that is wrong.

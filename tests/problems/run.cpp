@@ -165,8 +165,9 @@ Problem make_problem(const Operation& operation, const Configuration& configurat
                      size_t index, Varied* varied, Values values) {
   Draw draw(seed, configuration.name, index);
   Problem p = operation.make(configuration, draw, values);
-  p.schedule =
-      draw.pick<const char*>("schedule", {"lazy", "eager", "random:1", "reverse", "random:2"});
+  if (p.schedule.empty())
+    p.schedule =
+        draw.pick<const char*>("schedule", {"lazy", "eager", "random:1", "reverse", "random:2"});
   p.text = draw.text();
   if (varied != nullptr) draw.add_to(*varied);
   return p;
