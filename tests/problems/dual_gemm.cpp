@@ -220,7 +220,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   if (ties) {
     draw.note<std::string>("values", "ties");
     alpha[0] = {true, 4, {64, 64}};
-    alpha[1] = {true, 8, {17.0f / 16, 19.0f / 16}};
+    alpha[1] = {true, 8, {17.0f / 1024, 19.0f / 1024}};
   }
   const uint8_t padding = draw.pick<uint8_t>("padding", {0x7F, 0xFF, 0x38});
   const std::string alias =
