@@ -298,6 +298,12 @@ $(BUILD)/tests/problems: $(call object,tests/problems/main.cpp $(PROBLEMS_PARTS)
 	@echo "  LD   $@"
 	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
+$(BUILD)/tests/semantic: $(call object,$(wildcard tests/virtual/semantic/*.cpp) $(PROBLEMS_PARTS) \
+                          tests/support/virtual_gpu.cpp $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
+	@mkdir -p $(@D)
+	@echo "  LD   $@"
+	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
+
 $(BUILD)/tests/sweep: $(call object,tests/virtual/sweep/main.cpp \
                        $(addprefix tests/virtual/mutation/,table.cpp mutants.cpp) \
                        tests/support/dual_gemm_run.cpp tests/support/dual_gemm_nvfp4_run.cpp \
@@ -316,6 +322,7 @@ $(call object,$(foreach s,$(SUITES),$(wildcard tests/$(s)/*.cpp)) $(SUPPORT_SOUR
 
 # With the programs and tools that tests run.
 suites: $(SUITES:%=$(BUILD)/tests/%) $(BUILD)/tests/libfakecuda.so $(BUILD)/tests/mutation $(BUILD)/tests/problems \
+        $(BUILD)/tests/semantic \
         $(BUILD)/tests/sweep $(BUILD)/bench $(BUILD)/host-cost $(BUILD)/driver-cost \
         $(BUILD)/libwarpline.so all
 
@@ -323,8 +330,9 @@ test: suites
 	@tests/run_suites.sh $(SUITES:%=$(BUILD)/tests/%)
 test-host test-virtual: test-%: suites
 	@tests/run_suites.sh $(BUILD)/tests/$*
-mutation: $(BUILD)/tests/mutation $(BUILD)/libvgpu.so
+mutation: $(BUILD)/tests/mutation $(BUILD)/tests/semantic $(BUILD)/libvgpu.so
 	$(BUILD)/tests/mutation --out tests/virtual/mutation.md $(MUTATION_FLAGS)
+	$(BUILD)/tests/semantic --out tests/virtual/semantic.md $(SEMANTIC_FLAGS)
 sweep: $(BUILD)/tests/sweep $(BUILD)/libvgpu.so
 	$(BUILD)/tests/sweep --out tests/virtual/sweep.md $(SWEEP_FLAGS)
 false-alarms: $(BUILD)/tests/mutation $(BUILD)/libvgpu.so

@@ -53,6 +53,8 @@ struct Problem {
 };
 
 // "" or the first thing that is wrong.
+// What a message starts with when there is no plan to run.
+extern const char* const no_plan;
 std::string run(wl_context* context, const Problem& problem);
 
 // A configuration of an operation: an entry of its table, and the device for its problems.

@@ -93,6 +93,8 @@ struct StreamOwner {
 
 } // namespace
 
+const char* const no_plan = "no plan: ";
+
 std::string run(wl_context* context, const Problem& p) {
   std::map<std::string, std::unique_ptr<Guarded>> memory;
   std::map<std::string, void*> addresses;
@@ -113,7 +115,8 @@ std::string run(wl_context* context, const Problem& p) {
   }
   const auto failed = [](wl_status s) { return s != WL_SUCCESS; };
   PlanOwner owner;
-  if (failed(p.plan(context, addresses, &owner.plan))) return wl_last_error();
+  if (failed(p.plan(context, addresses, &owner.plan)))
+    return no_plan + std::string(wl_last_error());
   wl_plan_info info{};
   info.struct_size = sizeof info;
   wl_plan_get_info(owner.plan, &info);
