@@ -82,7 +82,7 @@ help:
 	@echo "make demo         the flagship, 256 x 4096 x 7168 NVFP4 dual GEMM, on a virtual B200"
 	@echo "make test         all tests that need no GPU; installs Catch2 where it is missing"
 	@echo "make hardware-test  tests on the GPU of this machine; skipped and counted without one"
-	@echo "make mutation     breaks every synchronising instruction, one at a time: who notices?"
+	@echo "make mutation     breaks the kernels' instructions, one at a time: who notices? An hour or more"
 	@echo "make sweep        every Blackwell row at all edges of M, N, K under lazy and 8 seeds; half an hour"
 	@echo "make false-alarms  every kernel as it is, under many schedules: nobody may say a word"
 	@echo "make vgpu-speed   how fast the virtual GPU is on this machine"
@@ -100,7 +100,7 @@ help:
 	@echo "make uninstall    removes what make install wrote, with the same PREFIX= and DESTDIR="
 	@echo "make clean        removes $(BUILD)/"
 	@echo "options: DEBUG=1, SANITIZE=address,undefined, CUBINS=0, V=1, CXX=..., -jN"
-	@echo "for a part of a target's work, options of its program: MUTATION_FLAGS, FALSE_ALARMS_FLAGS,"
+	@echo "for a part of a target's work, options of its program: MUTATION_FLAGS, SEMANTIC_FLAGS, FALSE_ALARMS_FLAGS,"
 	@echo "  SWEEP_FLAGS, BENCH_FLAGS, HOST_COST_FLAGS, DRIVER_COST_FLAGS, REPORT_FLAGS, SANITIZE_FLAGS,"
 	@echo "  SASS_FLAGS: make sweep SWEEP_FLAGS=\"--rows dual_gemm_sm100_n64_f16 --sizes 2\""
 
@@ -331,8 +331,10 @@ test: suites
 test-host test-virtual: test-%: suites
 	@tests/run_suites.sh $(BUILD)/tests/$*
 mutation: $(BUILD)/tests/mutation $(BUILD)/tests/semantic $(BUILD)/libvgpu.so
-	$(BUILD)/tests/mutation --out tests/virtual/mutation.md $(MUTATION_FLAGS)
-	$(BUILD)/tests/semantic --out tests/virtual/semantic.md $(SEMANTIC_FLAGS)
+	$(BUILD)/tests/mutation --out $(BUILD)/mutation/synchronising.md --summary tests/virtual/mutation.md \
+	  $(MUTATION_FLAGS)
+	$(BUILD)/tests/semantic --results $(BUILD)/mutation/semantic.txt --out tests/virtual/semantic.md \
+	  $(SEMANTIC_FLAGS)
 sweep: $(BUILD)/tests/sweep $(BUILD)/libvgpu.so
 	$(BUILD)/tests/sweep --out tests/virtual/sweep.md $(SWEEP_FLAGS)
 false-alarms: $(BUILD)/tests/mutation $(BUILD)/libvgpu.so

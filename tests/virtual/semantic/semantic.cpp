@@ -62,10 +62,16 @@ bool is_integer(const std::string& s) {
          !is_float(s);
 }
 
-std::string plus_one(const std::string& literal) {
+std::string stepped(const std::string& literal) {
   if (is_float(literal)) return next_float(literal);
-  if (literal.find('x') != std::string::npos) return hex(number(literal) ^ 1);
+  // Of a mask, what its lowest bit lets through.
+  if (literal.find('x') != std::string::npos)
+    return number(literal) == 0 ? "1" : hex(number(literal) & (number(literal) - 1));
   return std::to_string(std::strtoll(literal.c_str(), nullptr, 10) + 1);
+}
+
+std::string literal_change(const std::string& literal) {
+  return literal.find('x') != std::string::npos ? "lowest bit cleared" : "constant + 1";
 }
 
 // {a, b, c, d} -> {b, a, c, d}; "" where there are no two.
@@ -167,7 +173,7 @@ std::vector<Change> changes(const Statement& s) {
   // Constants, those of addresses included.
   for (size_t i = 0; i < ops.size(); ++i) {
     if (is_float(ops[i]) || (i > 0 && is_integer(ops[i])))
-      operand(i, plus_one(ops[i]), "constant + 1");
+      operand(i, stepped(ops[i]), literal_change(ops[i]));
     if (const size_t plus = ops[i].find(" + ");
         ops[i][0] == '[' && plus != std::string::npos && is_integer(ops[i].substr(plus + 3))) {
       const std::string offset = ops[i].substr(plus + 3);
@@ -280,12 +286,16 @@ std::string text_of(const SemanticMutant& mutant, const std::string& ptx) {
 
 std::string no_effect(const std::string& kernel, const SemanticMutant& m) {
   const std::string& t = m.instruction;
-  (void)kernel;
   if (has(t, "prefetch") || has(t, "applypriority") || has(t, "discard.global"))
     return "a prefetch changes no value";
   if (has(t, "createpolicy") || (has(t, "policy") && starts(t, "ld.param")))
     return "a cache policy changes no value";
   if (has(t, "nanosleep")) return "a pause changes no value";
+  if (starts(t, "cvta.to.global") && m.change == "delete")
+    return "an address of global memory is the same in the generic window";
+  if (starts(kernel, "dual_gemm_sm90_decode") &&
+      (m.label == "warmer" || m.label == "next_tile" || m.label == "next_warm"))
+    return "the warmer does nothing but prefetch";
   return "";
 }
 
