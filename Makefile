@@ -83,7 +83,7 @@ help:
 	@echo "make test         all tests that need no GPU, 3 minutes on two idle cores and 5 to build; installs"
 	@echo "                  Catch2 where it is missing"
 	@echo "make hardware-test  tests on the GPU of this machine; skipped and counted without one"
-	@echo "make mutation     breaks every synchronising instruction, one at a time: who notices?"
+	@echo "make mutation     breaks the kernels' instructions, one at a time: who notices? An hour or more"
 	@echo "make sweep        every Blackwell configuration at all edges of M, N, K, in 9 orders; half an hour"
 	@echo "make false-alarms  every kernel as it is, under many schedules: nobody may say a word"
 	@echo "make vgpu-speed   how fast the virtual GPU is on this machine"
@@ -105,7 +105,7 @@ help:
 	@echo "make uninstall    removes what make install wrote, with the same PREFIX= and DESTDIR="
 	@echo "make clean        removes $(BUILD)/"
 	@echo "options: DEBUG=1, SANITIZE=address,undefined, CUBINS=0, V=1, CXX=..., -jN"
-	@echo "for a part of a target's work, options of its program: MUTATION_FLAGS, FALSE_ALARMS_FLAGS,"
+	@echo "for a part of a target's work, options of its program: MUTATION_FLAGS, SEMANTIC_FLAGS, FALSE_ALARMS_FLAGS,"
 	@echo "  SWEEP_FLAGS, BENCH_FLAGS, HOST_COST_FLAGS, DRIVER_COST_FLAGS, REPORT_FLAGS, SANITIZE_FLAGS,"
 	@echo "  SASS_FLAGS: make sweep SWEEP_FLAGS=\"--rows dual_gemm_sm100_n64_f16 --sizes 2\""
 
@@ -293,15 +293,30 @@ $(BUILD)/tests/$(1): $$(call object,$$(wildcard tests/$(1)/*.cpp) $$(SUPPORT_SOU
 	@echo "  LD   $$@"
 	$(Q)$$(CXX) $$(LDFLAGS) $$^ -o $$@ $$(CATCH_LIBS) $$(LDLIBS)
 endef
+PROBLEMS_PARTS := $(filter-out tests/problems/main.cpp,$(wildcard tests/problems/*.cpp))
 CLI_PARTS := $(filter-out tools/cli/main.cpp,$(CLI_SOURCES))
-$(eval $(call suite_rule,host,$(CLI_PARTS) $(VGPU_CORE) runtime/embed/pack.cpp))
+$(eval $(call suite_rule,host,$(CLI_PARTS) $(VGPU_CORE) runtime/embed/pack.cpp $(PROBLEMS_PARTS)))
 FUZZ_PARTS := $(filter-out tests/fuzz/main.cpp,$(wildcard tests/fuzz/*.cpp))
 $(eval $(call suite_rule,virtual,$(CLI_PARTS) $(VGPU_CORE) $(FUZZ_PARTS)))
 $(eval $(call suite_rule,hardware,$(VGPU_CORE)))
 
 $(BUILD)/tests/mutation: $(call object,$(wildcard tests/virtual/mutation/*.cpp) \
-                          $(addprefix tests/support/,dual_gemm_run.cpp dual_gemm_nvfp4_run.cpp quantize_run.cpp ledger_names.cpp) \
+                          $(addprefix tests/support/,dual_gemm_run.cpp dual_gemm_nvfp4_run.cpp quantize_run.cpp ledger_names.cpp \
+                            virtual_gpu.cpp) \
                           $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
+	@mkdir -p $(@D)
+	@echo "  LD   $@"
+	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
+
+$(BUILD)/tests/problems: $(call object,tests/problems/main.cpp $(PROBLEMS_PARTS) tests/support/virtual_gpu.cpp \
+                          $(REFERENCE_SOURCES)) \
+                         $(BUILD)/libwarpline.a
+	@mkdir -p $(@D)
+	@echo "  LD   $@"
+	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
+
+$(BUILD)/tests/semantic: $(call object,$(wildcard tests/virtual/semantic/*.cpp) $(PROBLEMS_PARTS) \
+                          tests/support/virtual_gpu.cpp $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
 	@mkdir -p $(@D)
 	@echo "  LD   $@"
 	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
@@ -309,7 +324,7 @@ $(BUILD)/tests/mutation: $(call object,$(wildcard tests/virtual/mutation/*.cpp) 
 $(BUILD)/tests/sweep: $(call object,tests/virtual/sweep/main.cpp \
                        $(addprefix tests/virtual/mutation/,table.cpp mutants.cpp) \
                        tests/support/dual_gemm_run.cpp tests/support/dual_gemm_nvfp4_run.cpp \
-                       $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
+                       tests/support/virtual_gpu.cpp $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
 	@mkdir -p $(@D)
 	@echo "  LD   $@"
 	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
@@ -323,7 +338,8 @@ $(BUILD)/tests/libfakecuda.so: $(call object,tests/support/fake_driver.cpp)
 $(call object,$(foreach s,$(SUITES),$(wildcard tests/$(s)/*.cpp)) $(SUPPORT_SOURCES)): | deps
 
 # With the programs and tools that tests run.
-suites: $(SUITES:%=$(BUILD)/tests/%) $(BUILD)/tests/libfakecuda.so $(BUILD)/tests/mutation \
+suites: $(SUITES:%=$(BUILD)/tests/%) $(BUILD)/tests/libfakecuda.so $(BUILD)/tests/mutation $(BUILD)/tests/problems \
+        $(BUILD)/tests/semantic \
         $(BUILD)/tests/sweep $(BUILD)/bench $(BUILD)/host-cost $(BUILD)/driver-cost \
         $(BUILD)/libwarpline.so all
 
@@ -331,8 +347,11 @@ test: suites
 	@tests/run_suites.sh $(SUITES:%=$(BUILD)/tests/%)
 test-host test-virtual: test-%: suites
 	@tests/run_suites.sh $(BUILD)/tests/$*
-mutation: $(BUILD)/tests/mutation $(BUILD)/libvgpu.so
-	$(BUILD)/tests/mutation --out tests/virtual/mutation.md $(MUTATION_FLAGS)
+mutation: $(BUILD)/tests/mutation $(BUILD)/tests/semantic $(BUILD)/libvgpu.so
+	$(BUILD)/tests/mutation --out $(BUILD)/mutation/synchronising.md --summary tests/virtual/mutation.md \
+	  $(MUTATION_FLAGS)
+	$(BUILD)/tests/semantic --results $(BUILD)/mutation/semantic.txt --out tests/virtual/semantic.md \
+	  $(SEMANTIC_FLAGS)
 sweep: $(BUILD)/tests/sweep $(BUILD)/libvgpu.so
 	$(BUILD)/tests/sweep --out tests/virtual/sweep.md $(SWEEP_FLAGS)
 false-alarms: $(BUILD)/tests/mutation $(BUILD)/libvgpu.so

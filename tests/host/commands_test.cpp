@@ -58,7 +58,9 @@ const Case kCases[] = {
      "a graph of both"},
     {"make report", "REPORT_FLAGS='--device virtual:b200 --out report.txt' make report",
      " steps ok, 0 failed; send back report.txt"},
-    {"make mutation", "MUTATION_FLAGS='--fresh --rows quantize_sm90_f16' make mutation",
+    {"make mutation",
+     "MUTATION_FLAGS='--fresh --rows quantize_sm90_f16' "
+     "SEMANTIC_FLAGS='--kernels quantize_sm90_f16 --line 88' make mutation",
      "quantize_sm90_f16: 1 of 1 mutants killed, 0 survived"},
     {"make false-alarms",
      "FALSE_ALARMS_FLAGS='--rows quantize_sm90_f16 --baseline 1' make false-alarms",

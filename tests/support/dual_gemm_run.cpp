@@ -1,7 +1,6 @@
 #include "tests/support/dual_gemm_run.hpp"
 
 #include "runtime/src/context.hpp"
-#include "runtime/src/driver.hpp"
 #include "tests/reference/quantize.hpp"
 #include "tests/support/captured_graph.hpp"
 #include "tests/support/device_buffer.hpp"
@@ -173,12 +172,6 @@ DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c, const P
   r.exact = compare_exact(sums, gated_replayed(sums, p.alpha1, p.alpha2, c.out), out, ldd,
                           batch_stride, c.out);
   return r;
-}
-
-bool set_schedule(const std::string& schedule) {
-  using SetOption = int (*)(const char*, const char*);
-  auto set = reinterpret_cast<SetOption>(warpline::driver_symbol("vgpuSetOption"));
-  return set && set("schedule", schedule.c_str()) == 0;
 }
 
 } // namespace wltest

@@ -52,8 +52,4 @@ Problem problem_of(const DualGemmCase& c);
 DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c, const Problem& p,
                              const Sums& sums);
 
-// The virtual GPU's schedule for launches from now on ("lazy", "random:7" ...). False when the
-// driver is not the virtual GPU.
-bool set_schedule(const std::string& schedule);
-
 } // namespace wltest

@@ -1,35 +1,16 @@
 // The shipped kernels under all checkers and advice: not a word. More seeds: build/tests/mutation
 // --baseline 32.
-#include "runtime/src/driver.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/dual_gemm_run.hpp"
-#include "tests/support/virtual_context.hpp"
+#include "tests/support/virtual_gpu.hpp"
 
 #include <string>
 
 using namespace wltest;
 
-namespace {
-
-using SetOption = int (*)(const char*, const char*);
-using Report = const char* (*)();
-
-// Checks for the scope's life; the other tests of the process run without.
-struct Checks {
-  explicit Checks(const char* list) {
-    set = reinterpret_cast<SetOption>(warpline::driver_symbol("vgpuSetOption"));
-    REQUIRE(set);
-    REQUIRE(set("check", list) == 0);
-  }
-  ~Checks() { set("check", "off"); }
-  SetOption set = nullptr;
-};
-
-} // namespace
-
 TEST_CASE("checks: shipped sm_100 kernels are silent", "[virtual]") {
   wl_context* context = virtual_context("b200");
-  Checks checks("all,advice");
+  REQUIRE(set_checks("all,advice"));
   for (const char* row : {"n128", "n64", "2x1_n128", "pair_n128", "pair_2x2_n64", "n64_clc",
                           "pair_n64_split2", "pair_4x1_n64", "pair_4x2_n128", "n64_copiesfirst",
                           "pair_n64_stream", "pair_n128_stream", "pair_n64_tma", "pair_n128_tma"})
@@ -44,9 +25,9 @@ TEST_CASE("checks: shipped sm_100 kernels are silent", "[virtual]") {
       INFO(describe(c) << ", schedule " << schedule);
       REQUIRE(set_schedule(schedule));
       DualGemmResult r = run_dual_gemm(context, c);
-      auto report = reinterpret_cast<Report>(warpline::driver_symbol("vgpuReport"));
-      INFO(r.message << "\n" << report());
+      INFO(r.message << "\n" << virtual_report());
       CHECK(r.status == WL_SUCCESS);
       CHECK(r.exact.unequal == 0);
     }
+  REQUIRE(set_checks("off"));
 }

@@ -1,7 +1,6 @@
 // The BARRIER LEDGER table at a kernel's head against what ran: tables that are right, bent ones,
 // and those of all rows of the dual GEMM.
 #include "kernels/dual_gemm/dual_gemm.hpp"
-#include "runtime/src/driver.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/dual_gemm_nvfp4_run.hpp"
@@ -9,6 +8,7 @@
 #include "tests/support/ledger_names.hpp"
 #include "tests/support/temporary.hpp"
 #include "tests/support/vgpu_run.hpp"
+#include "tests/support/virtual_gpu.hpp"
 #include "tools/vgpu/check/ledger.hpp"
 #include "tools/vgpu/check/options.hpp"
 #include "tools/vgpu/trace/head.hpp"
@@ -80,10 +80,8 @@ RunResult run(const std::string& head, const std::string& names) {
 }
 
 void option(const char* key, const std::string& value) {
-  using SetOption = int (*)(const char*, const char*);
-  auto set = reinterpret_cast<SetOption>(warpline::driver_symbol("vgpuSetOption"));
   INFO(key << " = " << value);
-  REQUIRE(set(key, value.c_str()) == 0);
+  REQUIRE(set_option(key, value));
 }
 
 // "" when the row's run is right and its table agrees, else what is said. In a process where nobody
@@ -116,9 +114,7 @@ std::string ledger_of(const Row& row, const std::string& schedule) {
     said = r.message;
     right = r.status == WL_SUCCESS && r.bound.passed();
   }
-  using Text = const char* (*)();
-  const auto report = reinterpret_cast<Text>(warpline::driver_symbol("vgpuReport"));
-  if (!right) said += std::string("\n") + report();
+  if (!right) said += "\n" + virtual_report();
   wl_context_destroy(context);
   return right ? "" : said;
 }

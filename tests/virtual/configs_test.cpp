@@ -1,7 +1,7 @@
 // The list of configuration rows, through the C ABI and through `warpline configs`.
 #include "tests/support/catch.hpp"
 #include "tests/support/child.hpp"
-#include "tests/support/virtual_context.hpp"
+#include "tests/support/virtual_gpu.hpp"
 #include "tools/cli/json.hpp"
 #include "warpline/warpline.h"
 

@@ -4,7 +4,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/dual_gemm_nvfp4_run.hpp"
 #include "tests/support/dual_gemm_run.hpp"
-#include "tests/support/virtual_context.hpp"
+#include "tests/support/virtual_gpu.hpp"
 
 #include <algorithm>
 #include <cmath>

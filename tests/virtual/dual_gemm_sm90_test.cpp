@@ -5,7 +5,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/dual_gemm_run.hpp"
-#include "tests/support/virtual_context.hpp"
+#include "tests/support/virtual_gpu.hpp"
 
 #include <string>
 #include <vector>

@@ -2,7 +2,7 @@
 // tiles in M, N and K, batches, both outputs, all configuration rows, all schedules.
 #include "tests/support/catch.hpp"
 #include "tests/support/dual_gemm_run.hpp"
-#include "tests/support/virtual_context.hpp"
+#include "tests/support/virtual_gpu.hpp"
 
 #include <string>
 #include <vector>

@@ -3,7 +3,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/graph_launch_run.hpp"
-#include "tests/support/virtual_context.hpp"
+#include "tests/support/virtual_gpu.hpp"
 
 TEST_CASE("plan: runs by graph write what runs by kernel write", "[virtual][plan]") {
   for (const char* device : {"[.b200-graph]", "[.h200-graph]"}) {

@@ -2,7 +2,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/plan_problem.hpp"
-#include "tests/support/virtual_context.hpp"
+#include "tests/support/virtual_gpu.hpp"
 #include "tools/bench/answers_only.hpp"
 
 #include <cstddef>

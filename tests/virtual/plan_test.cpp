@@ -5,7 +5,7 @@
 #include "tests/support/device_buffer.hpp"
 #include "tests/support/plan_problem.hpp"
 #include "tests/support/unreachable_run.hpp"
-#include "tests/support/virtual_context.hpp"
+#include "tests/support/virtual_gpu.hpp"
 
 #include <thread>
 #include <vector>

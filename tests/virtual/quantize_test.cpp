@@ -1,7 +1,6 @@
 // The quantiser on the virtual GPUs: every code and scale bit for bit at the edges of its units,
 // under every kind of schedule and all checks, and its output as the A of a dual GEMM.
 #include "kernels/quantize/quantize.hpp"
-#include "runtime/src/driver.hpp"
 #include "tests/reference/dual_gemm.hpp"
 #include "tests/support/captured_graph.hpp"
 #include "tests/support/catch.hpp"
@@ -10,9 +9,8 @@
 #include "tests/support/dual_gemm_run.hpp"
 #include "tests/support/quantize_run.hpp"
 #include "tests/support/source_tree.hpp"
-#include "tests/support/virtual_context.hpp"
+#include "tests/support/virtual_gpu.hpp"
 
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,26 +24,6 @@ const std::vector<std::string> kSchedules = {"lazy", "eager", "random:1", "rando
 const std::vector<int64_t> kM = {1, 2, 3, 31, 32, 33, 64, 65, 97, 127, 128, 129, 130, 160, 257};
 const std::vector<int64_t> kK = {64, 128, 192, 320, 1088};
 const std::vector<float> kScales = {1, 0.25f, 3, 0.0078125f, 1.7e-5f, 1e4f, 0x1p-126f, 0x1p+126f};
-
-std::string virtual_report() {
-  const auto report = reinterpret_cast<const char* (*)()>(warpline::driver_symbol("vgpuReport"));
-  return report != nullptr ? report() : "";
-}
-
-void set_checks(const char* list) {
-  const auto set =
-      reinterpret_cast<int (*)(const char*, const char*)>(warpline::driver_symbol("vgpuSetOption"));
-  REQUIRE(set != nullptr);
-  REQUIRE(set("check", list) == 0);
-}
-
-// The device of WARPLINE_DRIVER or of the process; the other profiles run in processes of their
-// own.
-wl_context* context_of_process() {
-  const char* driver = std::getenv("WARPLINE_DRIVER");
-  const std::string name = driver != nullptr ? driver : "";
-  return virtual_context(name.rfind("virtual:", 0) == 0 ? name.substr(8) : "b200");
-}
 
 QuantizeResult expect_exact(const QuantizeCase& c, const std::string& schedule) {
   INFO(describe(c) << ", schedule " << schedule);
@@ -63,7 +41,7 @@ QuantizeResult expect_exact(const QuantizeCase& c, const std::string& schedule) 
 
 TEST_CASE("quantise at every edge, bit for bit", "[virtual][quantize]") {
   context_of_process();
-  set_checks("all,advice");
+  REQUIRE(set_checks("all,advice"));
   size_t i = 0;
   for (const int64_t m : kM)
     for (const OutputType type : {OutputType::f16, OutputType::bf16}) {
@@ -79,7 +57,7 @@ TEST_CASE("quantise at every edge, bit for bit", "[virtual][quantize]") {
       expect_exact(c, kSchedules[(i + i / 5) % kSchedules.size()]);
       ++i;
     }
-  set_checks("off");
+  REQUIRE(set_checks("off"));
 }
 
 // Every warp takes several units, and carries run through atoms, groups and entries.
@@ -105,7 +83,7 @@ TEST_CASE("quantise more than is resident at once", "[virtual][quantize]") {
 
 TEST_CASE("a quantisation of what the one before it writes", "[virtual][quantize]") {
   context_of_process();
-  set_checks("all,advice");
+  REQUIRE(set_checks("all,advice"));
   for (const std::string& schedule : kSchedules) {
     QuantizeCase c;
     c.m = 130;
@@ -114,7 +92,7 @@ TEST_CASE("a quantisation of what the one before it writes", "[virtual][quantize
     c.seed = 950;
     expect_exact(c, schedule);
   }
-  set_checks("off");
+  REQUIRE(set_checks("off"));
 }
 
 // Each way out of the arithmetic, by its definition in the public header.

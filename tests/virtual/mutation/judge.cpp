@@ -166,7 +166,9 @@ Row make_row(const warpline::Image& image) {
   }
   if (r.name == "dual_gemm_sm90_decode") r.config = "dual_gemm_sm90_t32_f16";
   const warpline::dual_gemm::Row* row = warpline::dual_gemm::find_row(r.config);
-  if (!row) throw std::runtime_error("no problem for " + r.name);
+  if (!row)
+    throw std::runtime_error(r.name + " has no problem to run its mutants on: make_row in " +
+                             __FILE__ + " must say what the kernel is run as");
   const int ctas = row->cluster[0];
   vgpu::check::LedgerNames names = ledger_names(*row);
   names["EDGES"] = "1";

@@ -1,6 +1,8 @@
-// build/tests/mutation [--rows a,b] [--line N] [--out FILE] [--fresh] [--survivors] [--jobs N]
+// build/tests/mutation [--rows a,b] [--line N] [--out FILE] [--summary PAGE] [--fresh]
+// [--survivors] [--jobs N]
 //                      [--list] [--baseline SEEDS] [--check LIST] [--text FILE] [--driver PATH]
 // --out keeps what FILE says of rows whose PTX is the same, and does not run those, unless --fresh;
+// the same holds of --summary, which gets a line a row where FILE has every mutant;
 // with --survivors it runs of those the mutants that survived without a reason, and nothing else.
 // --baseline runs the kernels as they are (or the --text FILE in place of one) and wants silence;
 // the same holds for its --out.
@@ -10,12 +12,14 @@
 // of what noticed it.
 #include "tests/virtual/mutation/judge.hpp"
 #include "tests/virtual/mutation/mutants.hpp"
+#include "tests/virtual/mutation/summary.hpp"
 #include "tests/virtual/mutation/table.hpp"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -194,7 +198,7 @@ int run_baseline(const std::vector<Row>& rows, const std::vector<Row>& all_rows,
 } // namespace
 
 int main(int argc, char** argv) {
-  std::string wanted, out_path, text_path, check = "all,ledger";
+  std::string wanted, out_path, summary_path, text_path, check = "all,ledger";
   unsigned jobs = 2;
   bool list = false, fresh = false, survivors = false;
   int seeds = 0, line = 0;
@@ -205,6 +209,8 @@ int main(int argc, char** argv) {
       wanted = "," + value() + ",";
     else if (a == "--out")
       out_path = value();
+    else if (a == "--summary")
+      summary_path = value();
     else if (a == "--jobs")
       jobs = static_cast<unsigned>(std::max(1, std::atoi(value().c_str())));
     else if (a == "--line")
@@ -268,27 +274,42 @@ int main(int argc, char** argv) {
         known != before.end() && read_section(known->second, make_mutants(r.text), s))
       sections[r.name] = std::move(s);
   }
+  const std::map<std::string, SummaryLine> told_before = read_summary(summary_path);
+  const auto told = [&](const Row& r) {
+    const auto line = told_before.find(r.name);
+    return line != told_before.end() && line->second.hash == hash_code(r.text);
+  };
   auto write = [&] {
-    if (out_path.empty()) return;
     Totals all;
-    std::vector<std::string> texts, missing;
+    std::vector<std::string> texts, missing, not_summed;
+    std::vector<std::pair<std::string, SummaryLine>> lines;
     for (const Row& r : all_rows) {
       auto s = sections.find(r.name);
       if (s == sections.end()) {
         missing.push_back(r.name);
+        if (told(r))
+          lines.emplace_back(r.name, told_before.at(r.name));
+        else
+          not_summed.push_back(r.name);
         continue;
       }
       const std::vector<Mutant> mutants = make_mutants(r.text);
       texts.push_back(section_text(s->second, mutants));
       all.add(totals(s->second, mutants));
+      lines.emplace_back(r.name, summary_of(s->second, mutants));
     }
-    std::ofstream(out_path) << table_text(all, texts, missing, kSchedules.size(), kHoldSeeds);
+    if (!out_path.empty()) {
+      std::filesystem::create_directories(std::filesystem::absolute(out_path).parent_path());
+      std::ofstream(out_path) << table_text(all, texts, missing, kSchedules.size(), kHoldSeeds);
+    }
+    if (!summary_path.empty())
+      std::ofstream(summary_path) << summary_page(lines, not_summed, kSchedules.size(), kHoldSeeds);
   };
   bool clean = true;
   for (const Row& r : rows) {
     const bool known = !fresh && !line && sections.count(r.name);
     if (survivors && !known) continue;
-    if (known && !survivors) {
+    if ((known && !survivors) || (!fresh && !line && !survivors && told(r))) {
       std::cout << r.name << ": as told before" << std::endl;
       continue;
     }

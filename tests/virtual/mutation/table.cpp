@@ -17,16 +17,15 @@ std::string cell(std::string s) {
   return s;
 }
 
-// The line of a mutant up to its verdict, without the number of the PTX line.
-std::string named(const Mutant& m) {
-  return " | " + cell(m.label) + " | `" + cell(m.instruction) + "` | " + m.change + " | ";
-}
-
 bool is_mutant(const std::string& line) {
   return line.size() > 4 && line[0] == '|' && line[2] >= '0' && line[2] <= '9';
 }
 
 } // namespace
+
+std::string named(const Mutant& m) {
+  return " | " + cell(m.label) + " | `" + cell(m.instruction) + "` | " + m.change + " | ";
+}
 
 void Totals::add(const Totals& o) {
   killed += o.killed;

@@ -1,4 +1,4 @@
-// tests/virtual/mutation.md: a section a row, with the hash of the PTX it is about, so that a run
+// The full list of mutants: a section a row, with the hash of the PTX it is about, so that a run
 // in parts adds up and nothing is said of a text that is gone. Comments do not count: what is kept
 // of a row gets its lines, and the reasons of what was not killed, anew.
 #pragma once
@@ -34,6 +34,9 @@ std::string told(const Totals& totals);
 
 // The section as text: from its "## row" on.
 std::string section_text(const Section& section, const std::vector<Mutant>& mutants);
+
+// The line of a mutant up to its verdict, without the number of the PTX line.
+std::string named(const Mutant& mutant);
 
 // The sections of a file, by row, as they stand there.
 std::map<std::string, std::string> read_sections(const std::string& path);

@@ -12,6 +12,7 @@
 #include "runtime/src/images.hpp"
 #include "tests/support/dual_gemm_nvfp4_run.hpp"
 #include "tests/support/dual_gemm_run.hpp"
+#include "tests/support/virtual_gpu.hpp"
 #include "tests/virtual/mutation/table.hpp"
 
 #include <sys/resource.h>

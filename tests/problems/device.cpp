@@ -1,0 +1,36 @@
+#include "tests/problems/device.hpp"
+
+#include "tests/support/virtual_gpu.hpp"
+
+#include <cstdlib>
+#include <stdexcept>
+
+namespace wltest::problems {
+
+wl_context* open_device(const Configuration& configuration, const std::string& driver) {
+  setenv("WARPLINE_DRIVER", (driver.empty() ? "virtual:" + configuration.profile : driver).c_str(),
+         1);
+  setenv("VGPU_PROFILE", configuration.profile.c_str(), 1);
+  int devices = 0;
+  if (wl_device_count(&devices) != WL_SUCCESS) throw std::runtime_error(wl_last_error());
+  const std::pair<const char*, std::string> options[] = {{"report", "none"},
+                                                         {"threads", "1"},
+                                                         {"sms", std::to_string(configuration.sms)},
+                                                         {"instruction_limit", "20000000"}};
+  for (const auto& [key, value] : options)
+    if (!set_option(key, value))
+      throw std::runtime_error("option " + std::string(key) + " = " + value + " is refused");
+  wl_context* context = nullptr;
+  if (wl_context_create(0, &context) != WL_SUCCESS) throw std::runtime_error(wl_last_error());
+  return context;
+}
+
+std::string run_on_device(wl_context* context, const Problem& problem) {
+  if (!set_schedule(problem.schedule) || !set_checks(problem.checks))
+    return "schedule " + problem.schedule + " or checks " + problem.checks + " are refused";
+  const std::string wrong = run(context, problem);
+  const std::string report = wrong.empty() ? "" : virtual_report();
+  return report.empty() ? wrong : wrong + "\n" + report;
+}
+
+} // namespace wltest::problems

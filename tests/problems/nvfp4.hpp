@@ -1,0 +1,28 @@
+// NVFP4 operands, factors and alignments as every operation's problems draw them.
+#pragma once
+
+#include "tests/problems/problem.hpp"
+#include "tests/reference/dual_gemm.hpp"
+
+namespace wltest::problems {
+
+// Values of all E2M1 codes, both zeros among them. Scales of a row or column are of one kind, so
+// that FP32 sums of products stay exact in any order: three binades of codes from `base` on; or, in
+// some rows, subnormal, the largest, zeros, or one NaN. Some have the sign bit, which is ignored.
+Operand draw_operand(int64_t rows, int64_t k, int64_t l, uint8_t base, uint64_t seed);
+
+// The bytes of its scales in WL_SF_128x4.
+Bytes scale_bytes(const Operand& operand, uint8_t padding);
+// An output's scales: their bytes, and which of them are written.
+void expect_scales(const Operand& operand, Output* output);
+
+// An address that is 16-byte aligned, and one that is 4-byte aligned.
+size_t draw_alignment(Draw& draw, const std::string& field);
+size_t draw_float_alignment(Draw& draw, const std::string& field);
+
+Bytes bytes_of(float value);
+
+// The way in which the plan is run, its flags and its workspace.
+void draw_way(Draw& draw, Problem* problem);
+
+} // namespace wltest::problems

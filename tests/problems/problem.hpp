@@ -1,0 +1,87 @@
+// A test problem of any operation: what a call reads and must write, and how it is run. One
+// function runs them all through the C ABI; an operation says only what its arguments mean
+// (dual_gemm.cpp, quantize.cpp).
+#pragma once
+
+#include "tests/problems/draw.hpp"
+#include "warpline/warpline.h"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace wltest::problems {
+
+using Bytes = std::vector<uint8_t>;
+
+// Device memory that the call reads. Each run of the plan finds other bytes there.
+struct Input {
+  std::string name;    // the field of the arguments
+  size_t misalignment; // of the address, modulo 512
+  std::vector<Bytes> runs;
+  std::string within; // the same memory as this input's first bytes; "" = its own
+};
+
+// Device memory that the call writes.
+struct Output {
+  std::string name;
+  size_t misalignment;
+  std::vector<Bytes> runs;   // what must lie there afterwards
+  std::vector<bool> written; // bytes that must; the others stay as they were
+  // Elements of two bytes whose NaNs are all alike: the magnitude of infinity; 0 = plain bytes.
+  uint16_t infinity = 0;
+};
+
+// How the plan is run.
+enum class Way { default_stream, own_stream, captured };
+
+struct Problem {
+  std::string text; // all that was drawn
+  std::vector<Input> inputs;
+  std::vector<Output> outputs;
+  int runs = 1;
+  int in_a_row = 1; // a run is the plan so often, one behind the other
+  Way way = Way::default_stream;
+  size_t workspace_misalignment = 0; // multiple of 256
+  // The plan for the addresses of the inputs and outputs, by name; null where there are none.
+  std::function<wl_status(wl_context*, const std::map<std::string, void*>&, wl_plan**)> plan;
+  std::string config;         // that the plan must be of; "" = any
+  std::string schedule;       // of the virtual GPU; "" = drawn
+  std::string checks = "off"; // its checkers
+};
+
+// "" or the first thing that is wrong.
+// What a message starts with when there is no plan to run.
+extern const char* const no_plan;
+std::string run(wl_context* context, const Problem& problem);
+
+// A configuration of an operation: an entry of its table, and the device for its problems.
+struct Configuration {
+  std::string name, profile;
+  int sms = 1;                      // few, so that a cluster makes several tiles
+  std::vector<std::string> kernels; // PTX files that a run launches
+  wl_dtype type = WL_F16;           // of the output, or of the input where that varies
+  size_t problems = 1;              // that make its list
+  // What the kernel treats as one piece: a cluster's rows and columns of D, elements of K that fill
+  // its stages once and one of them, row tiles that are visited before the next column tile.
+  int64_t rows = 1, columns = 1, depth = 64, tile_k = 64, group = 1;
+};
+
+// Whether a problem gets its bytes, or is only described.
+enum class Values { all, none };
+
+struct Operation {
+  std::string name; // its configurations' names start with it
+  std::string args; // the struct in warpline.h
+  std::vector<Configuration> configurations;
+  Problem (*make)(const Configuration&, Draw&, Values);
+};
+const std::vector<Operation>& operations();
+
+// Problem `index` of a configuration.
+Problem make_problem(const Operation& operation, const Configuration& configuration, uint64_t seed,
+                     size_t index, Varied* varied = nullptr, Values values = Values::all);
+
+} // namespace wltest::problems

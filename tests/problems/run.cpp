@@ -1,0 +1,179 @@
+#include "tests/problems/problem.hpp"
+#include "tests/support/captured_graph.hpp"
+#include "tests/support/device_buffer.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+namespace wltest::problems {
+
+namespace {
+
+constexpr size_t guard = 256, boundary = 512;
+
+// Bytes of device memory at an address of a given misalignment, with guards on both sides.
+class Guarded {
+public:
+  Guarded(wl_context* context, size_t bytes, size_t misalignment, uint8_t fill)
+      : buffer_(context, bytes + 2 * guard + 2 * boundary), bytes_(bytes),
+        image_(bytes + 2 * guard, fill) {
+    const auto address = reinterpret_cast<uintptr_t>(buffer_.pointer);
+    const size_t aligned = (address + guard + boundary - 1) / boundary * boundary;
+    first_ = aligned + misalignment - guard - address;
+    write_all();
+  }
+  uint8_t* pointer() const { return buffer_.at(first_ + guard); }
+  void write(const Bytes& bytes) {
+    std::copy(bytes.begin(), bytes.end(), image_.begin() + guard);
+    write_all();
+  }
+  void fill(uint8_t byte) { write(Bytes(bytes_, byte)); }
+  Bytes read_all() const {
+    Bytes all(image_.size());
+    wl_download(buffer_.context, all.data(), buffer_.at(first_), all.size());
+    return all;
+  }
+  // As it was last written from here, guards included.
+  const Bytes& image() const { return image_; }
+
+private:
+  void write_all() const {
+    wl_upload(buffer_.context, buffer_.at(first_), image_.data(), image_.size());
+  }
+  DeviceBuffer buffer_;
+  size_t bytes_, first_ = 0;
+  Bytes image_;
+};
+
+std::string at_byte(const std::string& name, size_t i, unsigned found, unsigned expected) {
+  char text[96];
+  std::snprintf(text, sizeof text, " byte %zu is 0x%02x, not 0x%02x", i, found, expected);
+  return name + text;
+}
+
+std::string input_changed(const std::string& name, const Guarded& memory) {
+  const Bytes now = memory.read_all();
+  return now == memory.image() ? "" : name + ", an input, or memory around it, was written to";
+}
+
+std::string output_wrong(const Output& o, const Guarded& memory, const Bytes& expected) {
+  const Bytes now = memory.read_all();
+  const auto word = [](const uint8_t* p) { return static_cast<uint16_t>(p[0] | p[1] << 8); };
+  for (size_t i = 0; i < now.size(); ++i) {
+    const bool inside = i >= guard && i < guard + expected.size();
+    if (!inside || !o.written[i - guard]) {
+      if (now[i] != memory.image()[i])
+        return at_byte(o.name + ", where nothing is to be written:", i - guard, now[i],
+                       memory.image()[i]);
+      continue;
+    }
+    if (now[i] == expected[i - guard]) continue;
+    if (o.infinity != 0) {
+      const size_t even = (i - guard) / 2 * 2;
+      const auto nan = [&](uint16_t code) { return (code & 0x7FFF) > o.infinity; };
+      if (nan(word(&now[guard + even])) && nan(word(&expected[even]))) continue;
+    }
+    return at_byte(o.name, i - guard, now[i], expected[i - guard]);
+  }
+  return "";
+}
+
+struct PlanOwner {
+  wl_plan* plan = nullptr;
+  ~PlanOwner() { wl_plan_destroy(plan); }
+};
+struct StreamOwner {
+  wl_context* context;
+  wl_stream stream = nullptr;
+  ~StreamOwner() {
+    if (stream) wl_stream_destroy(context, stream);
+  }
+};
+
+} // namespace
+
+const char* const no_plan = "no plan: ";
+
+std::string run(wl_context* context, const Problem& p) {
+  std::map<std::string, std::unique_ptr<Guarded>> memory;
+  std::map<std::string, void*> addresses;
+  uint8_t fill = 0xA5;
+  for (const Input& in : p.inputs) {
+    if (!in.within.empty()) {
+      addresses[in.name] = addresses.at(in.within);
+      continue;
+    }
+    auto& m = memory[in.name];
+    m = std::make_unique<Guarded>(context, in.runs[0].size(), in.misalignment, 0x7E);
+    addresses[in.name] = m->pointer();
+  }
+  for (const Output& out : p.outputs) {
+    auto& m = memory[out.name];
+    m = std::make_unique<Guarded>(context, out.runs[0].size(), out.misalignment, fill);
+    addresses[out.name] = m->pointer();
+  }
+  const auto failed = [](wl_status s) { return s != WL_SUCCESS; };
+  PlanOwner owner;
+  if (failed(p.plan(context, addresses, &owner.plan)))
+    return no_plan + std::string(wl_last_error());
+  wl_plan_info info{};
+  info.struct_size = sizeof info;
+  wl_plan_get_info(owner.plan, &info);
+  if (!p.config.empty() && p.config != info.config)
+    return "the plan is of " + std::string(info.config) + ", not of " + p.config;
+  Guarded workspace(context, info.workspace_bytes, p.workspace_misalignment, 0xFF);
+  void* const space = info.workspace_bytes != 0 ? workspace.pointer() : nullptr;
+
+  StreamOwner stream{context};
+  if (p.way == Way::own_stream && failed(wl_stream_create(context, &stream.stream)))
+    return wl_last_error();
+  const auto enqueue = [&](wl_stream on) {
+    wl_status status = WL_SUCCESS;
+    for (int i = 0; i < p.in_a_row && status == WL_SUCCESS; ++i)
+      status = wl_plan_run(owner.plan, space, info.workspace_bytes, on);
+    return status;
+  };
+  CapturedGraph graph(context);
+  if (p.way == Way::captured && failed(graph.capture(enqueue))) return wl_last_error();
+
+  for (int i = 0; i < p.runs; ++i) {
+    const std::string run = p.runs > 1 ? "run " + std::to_string(i + 1) + ": " : "";
+    const auto of = [i](const std::vector<Bytes>& runs) -> const Bytes& {
+      return runs[static_cast<size_t>(i) % runs.size()];
+    };
+    for (const Input& in : p.inputs)
+      if (in.within.empty()) memory[in.name]->write(of(in.runs));
+    for (const Output& out : p.outputs) memory[out.name]->fill(fill);
+    fill = static_cast<uint8_t>(~fill);
+    if (p.way == Way::captured ? failed(graph.launch())
+                               : failed(enqueue(stream.stream)) ||
+                                     failed(wl_stream_synchronize(context, stream.stream)))
+      return run + wl_last_error();
+    std::string wrong;
+    for (const Output& out : p.outputs)
+      if (wrong.empty()) wrong = output_wrong(out, *memory[out.name], of(out.runs));
+    for (const Input& in : p.inputs)
+      if (wrong.empty() && in.within.empty()) wrong = input_changed(in.name, *memory[in.name]);
+    const Bytes after = workspace.read_all();
+    for (size_t b = 0; b < guard && wrong.empty(); ++b)
+      if (after[b] != 0xFF || after[after.size() - 1 - b] != 0xFF)
+        wrong = "memory around the workspace was written to";
+    if (!wrong.empty()) return run + wrong;
+  }
+  return "";
+}
+
+Problem make_problem(const Operation& operation, const Configuration& configuration, uint64_t seed,
+                     size_t index, Varied* varied, Values values) {
+  Draw draw(seed, configuration.name, index);
+  Problem p = operation.make(configuration, draw, values);
+  if (p.schedule.empty())
+    p.schedule =
+        draw.pick<const char*>("schedule", {"lazy", "eager", "random:1", "reverse", "random:2"});
+  p.text = draw.text();
+  if (varied != nullptr) draw.add_to(*varied);
+  return p;
+}
+
+} // namespace wltest::problems

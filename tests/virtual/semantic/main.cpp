@@ -1,0 +1,132 @@
+// build/tests/semantic [--kernels A,B] [--line N] [--out PAGE] [--results FILE] [--fresh]
+//                      [--survivors] [--jobs N] [--seed N] [--driver PATH] [--list]
+// Runs the semantic mutants of all kernels against the problems of tests/problems. FILE keeps what
+// each mutant came to, so that a run that is cut short goes on where it was and kernels that have
+// not changed are not run again; PAGE gets the summary, and keeps what it says of kernels whose
+// mutants are the same when FILE knows nothing of them. --fresh forgets both for the kernels named;
+// --survivors runs again those that nobody killed.
+#include "runtime/src/images.hpp"
+#include "tests/virtual/semantic/judge.hpp"
+#include "tests/virtual/semantic/page.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <iostream>
+
+using namespace wltest;
+
+namespace {
+
+std::vector<Kernel> all_kernels() {
+  std::vector<std::pair<std::string, std::string>> texts;
+  for (const warpline::Image& image : warpline::embedded_images())
+    texts.emplace_back(image.name, image.text());
+  const auto shares = shared_out(texts);
+  std::vector<Kernel> kernels;
+  for (size_t i = 0; i < texts.size(); ++i)
+    kernels.push_back({texts[i].first, texts[i].second, shares[i]});
+  return kernels;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  std::string wanted, out, results_path = "build/mutation/semantic.txt";
+  int jobs = 2, line = 0;
+  bool fresh = false, survivors = false, list = false;
+  JudgeOptions options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string a = argv[i];
+    const auto value = [&] { return std::string(i + 1 < argc ? argv[++i] : ""); };
+    if (a == "--kernels")
+      wanted = "," + value() + ",";
+    else if (a == "--line")
+      line = std::atoi(value().c_str());
+    else if (a == "--out")
+      out = value();
+    else if (a == "--results")
+      results_path = value();
+    else if (a == "--fresh")
+      fresh = true;
+    else if (a == "--survivors")
+      survivors = true;
+    else if (a == "--jobs")
+      jobs = std::max(1, std::atoi(value().c_str()));
+    else if (a == "--seed")
+      options.seed = std::strtoull(value().c_str(), nullptr, 0);
+    else if (a == "--driver")
+      options.driver = value();
+    else if (a == "--list")
+      list = true;
+    else {
+      std::fprintf(stderr, "semantic: unknown option %s\n", a.c_str());
+      return 2;
+    }
+  }
+  options.print = line != 0;
+  const std::vector<Kernel> kernels = all_kernels();
+  if (list) {
+    for (const Kernel& k : kernels)
+      for (const SemanticMutant& m : k.mutants)
+        std::cout << k.name << ":" << m.line << ": " << m.instruction << ": " << m.change << "\n";
+    return 0;
+  }
+  std::filesystem::create_directories(std::filesystem::path(results_path).parent_path());
+  Results results(results_path);
+  SemanticPage page(out);
+  bool clean = true, any = false;
+  size_t done = 0, running = 0;
+  const auto settle = [&] {
+    int status = 0;
+    if (wait(&status) > 0) {
+      --running;
+      clean &= WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    }
+    results.read();
+    page.write(kernels, results);
+  };
+  for (const Kernel& k : kernels) {
+    ++done;
+    const bool asked = wanted.find("," + k.name + ",") != std::string::npos;
+    if (!wanted.empty() && !asked) continue;
+    any = true;
+    std::vector<const SemanticMutant*> left;
+    for (const SemanticMutant& m : k.mutants) {
+      const std::string* known = results.find(m);
+      if (line != 0 ? m.line == line : fresh || known == nullptr || (survivors && known->empty()))
+        left.push_back(&m);
+    }
+    std::erase_if(left, [&](const SemanticMutant* m) { return !no_effect(k.name, *m).empty(); });
+    if (left.empty() || (!fresh && !survivors && line == 0 && page.tells(k))) continue;
+    if (running == static_cast<size_t>(jobs)) settle();
+    std::cout << k.name << " (" << done << " of " << kernels.size() << " kernels): " << left.size()
+              << " mutants" << std::endl;
+    const pid_t child = fork();
+    if (child < 0) {
+      std::perror("semantic: fork");
+      return 2;
+    }
+    ++running;
+    if (child != 0) continue;
+    try {
+      _exit(judge_kernel(k, left, options, results) ? 0 : 1);
+    } catch (const std::exception& e) {
+      std::cout << k.name << ": " << e.what() << std::endl;
+      _exit(1);
+    }
+  }
+  if (!any) {
+    std::fprintf(stderr, "semantic: no such kernel\n");
+    return 2;
+  }
+  while (running > 0) settle();
+  settle();
+  std::cout << page.told() << "\n";
+  return clean ? 0 : 1;
+}

@@ -1,0 +1,32 @@
+// tests/virtual/semantic.md: a line a kernel, with the hash of the mutants that it is about; the
+// mutants that survived; and why some have no effect.
+#pragma once
+
+#include "tests/virtual/semantic/judge.hpp"
+
+#include <map>
+#include <string>
+
+namespace wltest {
+
+class SemanticPage {
+public:
+  // Reads what the file says; "" = no file.
+  explicit SemanticPage(std::string path);
+  // Whether it tells of these mutants of the kernel.
+  bool tells(const Kernel& kernel) const;
+  void write(const std::vector<Kernel>& kernels, const Results& results);
+  std::string told() const { return told_; } // of what was written last
+
+private:
+  struct Line {
+    std::string hash;
+    int killed = 0, survived = 0, without_effect = 0, refused = 0;
+    std::vector<std::string> survivors; // cells of the table
+    std::map<std::string, int> reasons;
+  };
+  std::string path_, told_;
+  std::map<std::string, Line> before_;
+};
+
+} // namespace wltest

@@ -1,0 +1,302 @@
+#include "tests/virtual/semantic/semantic.hpp"
+
+#include "tests/virtual/mutation/statement.hpp"
+
+#include <map>
+#include <set>
+#include <sstream>
+
+namespace wltest {
+
+namespace {
+
+// Instructions whose mutants are those of mutants.hpp, and directives of control.
+bool synchronises(const std::string& op) {
+  for (const char* prefix : {"mbarrier.",
+                             "fence.",
+                             "tcgen05.fence",
+                             "membar",
+                             "tcgen05.commit",
+                             "tcgen05.wait",
+                             "tcgen05.relinquish",
+                             "tcgen05.alloc",
+                             "tcgen05.dealloc",
+                             "wgmma.fence",
+                             "wgmma.commit_group",
+                             "wgmma.wait_group",
+                             "cp.async.bulk.commit_group",
+                             "cp.async.bulk.wait_group",
+                             "cp.async.commit_group",
+                             "cp.async.wait_group",
+                             "griddepcontrol",
+                             "bar.",
+                             "barrier.",
+                             "setmaxnreg",
+                             "ret",
+                             "exit"})
+    if (starts(op, prefix)) return true;
+  return false;
+}
+
+// The opcode with another word in the place of one between its dots; "" when it is not there.
+std::string swapped(const std::string& op, const std::string& word, const std::string& by) {
+  const std::string dotted = "." + op + ".";
+  const size_t at = dotted.find("." + word + ".");
+  if (at == std::string::npos) return "";
+  std::string s = dotted;
+  s.replace(at + 1, word.size(), by);
+  return s.substr(1, s.size() - 2);
+}
+
+std::string next_float(const std::string& literal) { // 0fXXXXXXXX
+  char text[16];
+  std::snprintf(text, sizeof text, "0f%08X",
+                static_cast<unsigned>(std::strtoul(literal.c_str() + 2, nullptr, 16) + 1));
+  return text;
+}
+
+bool is_float(const std::string& s) { return s.size() == 10 && s[0] == '0' && s[1] == 'f'; }
+bool is_integer(const std::string& s) {
+  const size_t first = !s.empty() && s[0] == '-' ? 1 : 0;
+  return s.size() > first && std::isdigit(static_cast<unsigned char>(s[first])) != 0 &&
+         !is_float(s);
+}
+
+std::string stepped(const std::string& literal) {
+  if (is_float(literal)) return next_float(literal);
+  // Of a mask, what its lowest bit lets through.
+  if (literal.find('x') != std::string::npos)
+    return number(literal) == 0 ? "1" : hex(number(literal) & (number(literal) - 1));
+  return std::to_string(std::strtoll(literal.c_str(), nullptr, 10) + 1);
+}
+
+std::string literal_change(const std::string& literal) {
+  return literal.find('x') != std::string::npos ? "lowest bit cleared" : "constant + 1";
+}
+
+// {a, b, c, d} -> {b, a, c, d}; "" where there are no two.
+std::string exchanged(const std::string& list) {
+  if (list.size() < 2 || list[0] != '{' || list.back() != '}') return "";
+  std::vector<std::string> parts = operands(list.substr(1, list.size() - 2));
+  if (parts.size() < 2 || parts[0] == parts[1]) return "";
+  std::swap(parts[0], parts[1]);
+  return "{" + joined(parts) + "}";
+}
+
+struct Change {
+  std::string what, line;
+};
+
+std::vector<Change> changes(const Statement& s) {
+  std::vector<Change> out;
+  const std::string& op = s.opcode;
+  if (synchronises(op)) return out;
+  const std::vector<std::string> ops = operands(s.rest);
+  const auto with = [&](const std::string& guard, const std::string& opcode,
+                        const std::vector<std::string>& o) {
+    return s.indent + guard + opcode + (o.empty() ? "" : " " + joined(o)) + ";";
+  };
+  const auto operation = [&](const std::string& opcode) {
+    if (!opcode.empty() && opcode != op) out.push_back({opcode, with(s.guard, opcode, ops)});
+  };
+  const auto operand = [&](size_t i, const std::string& value, const std::string& what) {
+    auto o = ops;
+    o[i] = value;
+    out.push_back({what, with(s.guard, op, o)});
+  };
+  const bool branch = starts(op, "bra");
+  if (!s.guard.empty()) {
+    const std::string other =
+        s.guard[1] == '!' ? "@" + s.guard.substr(2) : "@!" + s.guard.substr(1);
+    out.push_back({"predicate inverted", with(other, op, ops)});
+    if (!branch) out.push_back({"predicate dropped", with("", op, ops)});
+  }
+  if (branch) {
+    if (!s.guard.empty()) out.push_back({"delete", s.indent + "// deleted"});
+    return out;
+  }
+  out.push_back({"delete", s.indent + "// deleted"});
+  const std::string name = op.substr(0, op.find('.'));
+  static const std::map<std::string, std::string> others = {
+      {"add", "sub"}, {"sub", "add"}, {"and", "or"},  {"or", "and"}, {"xor", "or"},
+      {"shl", "shr"}, {"min", "max"}, {"max", "min"}, {"abs", "neg"}};
+  if (const auto found = others.find(name); found != others.end()) {
+    std::string by = found->second + op.substr(name.size());
+    if (name == "shl")
+      by =
+          swapped(by, "b32", "u32").empty() ? swapped(by, "b64", "u64") : swapped(by, "b32", "u32");
+    operation(by);
+  }
+  if (name == "shr") {
+    std::string by = "shl" + op.substr(3);
+    for (const char* bits : {"32", "64", "16"})
+      for (const char* sign : {"u", "s"})
+        if (const std::string other =
+                swapped(by, sign + std::string(bits), "b" + std::string(bits));
+            !other.empty())
+          by = other;
+    operation(by);
+  }
+  if (name == "mul" || name == "mad") {
+    operation(swapped(op, "lo", "hi"));
+    if (name == "mad" && ops.size() == 4)
+      out.push_back({"without the addend", s.indent + s.guard + "mul" + op.substr(3) + " " +
+                                               joined({ops[0], ops[1], ops[2]}) + ";"});
+  }
+  if (name == "fma" && ops.size() == 4) operand(3, ops[1], "other addend");
+  if (name == "setp") {
+    static const std::map<std::string, std::string> senses = {
+        {"lt", "le"}, {"le", "lt"}, {"gt", "ge"}, {"ge", "gt"}, {"eq", "ne"},
+        {"ne", "eq"}, {"lo", "ls"}, {"ls", "lo"}, {"hi", "hs"}, {"hs", "hi"}};
+    for (const auto& [from, to] : senses)
+      if (starts(op.substr(4), ("." + from + ".").c_str())) operation("setp." + to + op.substr(7));
+  }
+  // Operands where the order matters.
+  const bool ordered = name == "sub" || name == "shl" || name == "shr" || name == "div" ||
+                       name == "rem" || name == "selp" || name == "prmt" || name == "setp" ||
+                       (name == "cvt" && ops.size() == 3);
+  if (ordered && ops.size() >= 3 && ops[1] != ops[2] &&
+      (name == "selp" || (!is_integer(ops[1]) && !is_integer(ops[2])))) {
+    auto o = ops;
+    std::swap(o[1], o[2]);
+    out.push_back({"operands exchanged", with(s.guard, op, o)});
+  }
+  if ((starts(op, "wgmma.mma") || starts(op, "tcgen05.mma")) && ops.size() >= 3) {
+    const size_t first = 1;
+    auto o = ops;
+    std::swap(o[first], o[first + 1]);
+    out.push_back({"operands exchanged", with(s.guard, op, o)});
+  }
+  for (size_t i = 0; i < ops.size(); ++i)
+    if (const std::string other = exchanged(ops[i]); !other.empty())
+      operand(i, other, "elements exchanged");
+  // Constants, those of addresses included.
+  for (size_t i = 0; i < ops.size(); ++i) {
+    if (is_float(ops[i]) || (i > 0 && is_integer(ops[i])))
+      operand(i, stepped(ops[i]), literal_change(ops[i]));
+    if (const size_t plus = ops[i].find(" + ");
+        ops[i][0] == '[' && plus != std::string::npos && is_integer(ops[i].substr(plus + 3))) {
+      const std::string offset = ops[i].substr(plus + 3);
+      operand(i,
+              ops[i].substr(0, plus + 3) +
+                  std::to_string(std::strtoll(offset.c_str(), nullptr, 0) + 16) + "]",
+              "address + 16");
+    }
+  }
+  if (has(op, ".f") && (has(op, ".rn.") || op.size() < 3)) operation(swapped(op, "rn", "rz"));
+  if (name == "lop3" && ops.size() == 5) operand(4, hex(number(ops[4]) ^ 0x80), "other table");
+  return out;
+}
+
+// A statement without its numbers: what one line of the source becomes in other places.
+std::string masked(const std::string& statement) {
+  std::string out;
+  for (size_t i = 0; i < statement.size(); ++i) {
+    const auto c = static_cast<unsigned char>(statement[i]);
+    if (std::isdigit(c) == 0) {
+      out += statement[i];
+      continue;
+    }
+    while (i + 1 < statement.size() &&
+           std::isxdigit(static_cast<unsigned char>(statement[i + 1])) != 0)
+      ++i;
+    out += '#';
+  }
+  return out;
+}
+
+uint64_t fnv(const std::string& text, uint64_t h = 0xCBF29CE484222325) {
+  for (const char c : text) h = (h ^ static_cast<uint8_t>(c)) * 0x100000001B3;
+  return h;
+}
+
+// Kernels of one source have one family.
+std::string family_of(const std::string& kernel) {
+  for (const char* part : {"dual_gemm_sm100", "dual_gemm_sm90_double_buffered",
+                           "dual_gemm_sm90_small", "dual_gemm_sm90_decode"})
+    if (starts(kernel, part)) return part;
+  const size_t type = kernel.rfind('_');
+  return starts(kernel, "dual_gemm_sm90") ? "dual_gemm_sm90" : kernel.substr(0, type);
+}
+
+} // namespace
+
+std::vector<SemanticMutant> semantic_mutants(const std::string& kernel, const std::string& ptx) {
+  std::vector<SemanticMutant> out;
+  std::istringstream in(ptx);
+  std::string label;
+  uint64_t statements = fnv(kernel);
+  int number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    const std::string t = trim(line);
+    if (t.size() > 1 && t.back() == ':' && t.find(' ') == std::string::npos && t != "wait:")
+      label = t.substr(0, t.size() - 1);
+    Statement s;
+    if (!parse(line, s)) continue;
+    statements = fnv(t, statements);
+    for (const Change& c : changes(s)) {
+      SemanticMutant m;
+      m.line = number;
+      m.change = c.what;
+      m.instruction = t;
+      m.label = label;
+      m.replacement = c.line;
+      m.place = family_of(kernel) + "|" + masked(label) + "|" + masked(t);
+      m.key = fnv(c.line, statements);
+      out.push_back(std::move(m));
+    }
+  }
+  // Of the whole kernel: what comes behind a statement decides, too, what becomes of its mutants.
+  for (SemanticMutant& m : out) m.key = (m.key ^ statements) * 0x100000001B3;
+  return out;
+}
+
+std::vector<std::vector<SemanticMutant>>
+shared_out(const std::vector<std::pair<std::string, std::string>>& kernels) {
+  std::vector<std::vector<SemanticMutant>> out;
+  std::set<std::string> seen;
+  for (const auto& [name, ptx] : kernels) {
+    const std::vector<SemanticMutant> all = semantic_mutants(name, ptx);
+    std::map<std::string, std::pair<int, int>> lines; // first and last of a new place
+    for (const SemanticMutant& m : all)
+      if (!seen.count(m.place)) {
+        auto [at, fresh] = lines.try_emplace(m.place, m.line, m.line);
+        at->second.second = m.line;
+      }
+    std::vector<SemanticMutant>& mine = out.emplace_back();
+    for (const SemanticMutant& m : all) {
+      const auto found = lines.find(m.place);
+      if (found != lines.end() && (m.line == found->second.first || m.line == found->second.second))
+        mine.push_back(m);
+    }
+    for (const auto& [place, at] : lines) seen.insert(place);
+  }
+  return out;
+}
+
+std::string text_of(const SemanticMutant& mutant, const std::string& ptx) {
+  std::string out;
+  std::istringstream in(ptx);
+  int number = 0;
+  for (std::string line; std::getline(in, line);)
+    out += (++number == mutant.line ? mutant.replacement : line) + "\n";
+  return out;
+}
+
+std::string no_effect(const std::string& kernel, const SemanticMutant& m) {
+  const std::string& t = m.instruction;
+  if (has(t, "prefetch") || has(t, "applypriority") || has(t, "discard.global"))
+    return "a prefetch changes no value";
+  if (has(t, "createpolicy") || (has(t, "policy") && starts(t, "ld.param")))
+    return "a cache policy changes no value";
+  if (has(t, "nanosleep")) return "a pause changes no value";
+  if (starts(t, "cvta.to.global") && m.change == "delete")
+    return "an address of global memory is the same in the generic window";
+  if (starts(kernel, "dual_gemm_sm90_decode") &&
+      (m.label == "warmer" || m.label == "next_tile" || m.label == "next_warm"))
+    return "the warmer does nothing but prefetch";
+  return "";
+}
+
+} // namespace wltest

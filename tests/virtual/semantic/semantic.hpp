@@ -1,0 +1,35 @@
+// Semantic mutants of a kernel: its PTX with one instruction that computes, addresses, compares,
+// converts, loads or stores deleted or bent. Those that synchronise are in mutants.hpp.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace wltest {
+
+struct SemanticMutant {
+  int line = 0; // 1-based, in the expanded PTX
+  std::string change;
+  std::string instruction; // the statement as it was
+  std::string label;       // the nearest label before it
+  std::string replacement; // the line in its place
+  std::string place;       // family, label and statement without its numbers: what kernels share
+  uint64_t key = 0;        // of kernel, statement and change
+};
+
+// Every mutant of every such instruction, in the order of the lines.
+std::vector<SemanticMutant> semantic_mutants(const std::string& kernel, const std::string& ptx);
+
+// Of a family's kernels, in their order, those mutants that stand for all: a statement that several
+// kernels share is bent in the first that has it, and of the places in that kernel where a macro
+// puts it in the first and the last.
+std::vector<std::vector<SemanticMutant>>
+shared_out(const std::vector<std::pair<std::string, std::string>>& kernels); // name, PTX
+
+std::string text_of(const SemanticMutant& mutant, const std::string& ptx);
+
+// Why no run can tell the mutant from the kernel; "" when there is no reason.
+std::string no_effect(const std::string& kernel, const SemanticMutant& mutant);
+
+} // namespace wltest
