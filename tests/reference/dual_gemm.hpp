@@ -35,7 +35,7 @@ Sums accumulate(const Problem& problem, int threads = 0, const Progress& progres
 double gated(double acc1, double acc2, double alpha1, double alpha2);
 std::vector<double> gated(const Sums& sums, double alpha1, double alpha2);
 
-// The kernels' epilogue, FP32 operation by operation (ptx/epilogue.inc, GATED_SILU), on sums
+// The kernels' epilogue, FP32 operation by operation (ptx/epilogue.inc, SILU), on sums
 // rounded to FP32, rounded once to the output type:
 //   x1 = acc1 * alpha1   x2 = acc2 * alpha2   t = x1 * -log2e   e = ex2(t)
 //   q = e + 1            r = rcp(q)           s = x1 * r        d = s * x2
