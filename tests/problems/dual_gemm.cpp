@@ -43,7 +43,7 @@ Configuration configuration_of(const Row& row) {
   c.rows = row.tile_m;
   c.columns = row.tile_n * row.cluster[0] / row.split_k;
   c.depth = row.stages * row.tile_k * row.split_k;
-  if (!row.fused) c.kernels.push_back("dual_gemm_sm90_decode");
+  if (!row.fused()) c.kernels.push_back("dual_gemm_sm90_decode");
   return c;
 }
 

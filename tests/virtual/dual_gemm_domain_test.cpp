@@ -4,7 +4,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/device_buffer.hpp"
-#include "tests/support/virtual_context.hpp"
+#include "tests/support/virtual_gpu.hpp"
 
 #include <cmath>
 #include <limits>
