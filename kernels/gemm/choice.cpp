@@ -107,4 +107,9 @@ wl_status take(wl_context* context, const Table& table, const Problem& problem, 
               dtype_name(problem.d_type), context->limits.name.c_str(), reasons.c_str());
 }
 
+wl_status make_product_plan(wl_context* context, const Problem& problem, const Config& config,
+                            wl_plan** plan) {
+  return make_sm100_plan(context, problem, config, plan);
+}
+
 } // namespace warpline::gemm

@@ -82,7 +82,9 @@ std::vector<wl_dual_gemm_config> candidates(const Table& table, const Problem& p
 wl_status take(wl_context* context, const Table& table, const Problem& problem, const char* forced,
                const Config** taken);
 
-// Loads the kernels, builds tensor maps and launches.
+// Loads the kernels, builds tensor maps and launches, by the configuration's family.
+wl_status make_product_plan(wl_context* context, const Problem& problem, const Config& config,
+                            wl_plan** plan);
 wl_status make_sm100_plan(wl_context* context, const Problem& problem, const Config& config,
                           wl_plan** plan);
 

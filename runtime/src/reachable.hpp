@@ -16,4 +16,17 @@ constexpr const char* reachable_text = "must be memory that the device can reach
 // 0 bytes stands for its first byte.
 Verdict reachable(const wl_context* context, const Extent& extent);
 
+// The rules of an operand that may be null, in a table whose d_of(args) says where D lies: `extent`
+// is a function of the arguments, `bytes` the alignment, a literal. WL_OPERAND may not be null.
+#define WL_OPTIONAL_OPERAND(id, name, field, extent, bytes)                                        \
+  WL_RULE(id "_aligned", name, "must be " #bytes "-byte aligned", alignment,                       \
+          ::warpline::aligned(s.args.field, bytes)),                                               \
+      WL_RULE(id "_reachable", name, ::warpline::reachable_text, memory,                           \
+              ::warpline::reachable(s.context, extent(s.args))),                                   \
+      WL_RULE("d_overlaps_" id, "D", "must not overlap " name, overlap,                            \
+              ::warpline::disjoint(d_of(s.args), extent(s.args)))
+#define WL_OPERAND(id, name, field, extent, bytes)                                                 \
+  WL_RULE(id "_null", name, "must not be null", pointer, ::warpline::not_null(s.args.field)),      \
+      WL_OPTIONAL_OPERAND(id, name, field, extent, bytes)
+
 } // namespace warpline
