@@ -110,10 +110,6 @@ void in_parallel(int threads, int64_t count, const std::function<void(int64_t)>&
   if (failure) std::rethrow_exception(failure);
 }
 
-float flush(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x; }
-float ex2_ftz(float x) { return flush(static_cast<float>(std::exp2(double{flush(x)}))); }
-float rcp_ftz(float x) { return flush(static_cast<float>(1.0 / double{flush(x)})); }
-
 } // namespace
 
 Sums accumulate(const Problem& problem, int threads, const Progress& progress) {

@@ -95,4 +95,11 @@ bool is_nan(OutputType type, uint16_t code) {
   return (code & 0x7FFF) > (type == OutputType::f16 ? 0x7C00 : 0x7F80);
 }
 
+namespace {
+float flush(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x; }
+} // namespace
+
+float ex2_ftz(float x) { return flush(static_cast<float>(std::exp2(double{flush(x)}))); }
+float rcp_ftz(float x) { return flush(static_cast<float>(1.0 / double{flush(x)})); }
+
 } // namespace wltest

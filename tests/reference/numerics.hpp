@@ -42,4 +42,9 @@ inline uint8_t nibble(const uint8_t* packed, int64_t k) {
   return static_cast<uint8_t>(packed[k / 2] >> (k % 2 * 4) & 0xF);
 }
 
+// ex2.approx.ftz and rcp.approx.ftz, taken as the FP32 value nearest to the true one, inputs and
+// results below 2^-126 flushed to zero. A GPU's may differ from that in the last place.
+float ex2_ftz(float x);
+float rcp_ftz(float x);
+
 } // namespace wltest

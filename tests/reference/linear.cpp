@@ -1,0 +1,143 @@
+#include "tests/reference/linear.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace wltest {
+
+namespace {
+
+constexpr double log2e = 1.4426950408889634;
+
+float of_bits(uint32_t bits) { return std::bit_cast<float>(bits); }
+
+// max.NaN and min.NaN: of zeros the positive one is the larger.
+float max_nan(float a, float b) {
+  if (std::isnan(a) || std::isnan(b)) return NAN;
+  if (a == b) return std::signbit(a) ? b : a;
+  return a > b ? a : b;
+}
+float min_nan(float a, float b) { return -max_nan(-a, -b); }
+
+double sigmoid_times(double x, const SigmoidFactors& f) {
+  const double inner = x * (double{f.c0} + double{f.c1} * x * x); // -log2(e) * what sigma gets
+  return inner > 2000 ? (x < 0 ? -0.0 : 0.0) : x / (1 + std::exp2(inner));
+}
+
+// volatile keeps every operation a rounding of its own, whatever the compiler's flags are.
+float sigmoid_times_replayed(float x, const SigmoidFactors& f) {
+  const float l = max_nan(x, -100.0f), s = min_nan(l, 100.0f);
+  volatile float t = s * s;
+  t = std::fma(static_cast<float>(t), f.c1, f.c0);
+  t = t * s;
+  t = ex2_ftz(t);
+  t = t + 1.0f;
+  t = rcp_ftz(t);
+  volatile float result = l * t;
+  return result;
+}
+
+float gelu_erf_replayed(float x) {
+  const float w = min_nan(std::fabs(x), 100.0f);
+  volatile float z = w * of_bits(0x3F3504F3);
+  volatile float t = std::fma(static_cast<float>(z), of_bits(0x3EA7BA05), 1.0f);
+  t = rcp_ftz(t);
+  volatile float e = z * z;
+  e = e * of_bits(0xBFB8AA3B);
+  e = ex2_ftz(e);
+  volatile float h = std::fma(static_cast<float>(t), of_bits(0x3F87DC22), of_bits(0xBFBA00E3));
+  h = std::fma(static_cast<float>(h), static_cast<float>(t), of_bits(0x3FB5F0E3));
+  h = std::fma(static_cast<float>(h), static_cast<float>(t), of_bits(0xBE91A98E));
+  h = std::fma(static_cast<float>(h), static_cast<float>(t), of_bits(0x3E827906));
+  h = h * t;
+  h = h * e;
+  volatile float half = w * 0.5f;
+  h = h * half;
+  volatile float result = max_nan(x, 0.0f) - h;
+  return result;
+}
+
+} // namespace
+
+SigmoidFactors sigmoid_factors(wl_activation activation) {
+  if (activation == WL_ACTIVATION_SILU) return {static_cast<float>(-log2e), 0};
+  if (activation != WL_ACTIVATION_GELU_TANH) return {};
+  const double c0 = -2 * std::sqrt(2 / std::acos(-1.0)) * log2e;
+  return {static_cast<float>(c0), static_cast<float>(0.044715 * c0)};
+}
+
+double activated(wl_activation activation, double x) {
+  switch (activation) {
+  case WL_ACTIVATION_NONE:
+    return x;
+  case WL_ACTIVATION_RELU:
+    return std::isnan(x) ? x : std::max(x, 0.0);
+  case WL_ACTIVATION_RELU_SQUARED:
+    return std::isnan(x) ? x : std::max(x, 0.0) * std::max(x, 0.0);
+  case WL_ACTIVATION_SILU:
+    return x / (1 + std::exp(-x));
+  case WL_ACTIVATION_GELU_TANH:
+    return x / 2 * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
+  default:
+    return x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
+  }
+}
+
+float activated_replayed(wl_activation activation, float x) {
+  volatile float positive = max_nan(x, 0.0f);
+  switch (activation) {
+  case WL_ACTIVATION_NONE:
+    return x;
+  case WL_ACTIVATION_RELU:
+    return positive;
+  case WL_ACTIVATION_RELU_SQUARED:
+    positive = positive * positive;
+    return positive;
+  case WL_ACTIVATION_GELU_ERF:
+    return gelu_erf_replayed(x);
+  default:
+    return sigmoid_times_replayed(x, sigmoid_factors(activation));
+  }
+}
+
+double linear(wl_activation activation, const LinearInputs& in) {
+  const double y = activated(activation, double{in.row} * in.alpha * in.acc + in.bias);
+  return in.residual != nullptr ? y + *in.residual : y;
+}
+
+float linear_replayed(wl_activation activation, const LinearInputs& in) {
+  volatile float factor = in.alpha * in.row;
+  const float y = std::fma(static_cast<float>(in.acc), static_cast<float>(factor), in.bias);
+  volatile float result = activated_replayed(activation, y);
+  if (in.residual != nullptr) result = result + *in.residual;
+  return result;
+}
+
+double gated(const Gate& gate, const GatedInputs& in) {
+  const double x1 = in.acc1 * in.alpha1 + in.bias1, x2 = in.acc2 * in.alpha2 + in.bias2;
+  if (gate.plain_silu) return activated(WL_ACTIVATION_SILU, x1) * x2;
+  const double up = std::clamp<double>(x2, -gate.up_limit, gate.up_limit);
+  return sigmoid_times(std::min<double>(x1, gate.limit), gate.sigmoid) * (up + gate.up_offset);
+}
+
+float gated_replayed(const Gate& gate, const GatedInputs& in) {
+  const float x1 = std::fma(static_cast<float>(in.acc1), in.alpha1, in.bias1);
+  const float x2 = std::fma(static_cast<float>(in.acc2), in.alpha2, in.bias2);
+  volatile float s, d;
+  if (gate.plain_silu) {
+    volatile float t = x1 * of_bits(0xBFB8AA3B);
+    t = ex2_ftz(t);
+    t = t + 1.0f;
+    s = x1 * rcp_ftz(t);
+    d = s * x2;
+    return d;
+  }
+  s = sigmoid_times_replayed(min_nan(x1, gate.limit), gate.sigmoid);
+  volatile float up = max_nan(min_nan(x2, gate.up_limit), -gate.up_limit);
+  up = up + gate.up_offset;
+  d = s * up;
+  return d;
+}
+
+} // namespace wltest

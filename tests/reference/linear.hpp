@@ -1,0 +1,50 @@
+// What activations, gates and a linear layer's epilogue compute, in plain C++:
+//
+//     D = activation(row * alpha * acc + bias) [+ residual]
+//     D = gate(alpha1 * acc1 + bias1, alpha2 * acc2 + bias2)
+//
+// Twice: in double, by the formulas of warpline.h, and as the kernels do it, FP32 operation by
+// operation (ptx/epilogue.inc), with ex2 and rcp of numerics.hpp.
+#pragma once
+
+#include "tests/reference/numerics.hpp"
+#include "warpline/warpline.h"
+
+#include <cstdint>
+
+namespace wltest {
+
+double activated(wl_activation activation, double x);
+float activated_replayed(wl_activation activation, float x);
+
+// What the kernels take c0 and c1 for: zeros where the activation is none of SIGMOID_TIMES.
+struct SigmoidFactors {
+  float c0 = 0, c1 = 0;
+};
+SigmoidFactors sigmoid_factors(wl_activation activation);
+
+// acc is the sum of products, exact in FP32. `bias` is -0 where there is none, so that zeros keep
+// their sign; `residual` is null where there is none.
+struct LinearInputs {
+  double acc = 0;
+  float alpha = 1, row = 1, bias = -0.0f;
+  const float* residual = nullptr;
+};
+double linear(wl_activation activation, const LinearInputs& in);
+float linear_replayed(wl_activation activation, const LinearInputs& in);
+
+// min(x1, limit) * sigmoid(...) * (clamp(x2, -up_limit, up_limit) + up_offset); without limits they
+// are infinite, without offset it is -0.
+struct Gate {
+  bool plain_silu = true; // silu(x1) * x2, whatever stands below
+  SigmoidFactors sigmoid;
+  float limit = 0, up_limit = 0, up_offset = 0;
+};
+struct GatedInputs {
+  double acc1 = 0, acc2 = 0;
+  float alpha1 = 1, alpha2 = 1, bias1 = -0.0f, bias2 = -0.0f;
+};
+double gated(const Gate& gate, const GatedInputs& in);
+float gated_replayed(const Gate& gate, const GatedInputs& in);
+
+} // namespace wltest
