@@ -1,6 +1,7 @@
 # Reads a rows.def: the configuration rows of an operation.
 #   awk -f kernels/rows.awk -v list=1 kernels/<op>/rows.def     one line a row: NAME SOURCE TARGETS
-#   awk -f kernels/rows.awk -v flags=1 kernels/<op>/rows.def    likewise: NAME and its -D flags for cpp
+#   awk -f kernels/rows.awk -v flags=1 kernels/<op>/rows.def    likewise: NAME and its -D flags for
+#   cpp
 # A table starts with its column names:  //: SM100_ROW  NAME  TILE_N ...   and its rows are
 # SM100_ROW(name, 128, ...). The macro's prefix names the source (SM90_DECODE: sm90_decode.ptx) and,
 # up to its first "_", the targets.
