@@ -1,5 +1,6 @@
 // Which configuration of a table takes a problem.
 #include "kernels/gemm/engine.hpp"
+#include "kernels/gemm/sm90_plan.hpp"
 #include "runtime/src/rows.hpp"
 #include "runtime/src/status.hpp"
 
@@ -48,12 +49,23 @@ bool can_run(const Config& config, const Problem& problem, const DeviceLimits& d
   return false;
 }
 
+Cost product_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
+  switch (config.family) {
+  case Family::sm100:
+    return sm100_cost(config, problem, device);
+  case Family::sm90_small:
+    return sm90_small_cost(config, problem, device);
+  default:
+    return sm90_cost(config, problem, device);
+  }
+}
+
 const Config* choose(const Table& table, const Problem& problem, const DeviceLimits& device) {
   const Config* best = nullptr;
   double best_total = 0;
   for (const Config& config : table) {
     if (!can_run(config, problem, device, nullptr)) continue;
-    const double total = cost(config, problem, device).total;
+    const double total = product_cost(config, problem, device).total;
     if (best == nullptr || total < best_total) {
       best = &config;
       best_total = total;
@@ -109,7 +121,14 @@ wl_status take(wl_context* context, const Table& table, const Problem& problem, 
 
 wl_status make_product_plan(wl_context* context, const Problem& problem, const Config& config,
                             wl_plan** plan) {
-  return make_sm100_plan(context, problem, config, plan);
+  switch (config.family) {
+  case Family::sm100:
+    return make_sm100_plan(context, problem, config, plan);
+  case Family::sm90_small:
+    return make_sm90_small_plan(context, problem, config, plan);
+  default:
+    return make_sm90_plan(context, problem, config, plan);
+  }
 }
 
 } // namespace warpline::gemm

@@ -98,11 +98,12 @@ constexpr int sm100_tmem_columns(int tile_n, int acc_stages, int scale_sets, int
 
 constexpr int sm90_columns(int consumers) { return consumers == 3 ? 96 : 64; }
 constexpr int sm90_scale_blocks(int columns) { return 128 % columns == 0 ? 1 : 2; }
-constexpr int sm90_stage_bytes(int tokens, int columns) {
-  return tokens * 256 + columns * 128 + sm90_scale_blocks(columns) * 2048;
+constexpr int sm90_stage_bytes(int tokens, int columns, int b_tensors = 2) {
+  return tokens * 256 + columns * 128 + b_tensors * sm90_scale_blocks(columns) * 1024;
 }
-constexpr int sm90_shared_bytes(int tokens, int stages, int columns) {
-  return stages * sm90_stage_bytes(tokens, columns) + columns / 32 * 2048 + 16 * stages + 32;
+constexpr int sm90_shared_bytes(int tokens, int stages, int columns, int b_tensors = 2) {
+  return stages * sm90_stage_bytes(tokens, columns, b_tensors) + columns / 32 * 2048 + 16 * stages +
+         32;
 }
 
 // ---- sm90_small.ptx
@@ -115,11 +116,22 @@ constexpr int sm90_small_token_stages(int tokens) { return tokens == 1 ? 8 : 4; 
 constexpr int sm90_small_token_bytes(int tokens) {
   return tokens == 1 ? 544 : sm90_small_mma_columns(tokens) * 512;
 }
-constexpr int sm90_small_stage_bytes(int columns) { return columns * 288; }
-constexpr int sm90_small_shared_bytes(int tokens, int columns, int stages) {
+// Stages start on 1024 bytes.
+constexpr int sm90_small_stage_bytes(int columns) { return (columns * 288 + 1023) / 1024 * 1024; }
+// CTAs of a cluster that end outputs, each of at least 8 columns of each product.
+constexpr int sm90_small_owners(int columns, int split_k) {
+  return split_k < columns / 8 ? split_k : columns / 8;
+}
+constexpr int sm90_small_shared_bytes(int tokens, int columns, int stages, int split_k = 2) {
   return stages * (sm90_small_stage_bytes(columns) + 16) +
          sm90_small_token_stages(tokens) * (sm90_small_token_bytes(tokens) + 16) +
-         sm90_small_mma_columns(tokens) * columns * 32 + 8;
+         sm90_small_mma_columns(tokens) * columns * 32 * split_k /
+             sm90_small_owners(columns, split_k) +
+         8;
+}
+// CTAs that an SM holds: CTAS_AN_SM.
+constexpr int sm90_small_ctas(int tokens, int columns) {
+  return columns == 32 ? 2 : tokens == 16 ? 3 : 4;
 }
 constexpr int sm90_small_threads(int tokens, int columns) {
   return 32 + 32 * sm90_small_decoders(tokens) + 8 * columns;

@@ -1,7 +1,10 @@
 // The configurations of wl_gemm.
+#include "kernels/gemm/sm90_plan.hpp"
 #include "kernels/linear/linear.hpp"
 
 #define SM100_ROW(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_ROW(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_SMALL_ROW(name, ...) WL_EMBEDDED_PTX(name);
 #include "kernels/linear/rows.def"
 
 namespace warpline::linear {
@@ -40,6 +43,12 @@ const gemm::Table& configs() {
    .grid = grid_,                                                                                  \
    .store = store_,                                                                                \
    .epilogue = epilogue_},
+#define SM90_ROW(name, ...)                                                                        \
+  sm90_config(                                                                                     \
+      #name, [] { return WL_IMAGE(name); }, 1, Family::sm90, __VA_ARGS__),
+#define SM90_SMALL_ROW(name, ...)                                                                  \
+  sm90_small_config(                                                                               \
+      #name, [] { return WL_IMAGE(name); }, 1, __VA_ARGS__),
 #include "kernels/linear/rows.def"
   };
   return table;

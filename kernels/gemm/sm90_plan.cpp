@@ -1,0 +1,256 @@
+// Configurations of sm90.ptx and sm90_double_buffered.ptx: cost, and a plan of two launches, the
+// activations' decoder and the product, which starts under it (programmatic dependent launch).
+#include "kernels/gemm/sm90_plan.hpp"
+#include "ptx/layouts.hpp"
+#include "runtime/src/launch.hpp"
+#include "runtime/src/module.hpp"
+#include "runtime/src/plan.hpp"
+#include "runtime/src/status.hpp"
+#include "runtime/src/tensor_map.hpp"
+
+#include <algorithm>
+#include <memory>
+
+// One decoder serves every operation; it stands in the dual GEMM's table.
+WL_EMBEDDED_PTX(dual_gemm_sm90_decode);
+
+namespace warpline::gemm {
+
+namespace {
+
+// The parameter blocks of the contracts in sm90.ptx and sm90_decode.ptx.
+struct Params {
+#define PARAM WL_PARAM_FIELD
+#include "kernels/gemm/sm90_params.def"
+};
+struct DecodeParams {
+#define PARAM WL_PARAM_FIELD
+#include "kernels/gemm/sm90_decode_params.def"
+};
+
+std::vector<Param> param_layout() {
+  using Block = Params;
+  return {
+#define PARAM WL_PARAM_LAYOUT
+#include "kernels/gemm/sm90_params.def"
+  };
+}
+std::vector<Param> decode_param_layout() {
+  using Block = DecodeParams;
+  return {
+#define PARAM WL_PARAM_LAYOUT
+#include "kernels/gemm/sm90_decode_params.def"
+  };
+}
+
+constexpr int max_decode_warps = 31; // and the warp that warms L2
+
+// The decoder asks for most of an SM's shared memory: blocks that share an SM would leave others
+// idle.
+constexpr int decode_shared_bytes = 120 * 1024;
+
+// CTAs of a cluster that share a tile's rows of D.
+int cluster_rows(const Config& config) { return config.cluster[0] / config.split_k; }
+
+// B1 or B2: [L, N, K/2] bytes; a box is a tile's columns and a stage's K.
+wl_status weight_map(const wl_context& context, const char* name, const void* address,
+                     const Problem& problem, const Config& config, cuapi::CUtensorMap* map) {
+  const auto k = static_cast<uint64_t>(problem.k);
+  TensorMapDesc desc;
+  desc.name = name;
+  desc.type = cuapi::CU_TENSOR_MAP_DATA_TYPE_UINT8;
+  desc.rank = 3;
+  desc.address = address;
+  desc.dims[0] = k / 2;
+  desc.dims[1] = static_cast<uint64_t>(problem.n);
+  desc.dims[2] = static_cast<uint64_t>(problem.l);
+  desc.strides[0] = k / 2;
+  desc.strides[1] = static_cast<uint64_t>(problem.n) * (k / 2);
+  desc.box[0] = static_cast<uint32_t>(config.tile_k / 2);
+  desc.box[1] = static_cast<uint32_t>(config.columns());
+  desc.l2_promotion = cuapi::CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
+  return make_tensor_map(context, desc, map);
+}
+
+// What a run of the problem takes beside the kernels: parameters and grids.
+struct Work {
+  Params product{};
+  DecodeParams decode{};
+  LaunchConfig launch, decode_launch;
+  size_t workspace_bytes = 0;
+};
+
+wl_status fill_maps(const wl_context& context, const Problem& problem, const Config& config,
+                    Params* params) {
+  const Operands& o = problem.operands;
+  const bool two = config.b_tensors == 2;
+  const int atoms = config.tile_k / 64, blocks = sm90_scale_blocks(config.tile_n);
+  WL_TRY(weight_map(context, two ? "B1" : "B", o.b[0], problem, config, &params->map_b1));
+  WL_TRY(scale_map(context, two ? "SFB1" : "SFB", o.sfb[0], problem.n, problem.k, problem.l, atoms,
+                   &params->map_sfb1, blocks));
+  if (!two) return WL_SUCCESS;
+  WL_TRY(weight_map(context, "B2", o.b[1], problem, config, &params->map_b2));
+  return scale_map(context, "SFB2", o.sfb[1], problem.n, problem.k, problem.l, atoms,
+                   &params->map_sfb2, blocks);
+}
+
+void fill_product(const Problem& problem, const Config& config, Params* params) {
+  fill_problem(problem, params);
+  params->tiles_m = static_cast<uint32_t>(divide_up(problem.m, config.tile_m));
+  params->tiles_n =
+      static_cast<uint32_t>(divide_up(problem.n, config.columns() * cluster_rows(config)));
+  params->tiles = params->tiles_m * params->tiles_n * static_cast<uint32_t>(problem.l);
+  params->per_entry = reciprocal(params->tiles_m * params->tiles_n);
+  params->per_group = reciprocal(params->tiles_n * static_cast<uint32_t>(config.group_m));
+  params->per_last = reciprocal(params->tiles_m % static_cast<uint32_t>(config.group_m));
+  // With one group of row tiles, weights are read once and need not stay in L2.
+  params->policy_b = params->tiles_m == 1 ? ptx::cache_evict_first : ptx::cache_evict_normal;
+}
+
+void fill_decode(const Problem& problem, const Config& config, const Params& product,
+                 DecodeParams* decode) {
+  decode->a = address_of(problem.operands.a);
+  decode->sfa = address_of(problem.operands.sfa);
+  decode->m = product.m;
+  decode->k = product.k;
+  decode->l = static_cast<uint32_t>(problem.l);
+  decode->map_b1 = product.map_b1;
+  decode->map_b2 = product.map_b2;
+  decode->map_sfb1 = product.map_sfb1;
+  decode->map_sfb2 = product.map_sfb2;
+  decode->one_tensor = config.b_tensors == 1 ? 1 : 0;
+  decode->columns = static_cast<uint32_t>(config.columns());
+  decode->tiles_n = static_cast<uint32_t>(divide_up(problem.n, config.columns()));
+  decode->splits = static_cast<uint32_t>(config.split_k);
+  decode->per_rows = reciprocal(static_cast<uint32_t>(divide_up(problem.m, 8)));
+  decode->per_tiles = reciprocal(decode->tiles_n);
+}
+
+// One cluster.
+LaunchConfig cluster_launch(const Config& config) {
+  LaunchConfig launch;
+  launch.grid[0] = static_cast<unsigned>(config.cluster[0]);
+  launch.block[0] = static_cast<unsigned>(config.threads);
+  std::copy(config.cluster, config.cluster + 3, launch.cluster);
+  launch.dynamic_shared_bytes = static_cast<unsigned>(config.shared_bytes);
+  launch.programmatic_dependent = true;
+  return launch;
+}
+
+// A CTA an SM, all with about as many warps.
+LaunchConfig decode_launch(const Problem& problem, int64_t sms) {
+  const int64_t units = divide_up(problem.m, 8) * divide_up(problem.k, 128);
+  const int64_t rounds = divide_up(units, sms * max_decode_warps);
+  const int64_t warps = std::max<int64_t>(divide_up(units, sms * rounds), 4);
+  LaunchConfig launch;
+  launch.grid[0] = static_cast<unsigned>(std::min(divide_up(units, warps), sms));
+  launch.grid[1] = static_cast<unsigned>(std::min<int64_t>(problem.l, 65535));
+  launch.block[0] = static_cast<unsigned>(32 * (warps + 1));
+  launch.dynamic_shared_bytes = decode_shared_bytes;
+  launch.programmatic_dependent = true;
+  return launch;
+}
+
+// Parameters and launches of the problem, whose operands and rows may be those of a run: allocates
+// nothing. `resident` is the clusters that the device holds at once.
+wl_status fill_work(const wl_context& context, const Problem& problem, const Config& config,
+                    int64_t resident, Work* work) {
+  WL_TRY(fill_maps(context, problem, config, &work->product));
+  fill_product(problem, config, &work->product);
+  fill_decode(problem, config, work->product, &work->decode);
+  work->launch = cluster_launch(config);
+  const int64_t tiles = work->product.tiles;
+  work->launch.grid[0] *=
+      static_cast<unsigned>(config.split_k > 1 ? tiles : std::min(tiles, resident));
+  work->decode_launch = decode_launch(problem, std::max(context.limits.sm_count, 1));
+  // The activations, decoded.
+  work->workspace_bytes = static_cast<size_t>(problem.l) * static_cast<size_t>(problem.m) *
+                          static_cast<size_t>(divide_up(problem.k, config.tile_k)) * 256;
+  return WL_SUCCESS;
+}
+
+struct Kernels {
+  const Kernel *product = nullptr, *decode = nullptr;
+};
+
+wl_status load(wl_context* context, const Config& config, Kernels* kernels) {
+  KernelNeeds needs;
+  needs.params = param_layout();
+  needs.dynamic_shared_bytes = config.shared_bytes;
+  WL_TRY(load_kernel(*context, config.image(), needs, &kernels->product));
+  KernelNeeds decode_needs;
+  decode_needs.params = decode_param_layout();
+  decode_needs.dynamic_shared_bytes = decode_shared_bytes;
+  return load_kernel(*context, WL_IMAGE(dual_gemm_sm90_decode), decode_needs, &kernels->decode);
+}
+
+// Clusters of the kernel that the device holds at once.
+int64_t resident_clusters(const wl_context& context, const Config& config, const Kernel& kernel) {
+  const int64_t estimate =
+      std::max<int64_t>(std::max(context.limits.sm_count, 1) / config.cluster[0], 1);
+  if (config.cluster[0] == 1) return estimate;
+  const int said = warpline::resident_clusters(context, kernel, cluster_launch(config));
+  return said > 0 ? std::min<int64_t>(said, estimate) : estimate;
+}
+
+} // namespace
+
+// The model, in SM clocks, from measurements of the dual GEMM on an H200 at 1.75 GHz:
+//   wgmma: 64 x N x 16 takes N / 2, at least 16; a consumer of 32 columns runs 8 of them a stage
+//   decoding: 200 instructions of each warp a stage; a tenth of them shows under longer MMAs
+//   DRAM bytes of the whole device: 2400
+//   launches, first loads and the end of the last tile: 8000
+//   the exchange of SPLIT_K CTAs: 700, and 24 a token for what a CTA sends of its sums (16 bytes a
+//   clock between two SMs)
+//   outputs: 16 clocks a token of the part that a CTA ends, for each product that makes some
+Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
+  Cost result{};
+  const int64_t k_blocks = divide_up(divide_up(problem.k, config.tile_k), config.split_k);
+  result.tiles = divide_up(problem.m, config.tile_m) *
+                 divide_up(problem.n, config.columns() * cluster_rows(config)) * problem.l;
+  // Of clusters of 4 an H200 holds 30: its GPCs have 16 or 18 SMs.
+  const int64_t size = config.cluster[0];
+  const int64_t clusters = size == 4 ? device.sm_count * 10 / 44 : device.sm_count / size;
+  result.waves = divide_up(result.tiles, std::max<int64_t>(clusters, 1));
+  result.clusters = result.tiles;
+
+  const double consumers = config.tile_n / 32.0;
+  const double mma = consumers * 8 * std::max(config.tile_m / 2.0, 16.0);
+  const double decode = consumers * 200;
+  result.tile_clocks =
+      static_cast<double>(k_blocks) * (std::max(mma, decode) + std::min(mma, decode) / 10);
+  // Without specialised warps loads, decoding and MMA hardly overlap.
+  if (config.family == Family::sm90_double_buffered)
+    result.tile_clocks += static_cast<double>(k_blocks) * 1000;
+  result.loop_clocks = static_cast<double>(result.waves) * result.tile_clocks;
+  const double sent = 1.0 - 1.0 / config.split_k;
+  result.epilogue_clocks = 16.0 * (3 - config.b_tensors) * config.tile_m / config.split_k +
+                           (config.split_k > 1 ? 700 + 24.0 * sent * config.tile_m : 0);
+  const double entry_bytes =
+      static_cast<double>(config.b_tensors * problem.n) * static_cast<double>(problem.k) * 9 / 16 +
+      static_cast<double>(problem.m) * static_cast<double>(problem.k) * 2;
+  result.memory_clocks = entry_bytes * static_cast<double>(problem.l) / 2400;
+  result.total = 8000 + std::max(static_cast<double>(result.waves) *
+                                     (result.tile_clocks + result.epilogue_clocks),
+                                 result.memory_clocks);
+  return result;
+}
+
+wl_status make_sm90_plan(wl_context* context, const Problem& problem, const Config& config,
+                         wl_plan** plan) {
+  auto made = std::make_unique<wl_plan>(context);
+  Kernels kernels;
+  WL_TRY(load(context, config, &kernels));
+  Work work;
+  WL_TRY(fill_work(*context, problem, config, resident_clusters(*context, config, *kernels.product),
+                   &work));
+  WL_TRY(made->add(*kernels.decode, work.decode_launch, work.decode,
+                   offsetof(DecodeParams, activations)));
+  WL_TRY(made->add(*kernels.product, work.launch, work.product, offsetof(Params, activations)));
+  fill_info(config, *kernels.product, work.launch, &made->info);
+  made->info.workspace_bytes = work.workspace_bytes;
+  *plan = made.release();
+  return WL_SUCCESS;
+}
+
+} // namespace warpline::gemm

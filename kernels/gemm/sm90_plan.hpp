@@ -1,0 +1,45 @@
+// The engine's Hopper half: what its configurations cost, and plans of them.
+#pragma once
+
+#include "kernels/gemm/engine.hpp"
+
+namespace warpline::gemm {
+
+// A line of a table: SM90_ROW or SM90_DOUBLE_BUFFERED_ROW, SM90_SMALL_ROW.
+inline Config sm90_config(const char* name, Image (*image)(), int b_tensors, Family family,
+                          wl_dtype out, int tokens, int stages, int rows, int split, int consumers,
+                          int group_m) {
+  Config c{};
+  c.name = name, c.target = "sm_90a", c.image = image;
+  c.family = family, c.d_type = out, c.b_tensors = b_tensors;
+  c.tile_m = tokens, c.tile_n = sm90_columns(consumers), c.tile_k = 128;
+  c.stages = stages, c.acc_stages = 1, c.group_m = group_m;
+  c.cluster[0] = rows * split, c.cluster[1] = c.cluster[2] = 1, c.split_k = split;
+  c.threads = 128 * consumers + (family == Family::sm90 ? 128 : 0);
+  c.shared_bytes = sm90_shared_bytes(tokens, stages, c.tile_n, b_tensors);
+  return c;
+}
+inline Config sm90_small_config(const char* name, Image (*image)(), int b_tensors, wl_dtype out,
+                                int tokens, int columns, int stages, int split) {
+  Config c{};
+  c.name = name, c.target = "sm_90a", c.image = image;
+  c.family = Family::sm90_small, c.d_type = out, c.b_tensors = b_tensors;
+  c.tile_m = tokens, c.tile_n = columns, c.tile_k = 256;
+  c.stages = stages, c.acc_stages = 1, c.group_m = 1, c.grid = Grid::one_tile;
+  c.cluster[0] = split, c.cluster[1] = c.cluster[2] = 1, c.split_k = split;
+  c.threads = sm90_small_threads(tokens, columns);
+  c.shared_bytes = sm90_small_shared_bytes(tokens, columns, stages, split);
+  return c;
+}
+
+Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits& device);
+Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceLimits& device);
+
+// Loads the configuration's kernels, fills their parameters and launches. The context is current,
+// the problem is checked.
+wl_status make_sm90_plan(wl_context* context, const Problem& problem, const Config& config,
+                         wl_plan** plan);
+wl_status make_sm90_small_plan(wl_context* context, const Problem& problem, const Config& config,
+                               wl_plan** plan);
+
+} // namespace warpline::gemm

@@ -1,0 +1,166 @@
+// Configurations of sm90_small.ptx, for few tokens: cost, and a plan of one launch.
+#include "kernels/gemm/sm90_plan.hpp"
+#include "ptx/layouts.hpp"
+#include "runtime/src/launch.hpp"
+#include "runtime/src/module.hpp"
+#include "runtime/src/plan.hpp"
+#include "runtime/src/status.hpp"
+#include "runtime/src/tensor_map.hpp"
+
+#include <algorithm>
+#include <cinttypes>
+#include <memory>
+
+namespace warpline::gemm {
+
+namespace {
+
+// The parameter block of the contract in sm90_small.ptx.
+struct Params {
+#define PARAM WL_PARAM_FIELD
+#include "kernels/gemm/sm90_small_params.def"
+};
+
+std::vector<Param> param_layout() {
+  using Block = Params;
+  return {
+#define PARAM WL_PARAM_LAYOUT
+#include "kernels/gemm/sm90_small_params.def"
+  };
+}
+
+// Lines of an atom of scales that a box takes: 8 columns of each 32 in a block of 128.
+constexpr int box_lines = 8;
+
+// Columns of each 32 that are a tile's.
+int tile_lines(const Config& config) { return config.columns() / 4; }
+
+// Tiles that hold a column below N: of a block of less than 128 the first 32 columns decide.
+int64_t tiles_n(const Config& config, int64_t n) {
+  const int64_t blocks = n / ptx::scale_atom_rows, rest = n % ptx::scale_atom_rows;
+  const int lines = tile_lines(config);
+  return blocks * (32 / lines) + divide_up(std::min<int64_t>(rest, 32), lines);
+}
+
+// B1 or B2: bytes of K, 8 columns, groups of 8 columns, batch entries. A box is every fourth group
+// of 16.
+wl_status lines_map(const wl_context& context, const char* name, const void* address,
+                    const Problem& problem, const Config& config, cuapi::CUtensorMap* map) {
+  const auto k = static_cast<uint64_t>(problem.k);
+  const auto n = static_cast<uint64_t>(problem.n);
+  TensorMapDesc desc;
+  desc.name = name;
+  desc.type = cuapi::CU_TENSOR_MAP_DATA_TYPE_UINT8;
+  desc.rank = 4;
+  desc.address = address;
+  desc.dims[0] = k / 2;
+  desc.dims[1] = box_lines;
+  desc.dims[2] = n / box_lines;
+  desc.dims[3] = static_cast<uint64_t>(problem.l);
+  desc.strides[0] = k / 2;
+  desc.strides[1] = box_lines * (k / 2);
+  desc.strides[2] = n * (k / 2);
+  desc.box[0] = static_cast<uint32_t>(config.tile_k / 2);
+  desc.box[1] = box_lines;
+  desc.box[2] = 16;
+  desc.element_strides[2] = 4;
+  desc.swizzle = cuapi::CU_TENSOR_MAP_SWIZZLE_128B;
+  desc.l2_promotion = cuapi::CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
+  return make_tensor_map(context, desc, map);
+}
+
+int64_t ctas(const Problem& problem, const Config& config) {
+  return divide_up(problem.m, config.tile_m) * tiles_n(config, problem.n) * config.cluster[0] *
+         problem.l;
+}
+
+// Parameters of the problem, whose operands and rows may be those of a run: allocates nothing.
+wl_status fill_params(const wl_context& context, const Problem& problem, const Config& config,
+                      Params* params) {
+  const Operands& o = problem.operands;
+  const bool two = config.b_tensors == 2;
+  const int atoms = config.tile_k / 64;
+  WL_TRY(lines_map(context, two ? "B1" : "B", o.b[0], problem, config, &params->map_b1));
+  WL_TRY(scale_map(context, two ? "SFB1" : "SFB", o.sfb[0], problem.n, problem.k, problem.l, atoms,
+                   &params->map_sfb1, 1, box_lines));
+  if (two) {
+    WL_TRY(lines_map(context, "B2", o.b[1], problem, config, &params->map_b2));
+    WL_TRY(scale_map(context, "SFB2", o.sfb[1], problem.n, problem.k, problem.l, atoms,
+                     &params->map_sfb2, 1, box_lines));
+  }
+  fill_problem(problem, params);
+  params->a = address_of(o.a);
+  params->sfa = address_of(o.sfa);
+  params->tiles_m = static_cast<uint32_t>(divide_up(problem.m, config.tile_m));
+  params->tiles_n = static_cast<uint32_t>(tiles_n(config, problem.n));
+  params->per_column = reciprocal(params->tiles_m);
+  params->per_entry = reciprocal(params->tiles_n);
+  params->static_weights = (problem.flags & WL_STATIC_WEIGHTS) != 0 ? 1 : 0;
+  // With one row tile, weights are read once and need not stay in L2.
+  params->policy_b = params->tiles_m == 1 ? ptx::cache_evict_first : ptx::cache_evict_normal;
+  return WL_SUCCESS;
+}
+
+LaunchConfig launch_of(const Problem& problem, const Config& config) {
+  LaunchConfig launch;
+  launch.grid[0] = static_cast<unsigned>(ctas(problem, config));
+  launch.block[0] = static_cast<unsigned>(config.threads);
+  std::copy(config.cluster, config.cluster + 3, launch.cluster);
+  launch.dynamic_shared_bytes = static_cast<unsigned>(config.shared_bytes);
+  launch.programmatic_dependent = true;
+  return launch;
+}
+
+} // namespace
+
+// The model, in SM clocks, from measurements of the dual GEMM on an H200 at 1.75 GHz:
+//   a full SM takes 700 clocks and 18 for each token for 256 k of 128 columns of weights, both
+//   products counted; the tokens' part, decoding them, is for each CTA of two that it holds
+//   DRAM bytes of the whole device: 2400
+//   launch, first loads and the end of the last tile: 5000; the sum over splits: 1000
+Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
+  Cost result{};
+  const int64_t row_tiles = divide_up(problem.m, config.tile_m);
+  const int resident = sm90_small_ctas(config.tile_m, config.tile_n);
+  result.tiles = row_tiles * tiles_n(config, problem.n) * problem.l;
+  result.clusters = result.tiles;
+  const int64_t clusters = std::max(resident * device.sm_count / config.cluster[0], 1);
+  result.waves = divide_up(result.tiles, clusters);
+  const int64_t k_blocks = divide_up(divide_up(problem.k, config.tile_k), config.split_k);
+  result.tile_clocks = static_cast<double>(k_blocks) *
+                       (700 * resident * config.tile_n / 64.0 + 9 * resident * config.tile_m);
+  result.loop_clocks = static_cast<double>(result.waves) * result.tile_clocks;
+  result.epilogue_clocks = 1000;
+  result.memory_clocks = static_cast<double>(config.b_tensors * problem.n * row_tiles * problem.l) *
+                         static_cast<double>(problem.k) * 9 / 16 / 2400;
+  result.total = 5000 + std::max(static_cast<double>(result.waves) *
+                                     (result.tile_clocks + result.epilogue_clocks),
+                                 result.memory_clocks);
+  return result;
+}
+
+wl_status make_sm90_small_plan(wl_context* context, const Problem& problem, const Config& config,
+                               wl_plan** plan) {
+  const int64_t ctas_an_entry = ctas(problem, config) / problem.l;
+  if (ctas_an_entry > context->limits.max_grid[0] / problem.l)
+    return fail(WL_ERROR_NOT_SUPPORTED,
+                "config = \"%s\" would launch %" PRId64 " x %" PRId64
+                " CTAs; must be at most %d: take a configuration of larger tiles, or none",
+                config.name, ctas_an_entry, problem.l, context->limits.max_grid[0]);
+
+  auto made = std::make_unique<wl_plan>(context);
+  KernelNeeds needs;
+  needs.params = param_layout();
+  needs.dynamic_shared_bytes = config.shared_bytes;
+  const Kernel* kernel = nullptr;
+  WL_TRY(load_kernel(*context, config.image(), needs, &kernel));
+  Params params{};
+  WL_TRY(fill_params(*context, problem, config, &params));
+  const LaunchConfig launch = launch_of(problem, config);
+  WL_TRY(made->add(*kernel, launch, params));
+  fill_info(config, *kernel, launch, &made->info);
+  *plan = made.release();
+  return WL_SUCCESS;
+}
+
+} // namespace warpline::gemm
