@@ -103,7 +103,7 @@ void fill_problem(const Problem& problem, Params* params) {
   params->alpha2 = address_of(o.alpha[1]);
   params->bias1 = address_of(o.bias[0]);
   params->bias2 = address_of(o.bias[1]);
-  params->row = address_of(o.row);
+  params->row_scales = address_of(o.row);
   params->residual = address_of(o.residual);
   params->ldr = static_cast<uint64_t>(problem.ldr);
   params->batch_stride_r = static_cast<uint64_t>(problem.batch_stride_r);

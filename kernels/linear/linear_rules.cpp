@@ -77,6 +77,10 @@ Verdict residual_apart(const Args& a) {
     return holds();
   return disjoint(d_of(a), residual_of(a));
 }
+Verdict residual_fits(const Args& a) {
+  if (a.residual == nullptr) return holds();
+  return fits_address_space(strided_r(a), element_bytes(a.d_type), "residual");
+}
 Verdict residual_type(const Args& a) {
   if (!is_nvfp4(a) || a.residual == nullptr) return holds();
   return violated(format(" = %p", a.residual), "null");
@@ -264,7 +268,7 @@ const RuleTable<Subject>& rules() {
           WL_RULE("batch_stride_r_multiple", "batch_stride_r", "must be a multiple of 8 elements",
                   multiple, of_residual(s.args, batch_stride_multiple)),
           WL_RULE("residual_size", "residual", "must be below 2^47 bytes", range,
-                  fits_address_space(strided_r(s.args), element_bytes(s.args.d_type), "residual")),
+                  residual_fits(s.args)),
 
           WL_RULE("d_null", "D", "must not be null", pointer, not_null(s.args.d)),
           WL_RULE("d_aligned", "D", "must be 16-byte aligned", alignment, aligned(s.args.d, 16)),

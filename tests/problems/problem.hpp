@@ -30,8 +30,12 @@ struct Output {
   size_t misalignment;
   std::vector<Bytes> runs;   // what must lie there afterwards
   std::vector<bool> written; // bytes that must; the others stay as they were
-  // Elements of two bytes whose NaNs are all alike: the magnitude of infinity; 0 = plain bytes.
-  uint16_t infinity = 0;
+  // Elements whose NaNs are all alike: the magnitude of infinity, and their bytes, 2 or 4; 0 =
+  // plain bytes.
+  uint32_t infinity = 0;
+  size_t element = 2;
+  // What lies there beforehand, where the call reads it; empty = anything.
+  std::vector<Bytes> before{};
 };
 
 // How the plan is run.

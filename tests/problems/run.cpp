@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 
 namespace wltest::problems {
@@ -59,7 +60,11 @@ std::string input_changed(const std::string& name, const Guarded& memory) {
 
 std::string output_wrong(const Output& o, const Guarded& memory, const Bytes& expected) {
   const Bytes now = memory.read_all();
-  const auto word = [](const uint8_t* p) { return static_cast<uint16_t>(p[0] | p[1] << 8); };
+  const auto magnitude = [&](const uint8_t* bytes) {
+    uint32_t code = 0;
+    std::memcpy(&code, bytes, o.element);
+    return code & ((uint32_t{1} << (8 * o.element - 1)) - 1);
+  };
   for (size_t i = 0; i < now.size(); ++i) {
     const bool inside = i >= guard && i < guard + expected.size();
     if (!inside || !o.written[i - guard]) {
@@ -70,9 +75,9 @@ std::string output_wrong(const Output& o, const Guarded& memory, const Bytes& ex
     }
     if (now[i] == expected[i - guard]) continue;
     if (o.infinity != 0) {
-      const size_t even = (i - guard) / 2 * 2;
-      const auto nan = [&](uint16_t code) { return (code & 0x7FFF) > o.infinity; };
-      if (nan(word(&now[guard + even])) && nan(word(&expected[even]))) continue;
+      const size_t first = (i - guard) / o.element * o.element;
+      const auto nan = [&](const uint8_t* bytes) { return magnitude(bytes) > o.infinity; };
+      if (nan(&now[guard + first]) && nan(&expected[first])) continue;
     }
     return at_byte(o.name, i - guard, now[i], expected[i - guard]);
   }
@@ -144,7 +149,11 @@ std::string run(wl_context* context, const Problem& p) {
     };
     for (const Input& in : p.inputs)
       if (in.within.empty()) memory[in.name]->write(of(in.runs));
-    for (const Output& out : p.outputs) memory[out.name]->fill(fill);
+    for (const Output& out : p.outputs)
+      if (out.before.empty())
+        memory[out.name]->fill(fill);
+      else
+        memory[out.name]->write(of(out.before));
     fill = static_cast<uint8_t>(~fill);
     if (p.way == Way::captured ? failed(graph.launch())
                                : failed(enqueue(stream.stream)) ||

@@ -117,7 +117,8 @@ Sums accumulate(const Problem& problem, int threads, const Progress& progress) {
   const int64_t m = problem.m, n = problem.n, k = problem.k;
   Sums sums{m, n, problem.l, {}, {}};
   sums.acc1.resize(static_cast<size_t>(problem.l * m * n));
-  sums.acc2.resize(sums.acc1.size());
+  const int products = problem.b2.values.empty() ? 1 : 2;
+  if (products == 2) sums.acc2.resize(sums.acc1.size());
   const Tables tables;
   const int64_t panels = (n + panel_columns - 1) / panel_columns;
   const int64_t row_blocks = (m + rows_at_once - 1) / rows_at_once;
@@ -137,7 +138,7 @@ Sums accumulate(const Problem& problem, int threads, const Progress& progress) {
       const int64_t columns = std::min(panel_columns, n - column0);
       std::vector<float> panel(static_cast<size_t>(part * panel_columns), 0.0f);
       double tile[tile_rows * panel_columns] = {};
-      for (int product = 0; product < 2; ++product) {
+      for (int product = 0; product < products; ++product) {
         const Operand& b = product == 0 ? problem.b1 : problem.b2;
         double* acc = (product == 0 ? sums.acc1 : sums.acc2).data();
         for (int64_t c = 0; c < columns; ++c)

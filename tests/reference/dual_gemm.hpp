@@ -19,7 +19,7 @@
 
 namespace wltest {
 
-// A.B1^T and A.B2^T before alpha, [l, m, n] each.
+// A.B1^T and A.B2^T before alpha, [l, m, n] each; without a B2 the first alone.
 struct Sums {
   int64_t m = 0, n = 0, l = 0;
   std::vector<double> acc1, acc2;

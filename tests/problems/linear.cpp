@@ -1,0 +1,253 @@
+// Problems of wl_gemm.
+#include "tests/problems/linear.hpp"
+
+#include "kernels/linear/linear.hpp"
+#include "tests/problems/products.hpp"
+#include "tests/reference/linear.hpp"
+#include "tests/reference/quantize.hpp"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+namespace wltest::problems {
+
+namespace {
+
+// A vector or tensor of one type, as bytes and as the numbers that they stand for.
+struct Numbers {
+  Bytes bytes;
+  std::vector<float> values;
+};
+
+float of_bits(uint32_t bits) { return std::bit_cast<float>(bits); }
+
+// Numbers of the order of `magnitude`, and some of every bit pattern, zeros and large ones.
+Numbers draw_numbers(size_t count, wl_dtype type, double magnitude, uint64_t seed) {
+  const Random values(seed, 0), kinds(seed, 1);
+  const size_t element = type == WL_F32 ? 4 : 2;
+  Numbers n{Bytes(count * element), std::vector<float>(count)};
+  for (size_t i = 0; i < count; ++i) {
+    const uint64_t kind = kinds.below(i, 64);
+    double value = magnitude * (2 * values.uniform(i) - 1);
+    if (kind == 0) value = -0.0;
+    if (kind == 1) value *= 1000;
+    uint32_t code = kind == 2         ? static_cast<uint32_t>(values.bits(i))
+                    : type == WL_F16  ? encode_f16(value)
+                    : type == WL_BF16 ? encode_bf16(value)
+                                      : std::bit_cast<uint32_t>(static_cast<float>(value));
+    if (type != WL_F32) code &= 0xFFFF;
+    std::memcpy(&n.bytes[i * element], &code, element);
+    n.values[i] = type == WL_F32   ? of_bits(code)
+                  : type == WL_F16 ? static_cast<float>(decode_f16(static_cast<uint16_t>(code)))
+                                   : of_bits(code << 16);
+  }
+  return n;
+}
+
+// What the call reads beside A and B, in one run.
+struct Beside {
+  float alpha = 1, d_scale = 1;
+  Numbers row, bias, residual; // empty: null
+};
+
+// D before it is rounded, [L, M, N].
+std::vector<float> outputs_of(const Sums& sums, wl_activation activation, const Beside& beside) {
+  std::vector<float> out(sums.acc1.size());
+  const auto n = static_cast<size_t>(sums.n);
+  for (size_t i = 0; i < out.size(); ++i) {
+    LinearInputs in;
+    in.acc = sums.acc1[i];
+    in.alpha = beside.alpha;
+    if (!beside.row.values.empty()) in.row = beside.row.values[i / n];
+    if (!beside.bias.values.empty()) in.bias = beside.bias.values[i % n];
+    if (!beside.residual.values.empty()) in.residual = &beside.residual.values[i];
+    out[i] = linear_replayed(activation, in);
+  }
+  return out;
+}
+
+Bytes rounded(const std::vector<float>& values, wl_dtype type) {
+  if (type == WL_F32) {
+    Bytes bytes(4 * values.size());
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    return bytes;
+  }
+  Bytes bytes(2 * values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    const uint16_t code =
+        type == WL_F16 ? encode_f16(double{values[i]}) : encode_bf16(double{values[i]});
+    std::memcpy(&bytes[2 * i], &code, 2);
+  }
+  return bytes;
+}
+
+Operand quantized(const std::vector<float>& values, const Sizes& s, float d_scale) {
+  Operand out{s.m, s.n, s.l, Bytes(values.size() / 2), Bytes(values.size() / 16)};
+  const Inverse scale_of_all(d_scale);
+  for (size_t block = 0; block < out.scales.size(); ++block)
+    quantize_block(&values[16 * block], scale_of_all, &out.values[8 * block], &out.scales[block]);
+  return out;
+}
+
+// One input of numbers, other ones in each run.
+void add_numbers(const char* name, size_t misalignment, Numbers Beside::*field,
+                 const Beside (&runs)[2], bool filled, Problem* p) {
+  Input in{name, misalignment, {}, ""};
+  for (const Beside& beside : runs)
+    if (filled) in.runs.push_back((beside.*field).bytes);
+  p->inputs.push_back(std::move(in));
+}
+
+Problem make(const Configuration& c, Draw& draw, Values wanted) {
+  const bool filled = wanted == Values::all;
+  Problem p;
+  const Sizes s = draw_sizes(c, draw);
+  const bool nvfp4 = c.type == WL_NVFP4;
+  const size_t element = c.type == WL_F32 ? 4 : 2;
+  draw.note("d_type", static_cast<int>(c.type));
+  draw.note("struct_size", sizeof(wl_gemm_args));
+  draw.note("sf_layout", static_cast<int>(WL_SF_128x4));
+  p.config = draw_config(c, draw);
+
+  // Operands. The scales of B tell how large sums are; an alpha that is null leaves them so.
+  const int binades = static_cast<int>(draw.below("alpha scales", 6));
+  Factor alpha = draw_alpha(draw, "alpha", std::ldexp(1.0f, -binades));
+  const auto base_b = static_cast<uint8_t>(fitting_b + (alpha.given ? 8 * binades : 0));
+  const bool ties = nvfp4 && draw.index() % all_sizes == 2;
+  if (ties) {
+    draw.note<std::string>("values", "ties");
+    alpha = {true, 4, {17.0f / 16, 19.0f / 16}};
+  }
+  const uint8_t padding = draw.pick<uint8_t>("padding", {0x7F, 0xFF, 0x38});
+  const bool in_a =
+      is_small(draw) && !ties && s.l == 1 && s.n <= s.m && draw.below("B is in A", 2) == 0;
+  if (in_a) draw.note<std::string>("shared memory", "B is in A");
+
+  // What stands beside the product. Types and strides of what is not there mean nothing.
+  const auto activation = static_cast<wl_activation>(draw.pick("activation", {0, 1, 2, 3, 4, 5}));
+  const std::string bias = draw.pick<const char*>("bias of", {"f32", "f16", "bf16", "null"});
+  const bool has_bias = bias[0] != 'n' && !ties;
+  const wl_dtype bias_type = bias == "f16" ? WL_F16 : bias == "bf16" ? WL_BF16 : WL_F32;
+  draw.note("bias_type", static_cast<int>(bias_type));
+  const int given_bias_type = has_bias ? static_cast<int>(bias_type) : draw.note("bias_type", 9);
+  const bool has_row = draw.pick("with row", {1, 0, 1}) != 0 && !ties;
+  const std::string residual =
+      nvfp4 ? "null"
+            : draw.pick<const char*>("residual of",
+                                     {"apart", "in place", "null", "apart, as D", "in place"});
+  const bool in_place = residual == "in place", apart = residual[0] == 'a';
+
+  const Layout layout = nvfp4 ? draw_dense_layout(s, draw)
+                              : draw_layout(s, element, "ldd", "batch_stride_d", "D", draw);
+  Layout of_residual = layout;
+  if (residual == "apart")
+    of_residual = draw_layout(s, element, "ldr", "batch_stride_r", "the residual", draw);
+  if (in_place && draw.below("strides", 2) == 0) // the same ones, said otherwise
+    of_residual.ld = layout.pitch(), of_residual.batch_stride = layout.entry();
+  if (residual == "null") of_residual.ld = -3, of_residual.batch_stride = 7;
+  draw.note("ldr", of_residual.ld);
+  draw.note("batch_stride_r", of_residual.batch_stride);
+
+  Factor d_scale = nvfp4 ? draw_d_scale(draw) : Factor{};
+  if (ties && d_scale.given) d_scale.runs[0] = d_scale.runs[1] = draw.note("d_scale value", 0.25f);
+
+  wltest::Problem problems[2];
+  Beside beside[2];
+  for (int run = 0; run < 2 && filled; ++run) {
+    wltest::Problem& q = problems[run];
+    q = {s.m, s.n, s.k, s.l, {}, {}, {}, 1, 1};
+    const uint64_t seed = (draw.seed_for("operands") + static_cast<uint64_t>(run)) * 8;
+    q.a = draw_operand(s.m, s.k, s.l, base_a, seed);
+    q.b1 = draw_operand(s.n, s.k, s.l, base_b, seed + 1);
+    if (ties) make_one_hot(&q.a, seed), make_powers(&q.b1, {3, 5, 7, 5}, seed);
+    if (in_a) {
+      q.b1.values.assign(q.a.values.begin(), q.a.values.begin() + s.n * (s.k / 2));
+      q.b1.scales.assign(q.a.scales.begin(), q.a.scales.begin() + s.n * (s.k / 16));
+    }
+    Beside& other = beside[run];
+    other.alpha = alpha.runs[run], other.d_scale = d_scale.runs[run];
+    const auto rows = static_cast<size_t>(s.l * s.m), columns = static_cast<size_t>(s.n);
+    if (has_row) other.row = draw_numbers(rows, WL_F32, 2, seed + 2);
+    if (has_bias) other.bias = draw_numbers(columns, bias_type, 3, seed + 3);
+    if (in_place || apart) other.residual = draw_numbers(rows * columns, c.type, 4, seed + 4);
+  }
+  add_operand("a", "sfa", {problems[0].a, problems[1].a}, padding, filled, draw, &p);
+  add_operand("b", "sfb", {problems[0].b1, problems[1].b1}, padding, filled, draw, &p);
+  if (in_a) lie_within("b", "a", &p), lie_within("sfb", "sfa", &p);
+  alpha.add_to("alpha", &p.inputs);
+  if (has_row)
+    add_numbers("row", draw_float_alignment(draw, "row"), &Beside::row, beside, filled, &p);
+  else
+    draw.note<std::string>("row", "null");
+  if (has_bias)
+    add_numbers("bias", draw_alignment(draw, "bias"), &Beside::bias, beside, filled, &p);
+  d_scale.add_to("d_scale", &p.inputs);
+
+  // Outputs, and the residual, which may be what D was before.
+  Output d = draw_d(c.type, draw), sfd{"sfd", 0, {}, {}};
+  if (nvfp4) sfd.misalignment = draw_alignment(draw, "sfd");
+  Input added{"residual", apart ? draw_alignment(draw, "residual") : d.misalignment, {}, ""};
+  for (int run = 0; run < 2 && filled; ++run) {
+    const std::vector<float> out =
+        outputs_of(accumulate(problems[run], 1), activation, beside[run]);
+    if (nvfp4) {
+      const Operand blocks = quantized(out, s, beside[run].d_scale);
+      d.runs.push_back(blocks.values);
+      d.written.assign(d.runs[0].size(), true);
+      expect_scales(blocks, &sfd);
+      continue;
+    }
+    Bytes image(layout.bytes());
+    d.written.assign(image.size(), false);
+    layout.place(rounded(out, c.type).data(), &image, &d.written);
+    d.runs.push_back(std::move(image));
+    if (residual == "null") continue;
+    Bytes read(of_residual.bytes(), 0xFF); // NaN between the rows
+    of_residual.place(beside[run].residual.bytes.data(), &read);
+    (in_place ? d.before : added.runs).push_back(std::move(read));
+  }
+  if (apart) p.inputs.push_back(std::move(added));
+  p.outputs.push_back(std::move(d));
+  if (nvfp4) p.outputs.push_back(std::move(sfd));
+
+  const uint32_t flags = draw_product_way(draw, &p);
+  if (in_place) p.in_a_row = 1; // a second one would add to the first one's outputs
+  p.plan = [=, type = c.type, config = p.config](
+               wl_context* context, const std::map<std::string, void*>& addresses, wl_plan** plan) {
+    const auto at = [&](const char* name) {
+      const auto found = addresses.find(name);
+      return found == addresses.end() ? nullptr : found->second;
+    };
+    wl_gemm_args args{};
+    args.struct_size = sizeof args;
+    args.m = s.m, args.n = s.n, args.k = s.k, args.l = s.l;
+    args.a = at("a"), args.b = at("b"), args.sfa = at("sfa"), args.sfb = at("sfb");
+    args.sf_layout = WL_SF_128x4;
+    args.alpha = static_cast<const float*>(at("alpha"));
+    args.row = static_cast<const float*>(at("row"));
+    args.bias = at("bias"), args.bias_type = static_cast<wl_dtype>(given_bias_type);
+    args.activation = activation;
+    args.residual = in_place ? at("d") : at("residual");
+    args.ldr = of_residual.ld, args.batch_stride_r = of_residual.batch_stride;
+    args.d = at("d"), args.d_type = type;
+    args.ldd = layout.ld, args.batch_stride_d = layout.batch_stride;
+    args.config = config.empty() ? nullptr : config.c_str();
+    args.sfd = at("sfd");
+    args.d_scale = static_cast<const float*>(at("d_scale"));
+    args.flags = flags;
+    return wl_gemm_plan(context, &args, plan);
+  };
+  return p;
+}
+
+} // namespace
+
+Operation linear() {
+  Operation op{"gemm", "wl_gemm_args", {}, make};
+  for (const warpline::gemm::Config& config : warpline::linear::configs())
+    op.configurations.push_back(configuration_of(config, "gemm_sm90_decode"));
+  return op;
+}
+
+} // namespace wltest::problems

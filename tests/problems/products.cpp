@@ -1,0 +1,253 @@
+#include "tests/problems/products.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace wltest::problems {
+
+using warpline::gemm::Config;
+using warpline::gemm::Grid;
+
+bool is_first(const Draw& draw) { return draw.index() % all_sizes == 0; }
+bool is_small(const Draw& draw) {
+  return draw.index() % all_sizes == 2 || draw.index() % all_sizes == 3;
+}
+bool chooses_config(const Draw& draw) { return draw.index() % all_sizes == 3; }
+
+Configuration configuration_of(const Config& config, const char* decoder) {
+  Configuration c;
+  c.name = config.name;
+  c.kernels = {config.name};
+  c.type = config.d_type;
+  // Kernels of BF16 outputs have the text of those of FP16 outputs but for the last conversion.
+  c.problems = config.d_type == WL_BF16 ? few_outputs : all_sizes;
+  c.tile_k = config.tile_k;
+  c.group = config.group_m;
+  if (std::string(config.target) == "sm_100f") {
+    const int ctas = config.cluster[0];
+    c.profile = "b200";
+    c.sms = config.grid == Grid::stream_k ? 3 * ctas : ctas;
+    c.rows = 128 * config.cluster_m;
+    c.columns = config.columns() * config.cluster_n;
+    c.depth = config.stages * config.tile_k * config.split_k;
+    return c;
+  }
+  c.profile = "h200";
+  c.sms = 2;
+  c.rows = config.tile_m;
+  c.columns = config.columns() * config.cluster[0] / config.split_k;
+  c.depth = config.stages * config.tile_k * config.split_k;
+  if (!config.fused()) c.kernels.push_back(decoder);
+  return c;
+}
+
+// In the order in which they tell most for their time.
+Sizes draw_sizes(const Configuration& c, Draw& draw) {
+  const auto below = [&](const char* name, int64_t bound) {
+    return static_cast<int64_t>(
+        draw.below(name, static_cast<uint64_t>(std::max<int64_t>(bound, 1))));
+  };
+  const int64_t step = c.type == WL_NVFP4 ? 64 : 8; // of N
+  Sizes s{1, step, 64, 1};
+  switch (draw.index() % all_sizes) {
+  case 0: // an edge in every direction, and stages a second time
+    draw.note<std::string>("sizes", "beyond tiles");
+    s.m = c.rows + 1 + below("m", c.rows / 2);
+    s.n = c.columns + step * (1 + below("n", c.columns / step - 1));
+    s.n = (s.n + 15) / 16 * 16;
+    s.k = c.depth + c.tile_k + 64 * (1 + below("k", c.tile_k / 64));
+    s.l = c.rows * c.columns <= 16384 ? 2 : 1;
+    break;
+  case 1: // one tile of a long K: where clusters share K, all of them share this tile
+    draw.note<std::string>("sizes", "one tile");
+    s.m = 1 + below("m", c.rows);
+    s.n = step * (1 + below("n", c.columns / step));
+    s.k = 2 * c.depth + 64 * (1 + below("k", 8));
+    break;
+  case 2: // less than a tile
+    draw.note<std::string>("sizes", "small");
+    s.m = 1 + below("m", 40);
+    s.n = step * (1 + below("n", 4));
+    s.k = 64 * (1 + below("k", 3));
+    s.l = 1 + below("l", 5);
+    break;
+  case 3:
+    draw.note<std::string>("sizes", "any");
+    s.m = 1 + below("m", 200);
+    s.n = step * (1 + below("n", 200 / step));
+    s.k = 64 * (1 + below("k", 16));
+    s.l = 1 + below("l", 3);
+    break;
+  case 4: // whole tiles, a whole group of them
+    draw.note<std::string>("sizes", "whole groups");
+    s.m = c.rows * c.group;
+    s.n = 3 * c.columns;
+    s.k = c.tile_k;
+    break;
+  case 5: // a whole group and a part of one
+    draw.note<std::string>("sizes", "part of a group");
+    s.m = c.rows * (c.group + below("m", 2)) + 1 + below("rest", c.rows - 1);
+    s.n = 2 * c.columns - step;
+    s.k = 64;
+    s.l = c.rows <= 64 ? 2 : 1;
+    break;
+  default: // whole tiles and whole turns of the stages
+    draw.note<std::string>("sizes", "whole tiles");
+    s.m = c.rows * (1 + below("m", 2));
+    s.n = c.columns * (1 + below("n", 3));
+    s.k = c.depth;
+    s.l = c.rows * c.columns <= 16384 ? 3 : 1;
+  }
+  s.n = (s.n + step - 1) / step * step;
+  draw.note("m", s.m);
+  draw.note("n", s.n);
+  draw.note("k", s.k);
+  draw.note("l", s.l);
+  return s;
+}
+
+std::string draw_config(const Configuration& c, Draw& draw) {
+  draw.note<std::string>("config", chooses_config(draw) ? "null" : c.name);
+  return chooses_config(draw) ? "" : c.name;
+}
+
+void Factor::add_to(const std::string& name, std::vector<Input>* inputs) const {
+  if (given) inputs->push_back({name, misalignment, {bytes_of(runs[0]), bytes_of(runs[1])}, ""});
+}
+
+Factor draw_alpha(Draw& draw, const std::string& name, float fitting) {
+  const std::string kind =
+      is_small(draw) ? draw.pick<const char*>(name + " of a small problem",
+                                              {"null", "zero", "huge", "tiny", "negative"})
+                     : draw.pick<const char*>(name + " kind", {"fitting", "null", "negative"});
+  Factor f;
+  f.given = kind != "null";
+  if (!f.given) {
+    draw.note<std::string>(name, "null");
+    return f;
+  }
+  f.misalignment = draw_float_alignment(draw, name);
+  const float value = kind == "fitting"    ? fitting * 1.25f
+                      : kind == "negative" ? -fitting * 1.5f
+                      : kind == "zero"     ? 0.0f
+                      : kind == "huge"     ? 1e30f
+                                           : 3e-39f;
+  f.runs[0] = value;
+  f.runs[1] = value * 0.75f;
+  return f;
+}
+
+Factor draw_d_scale(Draw& draw) {
+  Factor f;
+  const float value = draw.pick("d_scale value", {1.0f, 0.25f, 0.013f, 3.0f, 1e4f, 0x1p-120f});
+  f.given = value != 1 || draw.below("d_scale", 2) != 0;
+  if (!f.given) {
+    draw.note<std::string>("d_scale", "null");
+    return f;
+  }
+  f.misalignment = draw_float_alignment(draw, "d_scale");
+  f.runs[0] = value;
+  f.runs[1] = value * 1.5f;
+  return f;
+}
+
+void make_one_hot(Operand* a, uint64_t seed) {
+  a->values.assign(a->values.size(), 0);
+  a->scales.assign(a->scales.size(), 0x38);
+  const Random random(seed, 9);
+  for (int64_t row = 0; row < a->l * a->rows; ++row)
+    a->values[static_cast<size_t>(row * (a->k / 2)) + random.below(row, a->k / 2)] = 0x02;
+}
+
+void make_powers(Operand* b, const uint8_t (&code)[4], uint64_t seed) {
+  const Random random(seed, 9);
+  for (uint8_t& pair : b->values)
+    pair = static_cast<uint8_t>(code[pair & 3] | code[pair >> 4 & 3] << 4);
+  for (size_t i = 0; i < b->scales.size(); ++i)
+    b->scales[i] = static_cast<uint8_t>(0x38 + 8 * random.below(i, 2));
+}
+
+void add_operand(const char* values, const char* scales, const Operand (&runs)[2], uint8_t padding,
+                 bool filled, Draw& draw, Problem* problem) {
+  Input in{values, draw_alignment(draw, values), {}, ""};
+  Input sf{scales, draw_alignment(draw, scales), {}, ""};
+  for (const Operand& operand : runs) {
+    if (!filled) break;
+    in.runs.push_back(operand.values);
+    sf.runs.push_back(scale_bytes(operand, padding));
+  }
+  problem->inputs.push_back(std::move(in));
+  problem->inputs.push_back(std::move(sf));
+}
+
+void lie_within(const std::string& name, const std::string& other, Problem* problem) {
+  for (Input& in : problem->inputs)
+    if (in.name == name) in.within = other;
+}
+
+Output draw_d(wl_dtype type, Draw& draw) {
+  Output d{"d", draw_alignment(draw, "d"), {}, {}};
+  if (is_first(draw)) d.misalignment = draw.note<size_t>("d", d.misalignment | 16);
+  d.infinity = type == WL_F16 ? 0x7C00 : type == WL_BF16 ? 0x7F80 : type == WL_F32 ? 0x7F800000 : 0;
+  d.element = type == WL_F32 ? 4 : 2;
+  return d;
+}
+
+size_t Layout::bytes() const {
+  return element * static_cast<size_t>((sizes.l - 1) * entry() + (sizes.m - 1) * pitch() + sizes.n);
+}
+
+void Layout::place(const void* from, Bytes* image, std::vector<bool>* written) const {
+  const size_t row_bytes = element * static_cast<size_t>(sizes.n);
+  for (int64_t row = 0; row < sizes.l * sizes.m; ++row) {
+    const size_t at =
+        element * static_cast<size_t>(row / sizes.m * entry() + row % sizes.m * pitch());
+    std::memcpy(&(*image)[at],
+                static_cast<const uint8_t*>(from) + row_bytes * static_cast<size_t>(row),
+                row_bytes);
+    if (written != nullptr)
+      std::fill_n(written->begin() + static_cast<std::ptrdiff_t>(at), row_bytes, true);
+  }
+}
+
+Layout draw_layout(const Sizes& s, size_t element, const char* ld, const char* stride,
+                   const std::string& tensor, Draw& draw) {
+  Layout layout{s, element};
+  const bool of_d = tensor == "D";
+  const int64_t gap = draw.pick<int64_t>(of_d ? "gap" : "gap of " + tensor, {0, 8, 16, 24, -1});
+  // In the first problem rows start on 32 bytes as far as the strides say, and D does not.
+  const int64_t whole = is_first(draw) ? 16 : 8;
+  layout.ld = draw.note(ld, gap == -1 ? s.n : gap == 0 ? 0 : s.n + gap / whole * whole);
+  const int64_t pitch = layout.pitch();
+  const std::string entries =
+      draw.pick<const char*>("entries of " + tensor, {"default", "apart", "dense", "interlocked"});
+  layout.batch_stride = draw.note(stride, entries == "default" ? 0
+                                          : entries == "apart" ? s.m * pitch + 5 * whole
+                                          : entries == "dense" ? s.m * pitch
+                                                               : (s.m - 1) * pitch + s.n);
+  return layout;
+}
+
+Layout draw_dense_layout(const Sizes& s, Draw& draw) {
+  Layout layout{s};
+  layout.ld = draw.pick<int64_t>("ldd", {0, s.n});
+  layout.batch_stride = draw.pick<int64_t>("batch_stride_d", {0, s.m * s.n});
+  return layout;
+}
+
+uint32_t draw_product_way(Draw& draw, Problem* problem) {
+  const uint32_t flags = draw.pick<uint32_t>(
+      "flags", {0, WL_STATIC_WEIGHTS, WL_GRAPH_LAUNCH, WL_STATIC_WEIGHTS | WL_GRAPH_LAUNCH});
+  draw_way(draw, problem);
+  if (draw.index() % all_sizes == 1) {
+    // Clusters that share the tile lag behind each other, whatever they do not wait for; and the
+    // checkers follow what they tell each other.
+    problem->runs = 3;
+    problem->schedule = draw.note("schedule", "hold:" + std::to_string(1 + draw.below("hold", 3)));
+    problem->checks = draw.note<std::string>("checks", "all");
+  }
+  return flags;
+}
+
+} // namespace wltest::problems

@@ -1,0 +1,77 @@
+// What problems of every operation on the engine of kernels/gemm draw alike: sizes at the edges of
+// a configuration's tiles, factors, and a D of rows and entries at strides.
+#pragma once
+
+#include "kernels/gemm/config.hpp"
+#include "tests/problems/nvfp4.hpp"
+
+namespace wltest::problems {
+
+// Kinds of sizes; the first of them take little time and tell most.
+constexpr size_t all_sizes = 7, few_outputs = 4;
+bool is_first(const Draw& draw);
+// Problems of few outputs, for values under which most outputs are alike.
+bool is_small(const Draw& draw);
+bool chooses_config(const Draw& draw); // instead of naming it
+
+// `decoder`: the kernel that decodes A for the configurations that need one.
+Configuration configuration_of(const warpline::gemm::Config& config, const char* decoder);
+
+struct Sizes {
+  int64_t m, n, k, l;
+};
+Sizes draw_sizes(const Configuration& configuration, Draw& draw);
+
+// The configuration's name, or "" where the library chooses, as Problem::config.
+std::string draw_config(const Configuration& configuration, Draw& draw);
+
+// A factor in device memory, another in each run; null stands for 1.
+struct Factor {
+  bool given = false;
+  size_t misalignment = 0;
+  float runs[2] = {1, 1};
+  void add_to(const std::string& name, std::vector<Input>* inputs) const;
+};
+// `fitting` brings sums to the order of 1.
+Factor draw_alpha(Draw& draw, const std::string& name, float fitting);
+Factor draw_d_scale(Draw& draw);
+
+// Scales of A and of B, whose product brings sums over K to the order of 1 without an alpha.
+constexpr uint8_t base_a = 0x18;
+constexpr uint8_t fitting_b = 0x08;
+
+// A's rows are 1 at one k and 0 elsewhere, so that an output is a product of factors and one value
+// of B; and B's values have the magnitudes of four codes and scales of 1 or 2.
+void make_one_hot(Operand* a, uint64_t seed);
+void make_powers(Operand* b, const uint8_t (&code)[4], uint64_t seed);
+
+// Values and scales of an operand of both runs.
+void add_operand(const char* values, const char* scales, const Operand (&runs)[2], uint8_t padding,
+                 bool filled, Draw& draw, Problem* problem);
+
+// The input lies at the beginning of another's memory.
+void lie_within(const std::string& name, const std::string& other, Problem* problem);
+
+// A tensor [L, M, N] of 2- or 4-byte elements as it lies in memory.
+struct Layout {
+  Sizes sizes{};
+  size_t element = 2;
+  int64_t ld = 0, batch_stride = 0; // as the arguments say, 0 for dense
+  int64_t pitch() const { return ld == 0 ? sizes.n : ld; }
+  int64_t entry() const { return batch_stride == 0 ? sizes.m * pitch() : batch_stride; }
+  size_t bytes() const;
+  // Dense rows `from` at their places of `image`, and which bytes these are.
+  void place(const void* from, Bytes* image, std::vector<bool>* written = nullptr) const;
+};
+// D without its bytes. In the first problem it starts in the middle of 32 bytes.
+Output draw_d(wl_dtype type, Draw& draw);
+// `ld` and `stride` are the fields' names, `tensor` the name in "entries of D".
+Layout draw_layout(const Sizes& sizes, size_t element, const char* ld, const char* stride,
+                   const std::string& tensor, Draw& draw);
+// D in NVFP4 has no gaps.
+Layout draw_dense_layout(const Sizes& sizes, Draw& draw);
+
+// The way in which the plan is run; its flags.
+uint32_t draw_product_way(Draw& draw, Problem* problem);
+
+} // namespace wltest::problems
