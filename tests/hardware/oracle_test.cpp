@@ -1,7 +1,8 @@
 // The oracle: the same PTX on a Hopper GPU and on the virtual H200. One run of all cases, then one
-// test case a family. The result table goes to standard output and to the file WL_ORACLE_REPORT.
+// test case a family. The result table goes to build/oracle.txt, or the file WL_ORACLE_REPORT.
 #include "tests/hardware/oracle_families.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/child.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -42,9 +43,12 @@ const Summary& summary() {
     text = (r.has_gpu ? "Device: " + r.device + "\n\n"
                       : "No Hopper GPU (" + r.why_not + "): the virtual H200 alone.\n\n") +
            text;
-    std::printf("%s\n", text.c_str());
+    const char* named = std::getenv("WL_ORACLE_REPORT");
+    const std::string path = named != nullptr ? named : build_file("oracle.txt");
+    std::ofstream(path) << text;
+    std::printf("oracle: %s; its table is in %s\n",
+                r.has_gpu ? ("ran on " + r.device).c_str() : "no Hopper GPU", path.c_str());
     std::fflush(stdout);
-    if (const char* path = std::getenv("WL_ORACLE_REPORT")) std::ofstream(path) << text;
     return r;
   }();
   return s;

@@ -18,6 +18,8 @@
 #include <exception>
 #include <filesystem>
 #include <iostream>
+#include <map>
+#include <stdexcept>
 
 using namespace wltest;
 
@@ -80,8 +82,9 @@ int main(int argc, char** argv) {
   std::filesystem::create_directories(std::filesystem::path(results_path).parent_path());
   Results results(results_path);
   SemanticPage page(out);
-  bool clean = true, any = false;
-  size_t done = 0, running = 0;
+  std::map<uint64_t, Elsewhere> elsewhere;
+  bool clean = true;
+  size_t running = 0;
   const auto settle = [&] {
     int status = 0;
     if (wait(&status) > 0) {
@@ -89,44 +92,72 @@ int main(int argc, char** argv) {
       clean &= WIFEXITED(status) && WEXITSTATUS(status) == 0;
     }
     results.read();
-    page.write(kernels, results);
+    page.write(kernels, results, elsewhere);
   };
-  for (const Kernel& k : kernels) {
-    ++done;
-    const bool asked = wanted.find("," + k.name + ",") != std::string::npos;
-    if (!wanted.empty() && !asked) continue;
-    any = true;
-    std::vector<const SemanticMutant*> left;
-    for (const SemanticMutant& m : k.mutants) {
-      const std::string* known = results.find(m);
-      if (line != 0 ? m.line == line : fresh || known == nullptr || (survivors && known->empty()))
-        left.push_back(&m);
-    }
-    std::erase_if(left, [&](const SemanticMutant* m) { return !no_effect(k.name, *m).empty(); });
-    if (left.empty() || (!fresh && !survivors && line == 0 && page.tells(k))) continue;
+  const auto judge = [&](const Kernel& k, const std::vector<const SemanticMutant*>& mutants) {
+    if (mutants.empty()) return;
     if (running == static_cast<size_t>(jobs)) settle();
-    std::cout << k.name << " (" << done << " of " << kernels.size() << " kernels): " << left.size()
-              << " mutants" << std::endl;
+    std::cout << k.name << " (" << &k - kernels.data() + 1 << " of " << kernels.size()
+              << " kernels): " << mutants.size() << " mutants" << std::endl;
     const pid_t child = fork();
-    if (child < 0) {
-      std::perror("semantic: fork");
-      return 2;
-    }
+    if (child < 0) throw std::runtime_error("no process");
     ++running;
-    if (child != 0) continue;
+    if (child != 0) return;
     try {
-      _exit(judge_kernel(k, left, options, results) ? 0 : 1);
+      _exit(judge_kernel(k, mutants, options, results) ? 0 : 1);
     } catch (const std::exception& e) {
       std::cout << k.name << ": " << e.what() << std::endl;
       _exit(1);
     }
-  }
-  if (!any) {
+  };
+  std::vector<const Kernel*> asked;
+  for (const Kernel& k : kernels)
+    if (wanted.empty() || wanted.find("," + k.name + ",") != std::string::npos) asked.push_back(&k);
+  if (asked.empty()) {
     std::fprintf(stderr, "semantic: no such kernel\n");
     return 2;
   }
+  const auto told = [&](const Kernel& k) { return !fresh && !survivors && !line && page.tells(k); };
+  for (const Kernel* k : asked) {
+    std::vector<const SemanticMutant*> left;
+    for (const SemanticMutant& m : k->mutants) {
+      const std::string* known = results.find(m);
+      if (no_effect(k->name, m).empty() &&
+          (line != 0 ? m.line == line : fresh || known == nullptr || (survivors && known->empty())))
+        left.push_back(&m);
+    }
+    if (!told(*k)) judge(*k, left);
+  }
   while (running > 0) settle();
-  settle();
+  results.read();
+  // What nothing noticed, in other kernels with the same text.
+  std::vector<std::pair<std::string, std::string>> texts;
+  for (const Kernel& k : kernels) texts.emplace_back(k.name, k.text);
+  std::vector<const SemanticMutant*> silent;
+  for (const Kernel* k : asked)
+    for (const SemanticMutant& m : k->mutants)
+      if (const std::string* known = results.find(m);
+          known != nullptr && known->empty() && no_effect(k->name, m).empty() && line == 0)
+        silent.push_back(&m);
+  const std::vector<Elsewhere> others = places_elsewhere(texts, silent);
+  for (size_t i = 0; i < silent.size(); ++i) elsewhere[silent[i]->key] = others[i];
+  for (size_t round = 0; round < 4; ++round) {
+    std::map<size_t, std::vector<const SemanticMutant*>> by_kernel;
+    for (const auto& [key, places] : elsewhere) {
+      const auto killed = [&](const auto& place) {
+        const std::string* known = results.find(place.second);
+        return known != nullptr && !known->empty() && *known != "refused";
+      };
+      if (round >= places.size() || std::any_of(places.begin(), places.end(), killed)) continue;
+      const std::string* known = results.find(places[round].second);
+      if (known == nullptr || ((fresh || survivors) && known->empty()))
+        by_kernel[places[round].first].push_back(&places[round].second);
+    }
+    for (const auto& [k, mutants] : by_kernel) judge(kernels[k], mutants);
+    while (running > 0) settle();
+    results.read();
+  }
+  page.write(kernels, results, elsewhere);
   std::cout << page.told() << "\n";
   return clean ? 0 : 1;
 }

@@ -30,6 +30,17 @@ std::string percent(int part, int whole) {
   return text;
 }
 
+bool killed_elsewhere(const SemanticMutant& m, const Results& results,
+                      const std::map<uint64_t, Elsewhere>& elsewhere) {
+  const auto found = elsewhere.find(m.key);
+  if (found == elsewhere.end()) return false;
+  for (const auto& [kernel, other] : found->second) {
+    const std::string* verdict = results.find(other);
+    if (verdict != nullptr && !verdict->empty() && *verdict != "refused") return true;
+  }
+  return false;
+}
+
 } // namespace
 
 SemanticPage::SemanticPage(std::string path) : path_(std::move(path)) {
@@ -57,7 +68,8 @@ bool SemanticPage::tells(const Kernel& kernel) const {
   return found != before_.end() && found->second.hash == hash_of(kernel);
 }
 
-void SemanticPage::write(const std::vector<Kernel>& kernels, const Results& results) {
+void SemanticPage::write(const std::vector<Kernel>& kernels, const Results& results,
+                         const std::map<uint64_t, Elsewhere>& elsewhere) {
   std::ostringstream table, survivors, reasons;
   std::string missing;
   Line sum;
@@ -78,7 +90,7 @@ void SemanticPage::write(const std::vector<Kernel>& kernels, const Results& resu
         complete = false;
       } else if (*verdict == "refused") {
         ++l.refused;
-      } else if (!verdict->empty()) {
+      } else if (!verdict->empty() || killed_elsewhere(m, results, elsewhere)) {
         ++l.killed;
       } else {
         ++l.survived;

@@ -15,7 +15,9 @@ public:
   explicit SemanticPage(std::string path);
   // Whether it tells of these mutants of the kernel.
   bool tells(const Kernel& kernel) const;
-  void write(const std::vector<Kernel>& kernels, const Results& results);
+  // `elsewhere`: by the key of a mutant, the same change in other kernels.
+  void write(const std::vector<Kernel>& kernels, const Results& results,
+             const std::map<uint64_t, Elsewhere>& elsewhere);
   std::string told() const { return told_; } // of what was written last
 
 private:

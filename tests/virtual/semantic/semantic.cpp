@@ -2,6 +2,7 @@
 
 #include "tests/virtual/mutation/statement.hpp"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <sstream>
@@ -105,6 +106,7 @@ std::vector<Change> changes(const Statement& s) {
     out.push_back({what, with(s.guard, op, o)});
   };
   const bool branch = starts(op, "bra");
+  if (branch && s.rest == "wait") return out; // of a wait for a barrier
   if (!s.guard.empty()) {
     const std::string other =
         s.guard[1] == '!' ? "@" + s.guard.substr(2) : "@!" + s.guard.substr(1);
@@ -219,6 +221,15 @@ std::string family_of(const std::string& kernel) {
   return starts(kernel, "dual_gemm_sm90") ? "dual_gemm_sm90" : kernel.substr(0, type);
 }
 
+// Of a cluster, by the kernel's name.
+int ctas_of(const std::string& kernel) {
+  for (size_t i = 1; i + 1 < kernel.size(); ++i)
+    if (kernel[i] == 'x' && std::isdigit(static_cast<unsigned char>(kernel[i - 1])) != 0 &&
+        std::isdigit(static_cast<unsigned char>(kernel[i + 1])) != 0)
+      return (kernel[i - 1] - '0') * (kernel[i + 1] - '0');
+  return has(kernel, "split2") ? 4 : has(kernel, "pair") ? 2 : 1;
+}
+
 } // namespace
 
 std::vector<SemanticMutant> semantic_mutants(const std::string& kernel, const std::string& ptx) {
@@ -275,6 +286,36 @@ shared_out(const std::vector<std::pair<std::string, std::string>>& kernels) {
   return out;
 }
 
+std::vector<Elsewhere>
+places_elsewhere(const std::vector<std::pair<std::string, std::string>>& kernels,
+                 const std::vector<const SemanticMutant*>& mutants) {
+  std::map<std::string, std::vector<size_t>> wanted; // by place and change
+  for (size_t i = 0; i < mutants.size(); ++i)
+    wanted[mutants[i]->place + "|" + mutants[i]->change].push_back(i);
+  std::vector<Elsewhere> all(mutants.size());
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    std::set<size_t> taken; // once in a kernel
+    for (SemanticMutant& m : semantic_mutants(kernels[k].first, kernels[k].second)) {
+      const auto found = wanted.find(m.place + "|" + m.change);
+      if (found == wanted.end()) continue;
+      for (const size_t i : found->second)
+        if (m.key != mutants[i]->key && taken.insert(i).second) all[i].emplace_back(k, m);
+    }
+  }
+  // Those with the largest clusters first, then some from all over the table.
+  for (Elsewhere& e : all) {
+    std::stable_sort(e.begin(), e.end(), [&](const auto& a, const auto& b) {
+      return ctas_of(kernels[a.first].first) > ctas_of(kernels[b.first].first);
+    });
+    Elsewhere few;
+    for (const size_t i : {size_t{0}, e.size() / 3, 2 * e.size() / 3, e.size() - 1})
+      if (!e.empty() && (few.empty() || few.back().second.key != e[i].second.key))
+        few.push_back(e[i]);
+    e = std::move(few);
+  }
+  return all;
+}
+
 std::string text_of(const SemanticMutant& mutant, const std::string& ptx) {
   std::string out;
   std::istringstream in(ptx);
@@ -293,6 +334,13 @@ std::string no_effect(const std::string& kernel, const SemanticMutant& m) {
   if (has(t, "nanosleep")) return "a pause changes no value";
   if (starts(t, "cvta.to.global") && m.change == "delete")
     return "an address of global memory is the same in the generic window";
+  if (starts(t, "shfl.sync.idx.b32 warp, warp, 0"))
+    return "every lane holds the number of its warp: the shuffle only tells the compiler";
+  if (m.label == "operands_release" || m.label == "operands_drain")
+    return "the commits that this loop waits for come before the accumulator's, for which the "
+           "consumers wait before the last barrier";
+  if (has(t, " fresh, ") || has(t, "@fresh "))
+    return "a stage's first wait passes at once: skipping it saves time";
   if (starts(kernel, "dual_gemm_sm90_decode") &&
       (m.label == "warmer" || m.label == "next_tile" || m.label == "next_warm"))
     return "the warmer does nothing but prefetch";

@@ -27,6 +27,13 @@ std::vector<SemanticMutant> semantic_mutants(const std::string& kernel, const st
 std::vector<std::vector<SemanticMutant>>
 shared_out(const std::vector<std::pair<std::string, std::string>>& kernels); // name, PTX
 
+// The same change of the same statement in other kernels, by their number: a change of a source
+// line is a change of all of them, so that it is noticed when one of them notices. At most four.
+using Elsewhere = std::vector<std::pair<size_t, SemanticMutant>>;
+std::vector<Elsewhere>
+places_elsewhere(const std::vector<std::pair<std::string, std::string>>& kernels,
+                 const std::vector<const SemanticMutant*>& mutants);
+
 std::string text_of(const SemanticMutant& mutant, const std::string& ptx);
 
 // Why no run can tell the mutant from the kernel; "" when there is no reason.
