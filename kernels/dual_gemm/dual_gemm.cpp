@@ -30,9 +30,7 @@ wl_status make_plan(wl_context* context, const wl_dual_gemm_args& args, wl_plan*
   const Problem problem = problem_of(args);
   const Row* row = nullptr;
   WL_TRY(take(context, rows(), problem, args.config, &row));
-  if (row->fused()) return make_sm90_small_plan(context, args, *row, plan);
-  if (row->decodes()) return make_sm90_plan(context, args, *row, plan);
-  return make_sm100_plan(context, problem, *row, plan);
+  return make_product_plan(context, problem, *row, plan);
 }
 
 } // namespace

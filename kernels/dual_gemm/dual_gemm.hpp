@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/gemm/engine.hpp"
+#include "kernels/gemm/sm90_plan.hpp"
 #include "runtime/src/context.hpp"
 #include "runtime/src/cuda_api.hpp"
 #include "runtime/src/images.hpp"
@@ -23,13 +24,9 @@ using Row = gemm::Config;
 const std::vector<Row>& rows();
 const Row* find_row(const std::string& name);
 
-Image sm90_decode_image();
 // ---- choice -------------------------------------------------------------------------------------
 
 Problem problem_of(const wl_dual_gemm_args& args);
-
-Cost sm90_cost(const Row& row, const Problem& problem, const DeviceLimits& device);
-Cost sm90_small_cost(const Row& row, const Problem& problem, const DeviceLimits& device);
 
 inline const Row* choose_row(const Problem& problem, const DeviceLimits& device) {
   return choose(rows(), problem, device);
@@ -54,27 +51,5 @@ std::vector<Extent> operands(const wl_dual_gemm_args& args);
 // fit.
 int64_t effective_ldd(const wl_dual_gemm_args& args);
 int64_t effective_batch_stride(const wl_dual_gemm_args& args);
-
-// ---- plans --------------------------------------------------------------------------------------
-
-// What a Hopper product's parameter block takes from the arguments as it is.
-template <class Params>
-void fill_args(const wl_dual_gemm_args& args, Params* params) {
-  params->d = address_of(args.d);
-  params->alpha1 = address_of(args.alpha1);
-  params->alpha2 = address_of(args.alpha2);
-  params->ldd = static_cast<uint64_t>(effective_ldd(args));
-  params->batch_stride_d = static_cast<uint64_t>(effective_batch_stride(args));
-  params->m = static_cast<uint32_t>(args.m);
-  params->n = static_cast<uint32_t>(args.n);
-  params->k = static_cast<uint32_t>(args.k);
-}
-
-// Loads the row's kernels, builds tensor maps and launch. The context is current, the arguments are
-// checked.
-wl_status make_sm90_plan(wl_context* context, const wl_dual_gemm_args& args, const Row& row,
-                         wl_plan** plan);
-wl_status make_sm90_small_plan(wl_context* context, const wl_dual_gemm_args& args, const Row& row,
-                               wl_plan** plan);
 
 } // namespace warpline::dual_gemm

@@ -98,18 +98,6 @@ const std::vector<Row>& rows() {
   return table;
 }
 
-Image sm90_decode_image() { return WL_IMAGE(dual_gemm_sm90_decode); }
-
 const Row* find_row(const std::string& name) { return warpline::find_row(rows(), name); }
 
 } // namespace warpline::dual_gemm
-
-namespace warpline::gemm {
-
-Cost cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
-  if (config.fused()) return dual_gemm::sm90_small_cost(config, problem, device);
-  return config.decodes() ? dual_gemm::sm90_cost(config, problem, device)
-                          : sm100_cost(config, problem, device);
-}
-
-} // namespace warpline::gemm

@@ -49,7 +49,7 @@ bool can_run(const Config& config, const Problem& problem, const DeviceLimits& d
   return false;
 }
 
-Cost product_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
+Cost cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
   switch (config.family) {
   case Family::sm100:
     return sm100_cost(config, problem, device);
@@ -65,7 +65,7 @@ const Config* choose(const Table& table, const Problem& problem, const DeviceLim
   double best_total = 0;
   for (const Config& config : table) {
     if (!can_run(config, problem, device, nullptr)) continue;
-    const double total = product_cost(config, problem, device).total;
+    const double total = cost(config, problem, device).total;
     if (best == nullptr || total < best_total) {
       best = &config;
       best_total = total;
