@@ -298,7 +298,7 @@ CLI_PARTS := $(filter-out tools/cli/main.cpp,$(CLI_SOURCES))
 $(eval $(call suite_rule,host,$(CLI_PARTS) $(VGPU_CORE) runtime/embed/pack.cpp $(PROBLEMS_PARTS)))
 FUZZ_PARTS := $(filter-out tests/fuzz/main.cpp,$(wildcard tests/fuzz/*.cpp))
 $(eval $(call suite_rule,virtual,$(CLI_PARTS) $(VGPU_CORE) $(FUZZ_PARTS)))
-$(eval $(call suite_rule,hardware,$(VGPU_CORE)))
+$(eval $(call suite_rule,hardware,$(VGPU_CORE) $(PROBLEMS_PARTS)))
 
 $(BUILD)/tests/mutation: $(call object,$(wildcard tests/virtual/mutation/*.cpp) \
                           $(addprefix tests/support/,dual_gemm_run.cpp dual_gemm_nvfp4_run.cpp quantize_run.cpp ledger_names.cpp \
