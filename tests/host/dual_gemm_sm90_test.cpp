@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+WL_EMBEDDED_PTX(dual_gemm_sm90_decode);
+
 using namespace warpline;
 using namespace warpline::dual_gemm;
 
@@ -73,7 +75,7 @@ TEST_CASE("Hopper rows agree with their PTX", "[host][dual_gemm]") {
     if (row.threads == 640) CHECK(row.stages % 2 == 0);
   }
   CHECK(count >= 20);
-  const Image decoder = warpline::make_image(wl_ptx_dual_gemm_sm90_decode);
+  const Image decoder = WL_IMAGE(dual_gemm_sm90_decode);
   CHECK(decoder.target == "sm_90a");
   CHECK(contains(decoder.text(), "griddepcontrol.wait;"));
 }
