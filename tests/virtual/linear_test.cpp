@@ -18,7 +18,7 @@ void expect_right(const LinearRun& run) {
 
 } // namespace
 
-// The second kernel starts while the first one ends, and reads D and its scales by TMA.
+// The second kernel reads by TMA what the first one wrote with ordinary stores.
 TEST_CASE("a GEMM's NVFP4 output is the A of a GEMM behind it", "[virtual][linear]") {
   wl_context* context = virtual_context("b200");
   REQUIRE(set_checks("all,advice"));
