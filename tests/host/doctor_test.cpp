@@ -84,7 +84,7 @@ TEST_CASE("doctor takes the virtual GPU for a driver, and says which profiles th
 }
 
 TEST_CASE("the tables on the page of rules are the constraint tables", "[host][readme]") {
-  for (const char* operation : {"dual-gemm", "quantize"}) {
+  for (const char* operation : {"dual-gemm", "gemm", "quantize"}) {
     const ChildResult child =
         wltest::run_child({wltest::build_file("warpline"), "rules", "--operation", operation});
     REQUIRE(child.status == 0);

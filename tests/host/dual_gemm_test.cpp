@@ -1,16 +1,12 @@
-// The dual GEMM's tables without a device: every rule refuses what it names and nothing else, the
-// row table agrees with the embedded PTX, and the cost function chooses as it says.
+// The dual GEMM's tables without a device: every rule refuses what it names and nothing else, and
+// the cost function chooses as it says.
 #include "kernels/dual_gemm/dual_gemm.hpp"
-#include "ptx/layouts.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/support/ledger_names.hpp"
 #include "tests/support/stub_memory.hpp"
-#include "tools/vgpu/trace/head.hpp"
 
 #include <cstdlib>
 #include <functional>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -66,11 +62,6 @@ std::set<std::string> violated_ids(const wl_dual_gemm_args& args, const DeviceLi
     ids.insert(violation.rule.id);
   }
   return ids;
-}
-
-std::string text_of(const Row& row) {
-  const Image image = row.image();
-  return image.text();
 }
 
 } // namespace
@@ -319,108 +310,6 @@ TEST_CASE("a forced row that cannot run names the reason, an unknown one the cho
   REQUIRE(found.size() == 1);
   CHECK(found[0].sentence().find("WL_BF16") != std::string::npos);
   CHECK(found[0].sentence().find("dual_gemm_sm100_n64_f16") != std::string::npos);
-}
-
-TEST_CASE("rows of the dual GEMM agree with their PTX", "[host][dual_gemm]") {
-  REQUIRE(rows().size() >= 4);
-  for (const Row& row : rows()) {
-    if (std::string(row.target) != "sm_100f") continue;
-    INFO(row.name);
-    const Image image = row.image();
-    CHECK(image.name == row.name);
-    CHECK(image.target == row.target);
-    CHECK(image.ptx_major == 8);
-    CHECK(image.ptx_minor == 8);
-    const std::string text = text_of(row);
-    CHECK(text.find(".visible .entry " + std::string(row.name) + "(") != std::string::npos);
-    CHECK(text.find(".maxntid " + std::to_string(row.threads) + ", 1, 1") != std::string::npos);
-
-    // What must fit: shared memory, and tensor memory for accumulators and scale sets.
-    CHECK(row.stages >= 4);
-    CHECK(row.shared_bytes <= 232448);
-    CHECK(row.scale_sets >= 1);
-    CHECK(row.scale_sets <= row.stages);
-    CHECK(sm100_tmem_columns(row.tile_n, row.acc_stages, row.scale_sets) <=
-          static_cast<int>(ptx::tmem_columns));
-    // One stage more finds no room, or would leave the ring with fewer scale sets than stages.
-    const int more_bytes = row.shared_bytes + sm100_stage_bytes(row.cta_group, row.tile_n);
-    const int more_columns = sm100_tmem_columns(row.tile_n, row.acc_stages, row.scale_sets + 1);
-    const bool own_sets =
-        row.scale_sets == row.stages && more_columns > static_cast<int>(ptx::tmem_columns);
-    CHECK((more_bytes > 232448 || own_sets));
-    // Slices of a cluster are whole: groups of 8 rows of A and B, scale atoms.
-    CHECK(row.cluster[0] == row.cluster_m * row.cluster_n * row.split_k);
-    CHECK(row.cluster_m % row.cta_group == 0);
-    CHECK(128 % (8 * row.cluster_n) == 0);
-    CHECK(row.tile_n % (8 * row.cluster_m) == 0);
-    CHECK(4 % row.cluster_m == 0);
-    CHECK(4 % row.cluster_n == 0);
-    if (row.cluster[0] > 1)
-      CHECK(text.find(".reqnctapercluster " + std::to_string(row.cluster[0]) + ", 1, 1") !=
-            std::string::npos);
-
-    // The address of the tensor memory allocation is the last word of the memory map.
-    const int tmem_slot = row.shared_bytes - 8;
-    CHECK(text.find("[shared_base + " + std::to_string(tmem_slot) + "]") != std::string::npos);
-    // A stage's bytes are those that the two producers expect, for both CTAs of a pair.
-    const int operands = sm100_operand_bytes(row.cta_group, row.tile_n);
-    const int scales = 2048 * 3;
-    const auto expects = [&](const char* part, int bytes) {
-      INFO(part << bytes);
-      CHECK(text.find(part + std::to_string(row.cta_group * bytes)) != std::string::npos);
-    };
-    expects("mov.u32 of_rows, ", 128 * 128);
-    expects("mov.u32 of_columns, ", operands - 128 * 128);
-    expects("mov.u32 of_rows, ", 2048);
-    expects("mov.u32 of_columns, ", 4096);
-    CHECK(operands + scales == sm100_stage_bytes(row.cta_group, row.tile_n));
-    // What the cost model says arrives is what the barriers expect.
-    const Traffic moved =
-        traffic(row, {128 * row.cluster_m, row.tile_n * row.cluster_n, 256, 1, row.d_type});
-    CHECK(moved.delivered ==
-          row.cluster_m * row.cluster_n * (operands + 2048 + 4096) * row.split_k);
-    // The descriptors and the instruction descriptor are the builders'.
-    const uint32_t idesc =
-        ptx::fp4_instruction_desc(ptx::ScaleType::ue4m3, static_cast<uint32_t>(row.tile_m),
-                                  static_cast<uint32_t>(row.tile_n));
-    CHECK(text.find("mov.u32 idesc, " + std::to_string(idesc) + ";") != std::string::npos);
-    CHECK(text.find("mov.u32 operand_high, 0x40004040;") != std::string::npos);
-    CHECK(text.find("mov.u32 scale_high, 0x00004008;") != std::string::npos);
-  }
-}
-
-TEST_CASE("the barrier ledger is the barriers that are initialised", "[host][dual_gemm]") {
-  for (const Row& row : rows()) {
-    if (std::string(row.target) != "sm_100f") continue;
-    INFO(row.name);
-    const std::string text = text_of(row);
-    std::vector<std::string> lines;
-    std::istringstream in(text);
-    for (std::string line; std::getline(in, line);) lines.push_back(line);
-    const auto ledger = vgpu::trace::ledger_of(lines);
-    const auto names = wltest::ledger_names(row);
-    REQUIRE(ledger.size() == 10);
-    // Offsets follow the ledger's order: each barrier array starts where the one before it ends.
-    const int ring = sm100_tile_ring(row.grid), queries = sm100_queries(row.grid);
-    int offset = row.stages * sm100_stage_bytes(row.cta_group, row.tile_n) +
-                 sm100_exchange_bytes(row.split_k) + sm100_staging_bytes(row.tile_n, row.store) +
-                 sm100_bias_bytes(row.tile_n, row.epilogue) + sm100_slot_bytes(row.grid) * ring +
-                 16 * queries;
-    int barriers = 0;
-    for (const auto& cells : ledger) {
-      REQUIRE(cells.size() == 7);
-      const int length = int(vgpu::check::formula_value(cells[1], names));
-      if (length == 0) continue;
-      const auto count = vgpu::check::formula_value(cells[2], names);
-      INFO(cells[0] << " at " << offset << ", count " << count);
-      CHECK(text.find("mbarrier.init.shared::cta.b64 [barrier + " + std::to_string(offset) + "], " +
-                      std::to_string(count) + ";") != std::string::npos);
-      offset += 8 * length;
-      barriers += length;
-    }
-    CHECK(offset + 8 == row.shared_bytes);
-    CHECK(barriers == 2 * row.stages + 3 * row.acc_stages + 2 * (ring + queries) + row.split_k - 1);
-  }
 }
 
 TEST_CASE("the cost function chooses rows as its model says", "[host][dual_gemm]") {

@@ -1,10 +1,11 @@
 // "nearest" in a message: the value put in the place of the refused one violates no rule of that
 // argument. For arguments drawn at random, most of them at or beyond some rule's limit.
 #include "kernels/dual_gemm/dual_gemm.hpp"
+#include "kernels/linear/linear.hpp"
 #include "kernels/quantize/quantize.hpp"
 #include "tests/reference/inputs.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/support/stub_memory.hpp"
+#include "tests/support/rule_sides.hpp"
 
 #include <functional>
 #include <map>
@@ -16,17 +17,6 @@
 using namespace warpline;
 
 namespace {
-
-DeviceLimits b200() {
-  DeviceLimits device;
-  device.name = "B200";
-  device.compute_major = 10;
-  device.sm_count = 148;
-  device.shared_bytes_per_block = 232448;
-  device.max_cluster = 8;
-  device.max_cluster_nonportable = 16;
-  return device;
-}
 
 class Draws {
 public:
@@ -126,7 +116,7 @@ public:
         integers_.at(name)(changed, std::stoll(v.verdict.nearest.substr(equals + 3)));
         accepts(changed, name, {});
         for (const Violation& left : violations(changed)) CHECK(left.rule.id != v.rule.id);
-      } else if (v.rule.kind == RuleKind::alignment) {
+      } else if (v.rule.kind == RuleKind::alignment || v.rule.kind == RuleKind::pointer) {
         REQUIRE(pointer != pointers_.end());
         // What another argument makes too large stays so, and what lies beside it no rule of the
         // argument alone can know.
@@ -137,7 +127,8 @@ public:
           if (row.kind == RuleKind::overlap) before.insert(row.id);
         for (const std::string& value : split(v.verdict.nearest)) {
           Args changed = args;
-          pointer->second(changed, static_cast<int64_t>(std::stoull(value, nullptr, 16)));
+          pointer->second(
+              changed, value == "null" ? 0 : static_cast<int64_t>(std::stoull(value, nullptr, 16)));
           accepts(changed, v.rule.argument, before);
         }
       } else {
@@ -166,7 +157,7 @@ private:
 
   const RuleTable<Subject>& rules_;
   std::map<std::string, Setter<Args>> integers_, pointers_;
-  DeviceLimits device_ = b200();
+  DeviceLimits device_ = wltest::b200_limits();
   std::set<std::string> tried_;
 };
 
@@ -247,6 +238,56 @@ TEST_CASE("the nearest value of each rule of the dual GEMM is legal", "[host][ru
   CHECK(nearest.tried() == expected);
 }
 
+TEST_CASE("the nearest value of each rule of wl_gemm is legal", "[host][rules][nearest]") {
+  using Args = wl_gemm_args;
+  const std::map<std::string, Setter<Args>> integers = {INTEGER("M", m),
+                                                        INTEGER("N", n),
+                                                        INTEGER("K", k),
+                                                        INTEGER("L", l),
+                                                        INTEGER("ldd", ldd),
+                                                        INTEGER("batch_stride_d", batch_stride_d),
+                                                        INTEGER("ldr", ldr),
+                                                        INTEGER("batch_stride_r", batch_stride_r),
+                                                        INTEGER("d_type", d_type),
+                                                        INTEGER("bias_type", bias_type),
+                                                        INTEGER("activation", activation),
+                                                        INTEGER("sf_layout", sf_layout),
+                                                        INTEGER("flags", flags)};
+  const std::map<std::string, Setter<Args>> pointers = {POINTER("A", a),
+                                                        POINTER("B", b),
+                                                        POINTER("SFA", sfa),
+                                                        POINTER("SFB", sfb),
+                                                        POINTER("D", d),
+                                                        POINTER("SFD", sfd),
+                                                        POINTER("alpha", alpha),
+                                                        POINTER("row", row),
+                                                        POINTER("bias", bias),
+                                                        POINTER("residual", residual),
+                                                        POINTER("d_scale", d_scale)};
+  Nearest<Args, linear::Subject> nearest(linear::rules(), integers, pointers);
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    INFO("seed " << seed);
+    Draws draws(seed);
+    Args args{};
+    args.struct_size = sizeof args;
+    args.m = 256, args.n = 4096, args.k = 7168, args.l = 1 + static_cast<int64_t>(draws.below(3));
+    args.d_type = static_cast<wl_dtype>(draws.below(4));
+    draw(draws, &args, integers, pointers);
+    if (draws.one_in(2)) args.residual = nullptr;
+    if (draws.one_in(4)) args.config = draws.one_in(2) ? "fastest" : "gemm_sm100_n64_bf16";
+    nearest.check(args);
+  }
+  // Every rule that names a nearest value, but those of sizes, pointers, memory and overlap.
+  std::set<std::string> expected;
+  for (const RuleRow& row : linear::rules().rows())
+    if (row.kind == RuleKind::range || row.kind == RuleKind::multiple ||
+        row.kind == RuleKind::alignment || row.id == "config_runs" || row.id == "nvfp4_residual")
+      expected.insert(row.id);
+  for (const char* none : {"tiles", "a_size", "b_size", "d_size", "residual_size"})
+    expected.erase(none);
+  CHECK(nearest.tried() == expected);
+}
+
 TEST_CASE("the nearest value of each rule of the quantiser is legal", "[host][rules][nearest]") {
   using Args = wl_quantize_args;
   const std::map<std::string, Setter<Args>> integers = {
@@ -293,7 +334,7 @@ TEST_CASE("an enumerator of -1 is printed as it was written", "[host][rules]") {
   args.d_type = static_cast<wl_dtype>(-1);
   args.sf_layout = static_cast<wl_sf_layout>(-1);
   int seen = 0;
-  for (const Violation& v : dual_gemm::rules().violations({args, b200()})) {
+  for (const Violation& v : dual_gemm::rules().violations({args, wltest::b200_limits()})) {
     if (v.rule.id != "d_type" && v.rule.id != "sf_layout") continue;
     ++seen;
     CHECK(v.verdict.finding == " = -1");
@@ -302,6 +343,6 @@ TEST_CASE("an enumerator of -1 is printed as it was written", "[host][rules]") {
   CHECK(seen == 2);
   wl_quantize_args quantise{};
   quantise.x_type = static_cast<wl_dtype>(-1);
-  for (const Violation& v : quantize::rules().violations({quantise, b200()}))
+  for (const Violation& v : quantize::rules().violations({quantise, wltest::b200_limits()}))
     if (v.rule.id == "x_type") CHECK(v.verdict.finding == " = -1");
 }

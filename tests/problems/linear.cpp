@@ -4,7 +4,6 @@
 #include "kernels/linear/linear.hpp"
 #include "tests/problems/products.hpp"
 #include "tests/reference/linear.hpp"
-#include "tests/reference/quantize.hpp"
 
 #include <bit>
 #include <cmath>
@@ -50,45 +49,6 @@ struct Beside {
   float alpha = 1, d_scale = 1;
   Numbers row, bias, residual; // empty: null
 };
-
-// D before it is rounded, [L, M, N].
-std::vector<float> outputs_of(const Sums& sums, wl_activation activation, const Beside& beside) {
-  std::vector<float> out(sums.acc1.size());
-  const auto n = static_cast<size_t>(sums.n);
-  for (size_t i = 0; i < out.size(); ++i) {
-    LinearInputs in;
-    in.acc = sums.acc1[i];
-    in.alpha = beside.alpha;
-    if (!beside.row.values.empty()) in.row = beside.row.values[i / n];
-    if (!beside.bias.values.empty()) in.bias = beside.bias.values[i % n];
-    if (!beside.residual.values.empty()) in.residual = &beside.residual.values[i];
-    out[i] = linear_replayed(activation, in);
-  }
-  return out;
-}
-
-Bytes rounded(const std::vector<float>& values, wl_dtype type) {
-  if (type == WL_F32) {
-    Bytes bytes(4 * values.size());
-    std::memcpy(bytes.data(), values.data(), bytes.size());
-    return bytes;
-  }
-  Bytes bytes(2 * values.size());
-  for (size_t i = 0; i < values.size(); ++i) {
-    const uint16_t code =
-        type == WL_F16 ? encode_f16(double{values[i]}) : encode_bf16(double{values[i]});
-    std::memcpy(&bytes[2 * i], &code, 2);
-  }
-  return bytes;
-}
-
-Operand quantized(const std::vector<float>& values, const Sizes& s, float d_scale) {
-  Operand out{s.m, s.n, s.l, Bytes(values.size() / 2), Bytes(values.size() / 16)};
-  const Inverse scale_of_all(d_scale);
-  for (size_t block = 0; block < out.scales.size(); ++block)
-    quantize_block(&values[16 * block], scale_of_all, &out.values[8 * block], &out.scales[block]);
-  return out;
-}
 
 // One input of numbers, other ones in each run.
 void add_numbers(const char* name, size_t misalignment, Numbers Beside::*field,
@@ -189,10 +149,13 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   if (nvfp4) sfd.misalignment = draw_alignment(draw, "sfd");
   Input added{"residual", apart ? draw_alignment(draw, "residual") : d.misalignment, {}, ""};
   for (int run = 0; run < 2 && filled; ++run) {
+    const Beside& other = beside[run];
+    const Sums sums = accumulate(problems[run], 1);
     const std::vector<float> out =
-        outputs_of(accumulate(problems[run], 1), activation, beside[run]);
+        linear_replayed(sums, {activation, other.alpha, other.row.values, other.bias.values,
+                               other.residual.values});
     if (nvfp4) {
-      const Operand blocks = quantized(out, s, beside[run].d_scale);
+      const Operand blocks = quantized(out, sums, other.d_scale);
       d.runs.push_back(blocks.values);
       d.written.assign(d.runs[0].size(), true);
       expect_scales(blocks, &sfd);
@@ -204,7 +167,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     d.runs.push_back(std::move(image));
     if (residual == "null") continue;
     Bytes read(of_residual.bytes(), 0xFF); // NaN between the rows
-    of_residual.place(beside[run].residual.bytes.data(), &read);
+    of_residual.place(other.residual.bytes.data(), &read);
     (in_place ? d.before : added.runs).push_back(std::move(read));
   }
   if (apart) p.inputs.push_back(std::move(added));
@@ -246,7 +209,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
 Operation linear() {
   Operation op{"gemm", "wl_gemm_args", {}, make};
   for (const warpline::gemm::Config& config : warpline::linear::configs())
-    op.configurations.push_back(configuration_of(config, "gemm_sm90_decode"));
+    op.configurations.push_back(configuration_of(config, "dual_gemm_sm90_decode"));
   return op;
 }
 

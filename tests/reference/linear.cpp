@@ -1,8 +1,11 @@
 #include "tests/reference/linear.hpp"
 
+#include "tests/reference/quantize.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 namespace wltest {
 
@@ -112,6 +115,46 @@ float linear_replayed(wl_activation activation, const LinearInputs& in) {
   volatile float result = activated_replayed(activation, y);
   if (in.residual != nullptr) result = result + *in.residual;
   return result;
+}
+
+std::vector<float> linear_replayed(const Sums& sums, const LinearOperands& operands) {
+  std::vector<float> out(sums.acc1.size());
+  const auto n = static_cast<size_t>(sums.n);
+  for (size_t i = 0; i < out.size(); ++i) {
+    LinearInputs in;
+    in.acc = sums.acc1[i];
+    in.alpha = operands.alpha;
+    if (!operands.row.empty()) in.row = operands.row[i / n];
+    if (!operands.bias.empty()) in.bias = operands.bias[i % n];
+    if (!operands.residual.empty()) in.residual = &operands.residual[i];
+    out[i] = linear_replayed(operands.activation, in);
+  }
+  return out;
+}
+
+std::vector<uint8_t> rounded(const std::vector<float>& values, wl_dtype type) {
+  const size_t element = type == WL_F32 ? 4 : 2;
+  std::vector<uint8_t> bytes(element * values.size());
+  if (type == WL_F32) {
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    return bytes;
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    const uint16_t code =
+        type == WL_F16 ? encode_f16(double{values[i]}) : encode_bf16(double{values[i]});
+    std::memcpy(&bytes[2 * i], &code, 2);
+  }
+  return bytes;
+}
+
+Operand quantized(const std::vector<float>& values, const Sums& shape, float d_scale) {
+  Operand out{shape.m, shape.n, shape.l, {}, {}};
+  out.values.resize(values.size() / 2);
+  out.scales.resize(values.size() / 16);
+  const Inverse scale_of_all(d_scale);
+  for (size_t block = 0; block < out.scales.size(); ++block)
+    quantize_block(&values[16 * block], scale_of_all, &out.values[8 * block], &out.scales[block]);
+  return out;
 }
 
 double gated(const Gate& gate, const GatedInputs& in) {

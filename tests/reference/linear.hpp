@@ -7,10 +7,11 @@
 // operation (ptx/epilogue.inc), with ex2 and rcp of numerics.hpp.
 #pragma once
 
-#include "tests/reference/numerics.hpp"
+#include "tests/reference/dual_gemm.hpp"
 #include "warpline/warpline.h"
 
 #include <cstdint>
+#include <vector>
 
 namespace wltest {
 
@@ -32,6 +33,18 @@ struct LinearInputs {
 };
 double linear(wl_activation activation, const LinearInputs& in);
 float linear_replayed(wl_activation activation, const LinearInputs& in);
+
+// What a product reads beside A and B; empty where there is none.
+struct LinearOperands {
+  wl_activation activation = WL_ACTIVATION_NONE;
+  float alpha = 1;
+  std::vector<float> row, bias, residual; // [L, M], [N], [L, M, N]
+};
+// D before it is rounded, [L, M, N], of the sums' first product.
+std::vector<float> linear_replayed(const Sums& sums, const LinearOperands& operands);
+// In WL_F16, WL_BF16 or WL_F32, as bytes; and in NVFP4.
+std::vector<uint8_t> rounded(const std::vector<float>& values, wl_dtype type);
+Operand quantized(const std::vector<float>& values, const Sums& shape, float d_scale);
 
 // min(x1, limit) * sigmoid(...) * (clamp(x2, -up_limit, up_limit) + up_offset); without limits they
 // are infinite, without offset it is -0.

@@ -1,11 +1,13 @@
 // The BARRIER LEDGER table at a kernel's head against what ran: tables that are right, bent ones,
-// and those of all rows of the dual GEMM.
+// and those of all configurations of the engine.
 #include "kernels/dual_gemm/dual_gemm.hpp"
+#include "kernels/linear/linear.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/dual_gemm_nvfp4_run.hpp"
 #include "tests/support/dual_gemm_run.hpp"
 #include "tests/support/ledger_names.hpp"
+#include "tests/support/linear_run.hpp"
 #include "tests/support/temporary.hpp"
 #include "tests/support/vgpu_run.hpp"
 #include "tests/support/virtual_gpu.hpp"
@@ -19,7 +21,7 @@
 
 using namespace wltest;
 using namespace vgpu;
-using warpline::dual_gemm::Row;
+using warpline::gemm::Config;
 
 namespace {
 
@@ -84,39 +86,53 @@ void option(const char* key, const std::string& value) {
   REQUIRE(set_option(key, value));
 }
 
-// "" when the row's run is right and its table agrees, else what is said. In a process where nobody
-// else has a context: a report spoils it.
-std::string ledger_of(const Row& row, const std::string& schedule) {
+// Whole tiles: tables give the bytes of those. Several tiles for each cluster of the device.
+DualGemmCase whole_tiles(const Config& config) {
+  const bool blackwell = config.family == warpline::gemm::Family::sm100;
+  DualGemmCase c;
+  c.config = config.name;
+  c.seed = 77;
+  c.m = blackwell ? 256 * config.cluster_m : 2 * config.tile_m;
+  c.n = config.columns() * (blackwell ? config.cluster_n * 2 * kSms / config.cluster[0] : 2);
+  if (config.d_type == WL_NVFP4) c.n = (c.n + 63) / 64 * 64;
+  c.k = config.tile_k * (2 * config.stages + 2) * config.split_k;
+  c.out = config.d_type == WL_BF16 ? OutputType::bf16 : OutputType::f16;
+  return c;
+}
+
+// "" when the run is right, else what is said.
+std::string run_of(wl_context* context, const Config& config) {
+  const DualGemmCase c = whole_tiles(config);
+  if (config.b_tensors == 1) {
+    const LinearRun run(context, {c.m, c.n, c.k, c.l, config.d_type, config.name, c.seed});
+    if (!run.message().empty()) return run.message();
+    if (run.run(nullptr) != WL_SUCCESS || wl_stream_synchronize(context, nullptr) != WL_SUCCESS)
+      return wl_last_error();
+    return run.check();
+  }
+  if (config.d_type == WL_NVFP4) {
+    const Problem p = make_problem(c.m, c.n, c.k, 1, c.kind, c.seed);
+    const Nvfp4Result r = run_dual_gemm_nvfp4(context, p, 0.5f, c.config);
+    return r.status == WL_SUCCESS ? "" : r.message;
+  }
+  const DualGemmResult r = run_dual_gemm(context, c);
+  if (r.status != WL_SUCCESS) return r.message;
+  return r.bound.passed() ? "" : describe(r.bound);
+}
+
+// The same, and whether the configuration's table agrees. In a process where nobody else has a
+// context: a report spoils it.
+std::string ledger_of(const Config& config, const std::string& schedule) {
   wl_context* context = nullptr;
   REQUIRE(wl_context_create(0, &context) == WL_SUCCESS);
   option("check", "ledger");
-  option("define", names_text(ledger_names(row)));
+  option("define", names_text(ledger_names(config)));
   option("schedule", schedule);
   option("report", "none");
-  const bool blackwell = std::string(row.target) == "sm_100f";
-  DualGemmCase c;
-  c.config = row.name;
-  c.seed = 77;
-  // Whole tiles: tables give the bytes of those. Several tiles for each cluster of the device.
-  c.m = blackwell ? 256 * row.cluster_m : 2 * row.tile_m;
-  c.n = row.tile_n * (blackwell ? row.cluster_n * 2 * kSms / row.cluster[0] : 2);
-  c.k = row.tile_k * (2 * row.stages + 2) * row.split_k;
-  c.out = row.d_type == WL_BF16 ? OutputType::bf16 : OutputType::f16;
-  std::string said;
-  bool right = false;
-  if (row.d_type == WL_NVFP4) {
-    const Problem p = make_problem(c.m, (c.n + 63) / 64 * 64, c.k, 1, c.kind, c.seed);
-    const Nvfp4Result r = run_dual_gemm_nvfp4(context, p, 0.5f, c.config);
-    said = r.message;
-    right = r.status == WL_SUCCESS;
-  } else {
-    const DualGemmResult r = run_dual_gemm(context, c);
-    said = r.message;
-    right = r.status == WL_SUCCESS && r.bound.passed();
-  }
-  if (!right) said += "\n" + virtual_report();
+  std::string said = run_of(context, config);
+  if (!said.empty()) said += "\n" + virtual_report();
   wl_context_destroy(context);
-  return right ? "" : said;
+  return said;
 }
 
 void start_device(const char* profile) {
@@ -126,14 +142,17 @@ void start_device(const char* profile) {
   option("sms", std::to_string(kSms));
 }
 
-void expect_all_rows(const char* target) {
-  for (const Row& row : warpline::dual_gemm::rows()) {
-    if (std::string(row.target) != target || row.d_type == WL_BF16) continue;
-    for (const char* schedule : {"lazy", "random:5"}) {
-      INFO(row.name << ", schedule " << schedule << ", seed 77, " << names_text(ledger_names(row)));
-      CHECK(ledger_of(row, schedule) == "");
+void expect_all_configs(const char* target) {
+  for (const warpline::gemm::Table* table :
+       {&warpline::dual_gemm::rows(), &warpline::linear::configs()})
+    for (const Config& config : *table) {
+      if (std::string(config.target) != target || config.d_type == WL_BF16) continue;
+      for (const char* schedule : {"lazy", "random:5"}) {
+        INFO(config.name << ", schedule " << schedule << ", seed 77, "
+                         << names_text(ledger_names(config)));
+        CHECK(ledger_of(config, schedule) == "");
+      }
     }
-  }
 }
 
 } // namespace
@@ -217,7 +236,7 @@ TEST_CASE("ledger: a kernel without mbarriers needs no table; values of names", 
 
 TEST_CASE("ledger: the rows keep their tables", "[virtual]") {
   for (const char* rows : {"[.b200-ledger]", "[.h200-ledger]"}) {
-    const ChildResult child = run_child({build_file("tests/virtual"), rows}, {}, 300);
+    const ChildResult child = run_child({build_file("tests/virtual"), rows}, {}, 600);
     INFO(child.out << child.err);
     CHECK(child.status == 0);
   }
@@ -225,8 +244,8 @@ TEST_CASE("ledger: the rows keep their tables", "[virtual]") {
 
 TEST_CASE("tables of the Blackwell rows, in a process of their own", "[.b200-ledger]") {
   start_device("b200");
-  expect_all_rows("sm_100f");
-  const Row* row = warpline::dual_gemm::find_row("dual_gemm_sm100_pair_n64_f16");
+  expect_all_configs("sm_100f");
+  const Config* row = warpline::dual_gemm::find_row("dual_gemm_sm100_pair_n64_f16");
   REQUIRE(row);
   const std::string text = row->image().text();
   TemporaryDirectory directory;
@@ -251,5 +270,5 @@ TEST_CASE("tables of the Blackwell rows, in a process of their own", "[.b200-led
 
 TEST_CASE("tables of the Hopper rows, in a process of their own", "[.h200-ledger]") {
   start_device("h200");
-  expect_all_rows("sm_90a");
+  expect_all_configs("sm_90a");
 }

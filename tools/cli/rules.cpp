@@ -1,5 +1,6 @@
 // warpline rules: the constraint tables as Markdown, for kernels/RULES.md.
 #include "kernels/dual_gemm/dual_gemm.hpp"
+#include "kernels/linear/linear.hpp"
 #include "kernels/quantize/quantize.hpp"
 #include "tools/cli/commands.hpp"
 #include "tools/cli/options.hpp"
@@ -41,7 +42,9 @@ struct Operation {
   std::vector<RuleRow> rules;
 };
 std::vector<Operation> operations() {
-  return {{"dual-gemm", dual_gemm::rules().rows()}, {"quantize", quantize::rules().rows()}};
+  return {{"dual-gemm", dual_gemm::rules().rows()},
+          {"gemm", linear::rules().rows()},
+          {"quantize", quantize::rules().rows()}};
 }
 
 } // namespace

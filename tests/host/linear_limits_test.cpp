@@ -1,0 +1,167 @@
+// Both sides of every rule of wl_gemm.
+#include "kernels/linear/linear.hpp"
+#include "tests/support/product_sides.hpp"
+
+using namespace warpline;
+using namespace warpline::linear;
+using wltest::at;
+
+namespace {
+
+using Args = wl_gemm_args;
+using Case = wltest::RuleCase<Args>;
+using Sides = wltest::RuleSides<Args>;
+
+// Operands far from each other, so that sizes may grow.
+Args legal() {
+  Args args{};
+  args.struct_size = sizeof args;
+  args.m = 256, args.n = 4096, args.k = 7168, args.l = 1;
+  args.a = at(0x010000000000), args.b = at(0x110000000000);
+  args.sfa = at(0x310000000000), args.sfb = at(0x410000000000);
+  args.alpha = at<float>(0x610000000000), args.row = at<float>(0x620000000000);
+  args.bias = at(0x630000000000), args.bias_type = WL_F32;
+  args.activation = WL_ACTIVATION_SILU;
+  args.d = at(0x710000000000);
+  args.d_type = WL_F16;
+  return args;
+}
+
+#define SET(statement) [](Case& s) { s.args.statement; }
+#define RESIDUAL(statement) [](Case& s) { s.args.residual = at(0x740000000000), s.args.statement; }
+#define OPERAND(id, name, field, alignment, bytes, optional)                                       \
+  WL_OPERAND_SIDES(Args, id, name, field, alignment, bytes, optional, d_bytes)
+
+std::vector<Sides> make_sides() {
+  std::vector<Sides> all = {
+      {"device",
+       {[](Case& s) { s.device.compute_minor = 3; }},
+       [](Case& s) { s.device.compute_major = 8; },
+       "device B200 has compute capability 8.0, which must run one of the library's targets "
+       "(nearest: sm_100f"},
+      {"d_type",
+       {SET(d_type = WL_BF16), SET(d_type = WL_F32), wltest::nvfp4<Args>},
+       SET(d_type = static_cast<wl_dtype>(4)),
+       "d_type = 4 must be WL_F16 (0), WL_BF16 (1), WL_NVFP4 (2) or WL_F32 (3) (nearest: 3)"},
+      {"bias_type",
+       {SET(bias_type = WL_F16), SET(bias_type = WL_BF16),
+        [](Case& s) { s.args.bias = nullptr, s.args.bias_type = static_cast<wl_dtype>(9); }},
+       SET(bias_type = WL_NVFP4),
+       "bias_type = 2 must be WL_F16 (0), WL_BF16 (1) or WL_F32 (3) (nearest: 0, 1, 3)"},
+      {"activation",
+       {SET(activation = WL_ACTIVATION_NONE), SET(activation = WL_ACTIVATION_GELU_ERF)},
+       SET(activation = static_cast<wl_activation>(6)),
+       "activation = 6 must be from WL_ACTIVATION_NONE (0) to WL_ACTIVATION_GELU_ERF (5) "
+       "(nearest: 5)"},
+
+      {"residual_aligned",
+       {SET(residual = at(0x10010)), SET(residual = nullptr)},
+       SET(residual = at(0x10008)),
+       "residual: address 0x10008 is 8 modulo 16, must be 16-byte aligned (nearest: 0x10000, "
+       "0x10010)"},
+      {"residual_reachable",
+       {SET(residual = at(wltest::host_window - (1 << 24)))},
+       SET(residual = at(wltest::host_window)),
+       "residual: address 0x7fff00000000 is the host's or was freed, must be memory that the "
+       "device "
+       "can reach"},
+      // D itself, and beside it.
+      {"d_overlaps_residual",
+       {SET(residual = s.args.d), SET(residual = at(0x710000000000 + 256 * 4096 * 2)),
+        [](Case& s) { s.args.residual = s.args.d, s.args.ldr = s.args.n; },
+        [](Case& s) {
+          s.args.residual = s.args.d, s.args.ldr = s.args.ldd = 4104;
+          s.args.batch_stride_d = 256 * 4104;
+        }},
+       [](Case& s) { s.args.residual = s.args.d, s.args.ldr = 4104; },
+       "overlap residual, 2101232 bytes at 0x710000000000, must not overlap the residual, unless "
+       "it "
+       "is the residual, with its strides"},
+      {"d_overlaps_residual",
+       {},
+       SET(residual = at(0x710000000010)),
+       "overlap residual, 2097152 bytes at 0x710000000010"},
+      {"d_overlaps_residual", // entries at other strides
+       {},
+       [](Case& s) {
+         s.args.residual = s.args.d, s.args.l = 2, s.args.batch_stride_r = 257 * 4096;
+       },
+       "must not overlap the residual, unless it is the residual, with its strides"},
+      {"nvfp4_residual",
+       {wltest::nvfp4<Args>},
+       [](Case& s) { wltest::nvfp4(s), s.args.residual = at(0x740000000000); },
+       "residual = 0x740000000000 must be null for WL_NVFP4 (nearest: null)"},
+      {"ldr_covers",
+       {RESIDUAL(ldr = 4096), RESIDUAL(ldr = 0), SET(ldr = -8)},
+       RESIDUAL(ldr = 4088),
+       "ldr = 4088 must be 0 or at least N elements (nearest: 0, 4096)"},
+      {"ldr_multiple",
+       {RESIDUAL(ldr = 4104), SET(ldr = 4100)},
+       RESIDUAL(ldr = 4100),
+       "ldr = 4100 must be a multiple of 8 elements (nearest: 4096, 4104)"},
+      {"batch_stride_r_covers",
+       {[](Case& s) {
+          s.args.residual = at(0x740000000000), s.args.l = 2, s.args.batch_stride_r = 256 * 4096;
+        },
+        RESIDUAL(batch_stride_r = 0), SET(batch_stride_r = 8)},
+       [](Case& s) {
+         s.args.residual = at(0x740000000000), s.args.l = 2, s.args.batch_stride_r = 255 * 4096;
+       },
+       "batch_stride_r = 1044480 must be 0 or at least (M - 1) * ldr + N elements (nearest: 0, "
+       "1048576)"},
+      {"batch_stride_r_multiple",
+       {RESIDUAL(batch_stride_r = 256 * 4096 + 8), SET(batch_stride_r = 256 * 4096 + 4)},
+       RESIDUAL(batch_stride_r = 256 * 4096 + 4),
+       "batch_stride_r = 1048580 must be a multiple of 8 elements (nearest: 1048576, 1048584)"},
+      {"residual_size",
+       {RESIDUAL(ldr = int64_t{1} << 30), SET(ldr = int64_t{1} << 47)},
+       RESIDUAL(ldr = int64_t{1} << 47),
+       "residual: residual takes 2^47 bytes or more, must be below 2^47 bytes"},
+      // An output of four bytes.
+      {"d_size",
+       {[](Case& s) { s.args.d_type = WL_F32, s.args.ldd = int64_t{1} << 37; }},
+       [](Case& s) { s.args.d_type = WL_F32, s.args.ldd = (int64_t{1} << 37) + (1 << 30); },
+       "D: D takes 2^47 bytes or more, must be below 2^47 bytes"},
+
+      {"config_known",
+       {SET(config = "gemm_sm100_n64_f16"), SET(config = nullptr)},
+       SET(config = "gemm_sm100_n65_f16"),
+       "config = \"gemm_sm100_n65_f16\" must name a configuration (nearest: gemm_sm100_n64_f16, "},
+      {"config_runs",
+       {SET(config = "gemm_sm100_n128_f16")},
+       SET(config = "gemm_sm100_n64_f32"),
+       "config = \"gemm_sm100_n64_f32\", but it writes WL_F32, must be a configuration for this "
+       "device and output (nearest: gemm_sm100_n64_f16, "},
+  };
+  // An operand a line: alignment, bytes, and whether it may be null.
+  constexpr uint64_t d_bytes = 256 * 4096 * 2;
+  const std::vector<Sides> operands[] = {
+      OPERAND("a", "A", a, 16, 256 * 7168 / 2, false),
+      OPERAND("b", "B", b, 16, 4096 * 7168 / 2, false),
+      OPERAND("sfa", "SFA", sfa, 16, 256 * 7168 / 16, false),
+      OPERAND("sfb", "SFB", sfb, 16, 4096 * 7168 / 16, false),
+      OPERAND("alpha", "alpha", alpha, 4, 4, true),
+      OPERAND("row", "row", row, 4, 256 * 4, true),
+      OPERAND("bias", "bias", bias, 16, 4096 * 4, true),
+      OPERAND("d_scale", "d_scale", d_scale, 4, 4, true),
+  };
+  for (const std::vector<Sides>& one : operands) all.insert(all.end(), one.begin(), one.end());
+  const std::vector<Sides> shared = wltest::product_sides<Args>("B");
+  all.insert(all.end(), shared.begin(), shared.end());
+  return all;
+}
+
+wltest::RuleLimits<Args, Subject> limits() {
+  static const std::vector<Sides> sides = make_sides();
+  return {rules(), legal(), sides};
+}
+
+} // namespace
+
+TEST_CASE("each rule of wl_gemm accepts the legal value at its limit", "[host][linear]") {
+  limits().accepts_the_last_legal_values();
+}
+
+TEST_CASE("each rule of wl_gemm refuses with its sentence", "[host][linear]") {
+  limits().refuses_with_its_sentence();
+}

@@ -1,0 +1,87 @@
+#include "tests/support/linear_run.hpp"
+
+#include <cstdio>
+
+namespace wltest {
+
+namespace {
+
+constexpr float d_scale = 0.5f;
+
+Problem problem_of(const LinearCase& c) {
+  Problem p = make_problem(c.m, c.n, c.k, c.l, InputKind::exact, c.seed);
+  p.b2 = {};
+  return p;
+}
+
+LinearOperands operands_of(const LinearCase& c, float alpha) {
+  LinearOperands operands{WL_ACTIVATION_GELU_TANH, alpha, {}, {}, {}};
+  const Random random(c.seed, 55);
+  for (int64_t i = 0; i < c.n; ++i)
+    operands.bias.push_back(static_cast<float>(2 * random.uniform(static_cast<uint64_t>(i)) - 1));
+  return operands;
+}
+
+size_t bytes_of_d(const LinearCase& c) {
+  return static_cast<size_t>(c.l * c.m * c.n) * (c.d_type == WL_F32 ? 4 : 2);
+}
+
+} // namespace
+
+LinearRun::LinearRun(wl_context* context, const LinearCase& c, const LinearRun* before)
+    : context_(context), case_(c), before_(before), problem_(problem_of(c)),
+      operands_(operands_of(c, problem_.alpha1)), a_(context, problem_.a.values),
+      b_(context, problem_.b1.values),
+      factors_(context, std::vector<float>{operands_.alpha, d_scale}),
+      bias_(context, operands_.bias), sfa_(context, problem_.a, true),
+      sfb_(context, problem_.b1, true), d_(context, c.m, c.n, c.l),
+      plain_(context, std::vector<uint8_t>(bytes_of_d(c), 0x7F)) {
+  const bool nvfp4 = c.d_type == WL_NVFP4;
+  wl_gemm_args args{};
+  args.struct_size = sizeof args;
+  args.m = c.m, args.n = c.n, args.k = c.k, args.l = c.l;
+  args.a = before != nullptr ? before->d_.d() : a_.pointer;
+  args.sfa = before != nullptr ? before->d_.sfd() : sfa_.pointer;
+  args.b = b_.pointer, args.sfb = sfb_.pointer;
+  args.alpha = static_cast<const float*>(factors_.pointer);
+  args.bias = bias_.pointer, args.bias_type = WL_F32;
+  args.activation = operands_.activation;
+  args.d_type = c.d_type;
+  args.d = nvfp4 ? d_.d() : plain_.pointer;
+  if (nvfp4) args.sfd = d_.sfd(), args.d_scale = args.alpha + 1;
+  args.config = c.config.empty() ? nullptr : c.config.c_str();
+  if (wl_gemm_plan(context, &args, &plan_) != WL_SUCCESS) {
+    message_ = wl_last_error();
+    return;
+  }
+  wl_plan_info info{};
+  info.struct_size = sizeof info;
+  wl_plan_get_info(plan_, &info);
+  workspace_bytes_ = info.workspace_bytes;
+  workspace_ =
+      std::make_unique<DeviceBuffer>(context, std::vector<uint8_t>(workspace_bytes_, 0xA5));
+}
+
+wl_status LinearRun::run(wl_stream stream) const {
+  return wl_plan_run(plan_, workspace_->pointer, workspace_bytes_, stream);
+}
+
+std::string LinearRun::check() const {
+  Problem p = problem_;
+  bool intact = true;
+  if (before_ != nullptr) p.a = before_->d_.read(&intact);
+  const Sums sums = accumulate(p);
+  const std::vector<float> expected = linear_replayed(sums, operands_);
+  int64_t unequal = 0;
+  if (case_.d_type == WL_NVFP4) {
+    unequal = count_unequal(d_.read(&intact), quantized(expected, sums, d_scale));
+  } else {
+    const std::vector<uint8_t> bytes = rounded(expected, case_.d_type);
+    const std::vector<uint8_t> found = plain_.read(bytes.size());
+    for (size_t i = 0; i < bytes.size(); ++i) unequal += found[i] != bytes[i];
+  }
+  if (!intact) return "memory around D was written to";
+  return unequal == 0 ? "" : std::to_string(unequal) + " numbers or bytes of D are wrong";
+}
+
+} // namespace wltest

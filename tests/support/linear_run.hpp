@@ -1,0 +1,50 @@
+// wl_gemm through the C ABI, on the driver that WARPLINE_DRIVER names: with a bias and GELU,
+// without a residual. Other arguments are varied by tests/problems.
+#pragma once
+
+#include "tests/reference/linear.hpp"
+#include "tests/support/device_buffer.hpp"
+
+#include <memory>
+#include <string>
+
+namespace wltest {
+
+struct LinearCase {
+  int64_t m = 1, n = 64, k = 64, l = 1;
+  wl_dtype d_type = WL_F16;
+  std::string config; // to force, "" = the library's choice
+  uint64_t seed = 1;
+};
+
+// A plan and its operands, of exact sums. A may be what another one writes.
+class LinearRun {
+public:
+  LinearRun(wl_context* context, const LinearCase& c, const LinearRun* before = nullptr);
+  ~LinearRun() { wl_plan_destroy(plan_); }
+  LinearRun(const LinearRun&) = delete;
+  LinearRun& operator=(const LinearRun&) = delete;
+
+  const std::string& message() const { return message_; } // why there is no plan, "" = there is one
+  wl_status run(wl_stream stream) const;
+  // The first thing wrong with D, "" for nothing; the run before has ended.
+  std::string check() const;
+  Operand nvfp4(bool* intact) const { return d_.read(intact); } // D
+
+private:
+  wl_context* context_;
+  LinearCase case_;
+  const LinearRun* before_;
+  Problem problem_;
+  LinearOperands operands_;
+  DeviceBuffer a_, b_, factors_, bias_;
+  ScaleBuffer sfa_, sfb_;
+  GuardedOperand d_; // of NVFP4
+  DeviceBuffer plain_;
+  std::unique_ptr<DeviceBuffer> workspace_;
+  size_t workspace_bytes_ = 0;
+  wl_plan* plan_ = nullptr;
+  std::string message_;
+};
+
+} // namespace wltest
