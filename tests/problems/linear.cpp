@@ -44,6 +44,17 @@ Numbers draw_numbers(size_t count, wl_dtype type, double magnitude, uint64_t see
   return n;
 }
 
+// Hopper's kernels multiply alpha by 2^14 before the row's factor comes in, so that a factor within
+// 2^14 of FP32's largest number overflows there. Factors beyond 2^100 become 1.
+void keep_within_hopper(Numbers* row) {
+  for (size_t i = 0; i < row->values.size(); ++i) {
+    float& value = row->values[i];
+    if (!(std::fabs(value) > 0x1p100f)) continue;
+    value = 1;
+    std::memcpy(&row->bytes[4 * i], &value, 4);
+  }
+}
+
 // What the call reads beside A and B, in one run.
 struct Beside {
   float alpha = 1, d_scale = 1;
@@ -129,6 +140,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     other.alpha = alpha.runs[run], other.d_scale = d_scale.runs[run];
     const auto rows = static_cast<size_t>(s.l * s.m), columns = static_cast<size_t>(s.n);
     if (has_row) other.row = draw_numbers(rows, WL_F32, 2, seed + 2);
+    if (has_row && c.profile == "h200") keep_within_hopper(&other.row);
     if (has_bias) other.bias = draw_numbers(columns, bias_type, 3, seed + 3);
     if (in_place || apart) other.residual = draw_numbers(rows * columns, c.type, 4, seed + 4);
   }
