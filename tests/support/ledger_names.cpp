@@ -27,6 +27,8 @@ vgpu::check::LedgerNames ledger_names(const Config& config) {
     number("COLUMNS", config.tile_n);
     number("G", config.tile_n / 16);
     number("T", tiles);
+    number("SUM_BYTES", tiles * 256 * config.tile_n * config.split_k /
+                            sm90_small_owners(config.tile_n, config.split_k));
     number("F", first_consumer);
     number("R", sm90_small_token_stages(config.tile_m));
     names["set"] = std::to_string(first_consumer) + "-";
@@ -37,7 +39,7 @@ vgpu::check::LedgerNames ledger_names(const Config& config) {
     number("CHUNKS", config.split_k == 1 ? 0 : part <= 4 ? 1 : part / 4);
     number("sums", (part < 4 ? part : 4) * groups * 2048);
     number("tokens", config.tile_m);
-    number("weights", sm90_stage_bytes(0, config.tile_n));
+    number("weights", sm90_stage_bytes(0, config.tile_n, config.b_tensors));
     names["set"] = names["each row's set"] = "4-";
   }
   return names;
