@@ -5,6 +5,7 @@
 #include "tests/problems/products.hpp"
 #include "tests/reference/quantize.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
@@ -14,14 +15,27 @@ namespace {
 
 using warpline::dual_gemm::Row;
 
-// Outputs alpha1 * b1 * alpha2 * b2 without a sum: silu leaves what is 16 and more as it is. With
-// an alpha2 of 17 or 19 sixteenths the scales of many blocks of D lie between two E4M3 numbers,
-// where the last place of every step tells.
-void make_ties(wltest::Problem* q, uint64_t seed) {
+// Outputs alpha1 * b1 * alpha2 * b2 without a sum: silu leaves what is 18 and more as it is. Here
+// the last place of every step tells. In the first run, with an alpha2 of 17 * 2^-10, the scales of
+// D lie halfway between two E4M3 numbers; in the second, with 2^-6, scales are E4M3 numbers q and
+// many values 7 * 2^i q, halfway between two E2M1 numbers.
+void make_ties(wltest::Problem* q, int run, uint64_t seed) {
   make_one_hot(&q->a, seed);
   // Magnitudes of B1 are 3 * 2^i, those of B2 2^i.
   make_powers(&q->b1, {3, 5, 7, 5}, seed);
   make_powers(&q->b2, {1, 2, 4, 6}, seed);
+  if (run == 0) return;
+  const Random random(seed, 10);
+  const auto blocks = static_cast<size_t>(q->k / 16);
+  for (size_t i = 0; i < q->b1.scales.size(); ++i) {
+    const size_t column = i / blocks;
+    const bool greatest = column % 16 == seed % 16; // of D's block: 6 q
+    q->b1.scales[i] = static_cast<uint8_t>(greatest ? 0x38 : 0x36 + 8 * random.below(i, 3));
+    q->b2.scales[i] =
+        static_cast<uint8_t>(0x38 + random.below(column / 16 * blocks + i % blocks, 8));
+    std::fill_n(&q->b1.values[8 * i], 8, greatest ? 0x77 : 0x22);
+    std::fill_n(&q->b2.values[8 * i], 8, 0x22);
+  }
 }
 
 Problem make(const Configuration& c, Draw& draw, Values wanted) {
@@ -47,7 +61,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   if (ties) {
     draw.note<std::string>("values", "ties");
     alpha[0] = {true, 4, {64, 64}};
-    alpha[1] = {true, 8, {17.0f / 1024, 19.0f / 1024}};
+    alpha[1] = {true, 8, {17.0f / 1024, 1.0f / 64}};
   }
   const uint8_t padding = draw.pick<uint8_t>("padding", {0x7F, 0xFF, 0x38});
   const std::string alias =
@@ -62,7 +76,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     q.a = draw_operand(s.m, s.k, s.l, base_a, seed * 4);
     q.b1 = draw_operand(s.n, s.k, s.l, base_b[0], seed * 4 + 1);
     q.b2 = draw_operand(s.n, s.k, s.l, base_b[1], seed * 4 + 2);
-    if (ties) make_ties(&q, seed);
+    if (ties) make_ties(&q, run, seed);
     if (alias == "B2 is B1") q.b2 = q.b1;
     if (alias == "B1 is in A" && s.l == 1 && s.n <= s.m) {
       q.b1.values.assign(q.a.values.begin(), q.a.values.begin() + s.n * (s.k / 2));

@@ -53,6 +53,7 @@ int run_all(const Task& task, const Options& o) {
     const auto done = std::chrono::steady_clock::now();
     const auto ms = [](auto d) { return std::chrono::duration<double, std::milli>(d).count(); };
     wrong += !said.empty();
+    const bool lost = said.find("vgpu: ") != std::string::npos; // a fault ends the context
     if (!said.empty() || o.verbose)
       std::printf("%s, seed %llu, problem %zu: %s\n  %s\n", task.configuration->name.c_str(),
                   static_cast<unsigned long long>(o.seed), i, p.text.c_str(),
@@ -60,6 +61,10 @@ int run_all(const Task& task, const Options& o) {
     if (o.verbose)
       std::printf("  made in %.0f ms, run in %.0f ms\n", ms(made - start), ms(done - made));
     std::fflush(stdout);
+    if (lost) {
+      std::printf("  %zu problems of the configuration are left out\n", count - i - 1);
+      break;
+    }
   }
   return wrong;
 }

@@ -92,6 +92,9 @@ void SemanticPage::write(const std::vector<Kernel>& kernels, const Results& resu
         ++l.refused;
       } else if (!verdict->empty() || killed_elsewhere(m, results, elsewhere)) {
         ++l.killed;
+      } else if (const std::string why = equivalent_reason(m); !why.empty()) {
+        ++l.without_effect;
+        ++l.reasons[why];
       } else {
         ++l.survived;
         l.survivors.push_back("| " + k.name + " | " + std::to_string(m.line) + ", " + m.label +

@@ -122,14 +122,17 @@ std::vector<Change> changes(const Statement& s) {
   static const std::map<std::string, std::string> others = {
       {"add", "sub"}, {"sub", "add"}, {"and", "or"},  {"or", "and"}, {"xor", "or"},
       {"shl", "shr"}, {"min", "max"}, {"max", "min"}, {"abs", "neg"}};
-  if (const auto found = others.find(name); found != others.end()) {
+  // What a macro adds or shifts by 0 is the same the other way round.
+  const bool neutral = (name == "add" || name == "sub" || name == "shl" || name == "shr") &&
+                       ops.size() == 3 && ops[2] == "0";
+  if (const auto found = others.find(name); found != others.end() && !neutral) {
     std::string by = found->second + op.substr(name.size());
     if (name == "shl")
       by =
           swapped(by, "b32", "u32").empty() ? swapped(by, "b64", "u64") : swapped(by, "b32", "u32");
     operation(by);
   }
-  if (name == "shr") {
+  if (name == "shr" && !neutral) {
     std::string by = "shl" + op.substr(3);
     for (const char* bits : {"32", "64", "16"})
       for (const char* sign : {"u", "s"})
@@ -155,7 +158,8 @@ std::vector<Change> changes(const Statement& s) {
   }
   // Operands where the order matters.
   const bool ordered = name == "sub" || name == "shl" || name == "shr" || name == "div" ||
-                       name == "rem" || name == "selp" || name == "prmt" || name == "setp" ||
+                       name == "rem" || name == "selp" || name == "prmt" ||
+                       (name == "setp" && !has(op, ".eq.") && !has(op, ".ne.")) ||
                        (name == "cvt" && ops.size() == 3);
   if (ordered && ops.size() >= 3 && ops[1] != ops[2] &&
       (name == "selp" || (!is_integer(ops[1]) && !is_integer(ops[2])))) {
@@ -212,13 +216,13 @@ uint64_t fnv(const std::string& text, uint64_t h = 0xCBF29CE484222325) {
   return h;
 }
 
-// Kernels of one source have one family.
+// Kernels of one source have one family: the engine's, whatever the operation.
 std::string family_of(const std::string& kernel) {
-  for (const char* part : {"dual_gemm_sm100", "dual_gemm_sm90_double_buffered",
-                           "dual_gemm_sm90_small", "dual_gemm_sm90_decode"})
-    if (starts(kernel, part)) return part;
-  const size_t type = kernel.rfind('_');
-  return starts(kernel, "dual_gemm_sm90") ? "dual_gemm_sm90" : kernel.substr(0, type);
+  for (const char* part : {"sm100", "sm90_double_buffered", "sm90_small", "sm90_decode", "sm90"})
+    if (has(kernel, part))
+      return (has(kernel, "gemm") ? "gemm " : "") + std::string(part) +
+             (has(kernel, "gemm") ? "" : kernel.substr(0, kernel.find("_sm")));
+  return kernel;
 }
 
 // Of a cluster, by the kernel's name.
@@ -334,16 +338,35 @@ std::string no_effect(const std::string& kernel, const SemanticMutant& m) {
   if (has(t, "nanosleep")) return "a pause changes no value";
   if (starts(t, "cvta.to.global") && m.change == "delete")
     return "an address of global memory is the same in the generic window";
-  if (starts(t, "shfl.sync.idx.b32 warp, warp, 0"))
+  if (has(kernel, "sm90_decode") &&
+      (m.label == "warmer" || m.label == "next_tile" || m.label == "next_warm"))
+    return "the warmer does nothing but prefetch";
+  return "";
+}
+
+std::string equivalent_reason(const SemanticMutant& m) {
+  const std::string& t = m.instruction;
+  const auto names = [&](const char* a) { return has(t, a); };
+  if (names("shfl.sync.idx.b32 warp, warp, 0"))
     return "every lane holds the number of its warp: the shuffle only tells the compiler";
   if (m.label == "operands_release" || m.label == "operands_drain")
     return "the commits that this loop waits for come before the accumulator's, for which the "
            "consumers wait before the last barrier";
-  if (has(t, " fresh, ") || has(t, "@fresh "))
+  if (names(" fresh, ") || names("@fresh "))
     return "a stage's first wait passes at once: skipping it saves time";
-  if (starts(kernel, "dual_gemm_sm90_decode") &&
-      (m.label == "warmer" || m.label == "next_tile" || m.label == "next_warm"))
-    return "the warmer does nothing but prefetch";
+  if (names("k_tail")) return "steps beyond K multiply zeros, with which TMA fills them";
+  if (names("ring_end") || names(" k_loop"))
+    return "the turn of the whole ring and the single stages make the same steps";
+  if (m.label == "mma_empty" &&
+      (names("_desc") || names("tmem_sfb") || names("tmem_scales") || names("acc, ")))
+    return "an empty tile's addresses and sets of scales reach no instruction";
+  if (names("wide") || names("whole")) return "two stores of 16 bytes write what one of 32 does";
+  if (names("or.b32 desc_base") || names("and.b32 desc_base"))
+    return "a descriptor's leading offset is not read under a 128-byte swizzle, and shared memory "
+           "starts at a multiple of 1024";
+  if (m.change == "constant + 1" &&
+      (names("is_role, warp, ") || names("first_lane, lane, 0") || names("releaser, lane, 0")))
+    return "another warp or lane does the same";
   return "";
 }
 
