@@ -312,7 +312,8 @@ typedef enum wl_activation {
  *
  * A [M,K] and B [N,K] are NVFP4 with block scales, as at wl_dual_gemm_args; products accumulate in
  * FP32, everything behind is FP32, and D [M,N], N contiguous, is rounded once. With WL_NVFP4, D and
- * sfd are as there. NaN in a sum, factor, bias or residual makes the output NaN. A batch of L
+ * sfd are as there. NaN in a sum, factor, bias or residual makes the output NaN. On Hopper a
+ * product alpha * row of 2^114 or more counts as infinite, as an alpha does there. A batch of L
  * problems lies contiguously: row entry l starts l * M floats in; alpha and bias serve all. */
 typedef struct wl_gemm_args {
   size_t struct_size; /* sizeof(wl_gemm_args) */
