@@ -13,7 +13,7 @@ TEST_CASE("checks: shipped sm_100 kernels are silent", "[virtual]") {
   REQUIRE(set_checks("all,advice"));
   for (const char* row : {"n128", "n64", "2x1_n128", "pair_n128", "pair_2x2_n64", "n64_clc",
                           "pair_n64_split2", "pair_4x1_n64", "pair_4x2_n128", "n64_copiesfirst",
-                          "pair_n64_stream", "pair_n128_stream", "pair_n64_tma", "pair_n128_tma"})
+                          "pair_n64_stream", "pair_n128_stream", "pair_n128_tma"})
     for (const char* schedule : {"lazy", "eager", "random:1", "random:2"}) {
       DualGemmCase c;
       // Clusters of 512 rows: an MMA of 256 has none of these 200.

@@ -82,7 +82,7 @@ TEST_CASE("cli: --stats counts what moved, tensor memory, stages and machine cod
   CHECK(deep.find("stages_filled")->number > 1);
   CHECK(deep.find("stages_filled")->number <= 7);
   // D by stores of threads and by TMA: whole sectors, banks without conflicts.
-  for (const Json& one : {deep, stats("64", "pair_n64_tma")}) {
+  for (const Json& one : {deep, stats("64", "pair_n128_tma")}) {
     CHECK(one.find("stored_bytes")->number == 256 * 128 * 2);
     CHECK(one.find("store_sectors")->number == 256 * 128 * 2 / 32);
     CHECK(one.find("partial_sectors")->number == 0);
