@@ -45,11 +45,12 @@ Numbers draw_numbers(size_t count, wl_dtype type, double magnitude, uint64_t see
 }
 
 // Hopper's kernels multiply alpha by 2^14 before the row's factor comes in, so that a factor within
-// 2^14 of FP32's largest number overflows there. Factors beyond 2^100 become 1.
+// 2^14 of FP32's largest number overflows there, as the product with a huge alpha does. Factors
+// beyond 2^10 become 1.
 void keep_within_hopper(Numbers* row) {
   for (size_t i = 0; i < row->values.size(); ++i) {
     float& value = row->values[i];
-    if (!(std::fabs(value) > 0x1p100f)) continue;
+    if (!(std::fabs(value) > 0x1p10f)) continue;
     value = 1;
     std::memcpy(&row->bytes[4 * i], &value, 4);
   }

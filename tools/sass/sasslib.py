@@ -270,9 +270,9 @@ def main_loop(kernel):
 def most_per_mma(kernel):
     """What the head of the kernel allows, "at most N instructions an MMA", or None."""
     for line in kernel.ptx:
-        match = re.match(r"//   Main loop.*: at most (\d+) instructions an MMA\.", line)
+        match = re.match(r"//   Main loop.*: at most (\d+(?:\.\d+)?) instructions an MMA\.", line)
         if match:
-            return int(match.group(1))
+            return float(match.group(1))
     return None
 
 
