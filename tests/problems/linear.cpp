@@ -221,8 +221,12 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
 
 Operation linear() {
   Operation op{"gemm", "wl_gemm_args", {}, make};
-  for (const warpline::gemm::Config& config : warpline::linear::configs())
+  for (const warpline::gemm::Config& config : warpline::linear::configs()) {
+    // FP32 outputs show the last place of Hopper's sums, which some problems do not keep exact;
+    // tests/virtual/linear_sm90_test.cpp compares those outputs within the bound.
+    if (config.decodes() && config.d_type == WL_F32) continue;
     op.configurations.push_back(configuration_of(config, "dual_gemm_sm90_decode"));
+  }
   return op;
 }
 
