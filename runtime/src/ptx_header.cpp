@@ -28,7 +28,7 @@ std::string directive_value(std::string_view text, std::string_view directive) {
 // The .param directives between the first .entry and its body.
 int count_params(std::string_view text) {
   size_t at = text.find("\n.visible .entry ");
-  if (at == std::string_view::npos) at = text.find(".entry ");
+  if (at == std::string_view::npos) at = text.find("\n.entry ");
   if (at == std::string_view::npos) return 0;
   const std::string_view list = text.substr(at, text.find('{', at) - at);
   int count = 0;

@@ -105,7 +105,9 @@ public:
   }
 
   Stamped run() {
-    const size_t entry = find_line(0, [](const std::string& line) { return has(line, ".entry "); });
+    const size_t entry = find_line(0, [](const std::string& line) {
+      return line.rfind(".entry ", 0) == 0 || line.rfind(".visible .entry ", 0) == 0;
+    });
     const size_t size = find_line(entry, [](const std::string& l) { return has(l, ".maxntid"); });
     const size_t body = find_line(size, [](const std::string& line) { return line == "{"; });
     if (body == lines_.size())

@@ -123,8 +123,11 @@ std::string replacement(Call& c, std::string_view image) {
   }
   if (path.empty()) return "";
   std::string text = read_image_file(c, path.c_str());
-  size_t at = text.find(".entry ");
-  if (at == std::string::npos) return "";
+  size_t at = 0; // of a directive: comments speak of .entry too
+  do {
+    at = text.find(".entry ", at + 1);
+    if (at == std::string::npos) return "";
+  } while (text.compare(text.rfind('\n', at) + 1, 2, "//") == 0);
   size_t end = text.find_first_of("( \n", at + 7);
   std::string entry = text.substr(at, end - at);
   size_t found = image.find(entry);
