@@ -1,5 +1,7 @@
 // wl_dual_gemm_check and wl_dual_gemm_plan.
 #include "kernels/dual_gemm/dual_gemm.hpp"
+
+#include "kernels/gemm/run.hpp"
 #include "runtime/src/log.hpp"
 #include "runtime/src/operation.hpp"
 #include "runtime/src/plan.hpp"
@@ -46,5 +48,14 @@ wl_status wl_dual_gemm_plan(wl_context* context, const wl_dual_gemm_args* args, 
   return warpline::api("wl_dual_gemm_plan", [&] {
     return warpline::plan_args(context, args, plan, warpline::dual_gemm::check,
                                warpline::dual_gemm::make_plan, warpline::dual_gemm::operands);
+  });
+}
+
+wl_status wl_dual_gemm_run(const wl_plan* plan, const wl_dual_gemm_args* args, void* workspace,
+                           size_t workspace_bytes, wl_stream stream) {
+  return warpline::api("wl_dual_gemm_run", [&] {
+    using namespace warpline::dual_gemm;
+    return warpline::gemm::run_args(plan, args, "wl_dual_gemm_args", rules(), rows(), log_args,
+                                    problem_of, operands, workspace, workspace_bytes, stream);
   });
 }

@@ -8,9 +8,11 @@
 #include "runtime/src/cuda_api.hpp"
 #include "runtime/src/images.hpp"
 #include "runtime/src/launch.hpp"
+#include "runtime/src/reachable.hpp"
 #include "runtime/src/rules.hpp"
 #include "warpline/warpline.h"
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -41,11 +43,11 @@ inline std::vector<wl_dual_gemm_config> candidates(const Problem& problem,
 struct Subject {
   const wl_dual_gemm_args& args;
   const DeviceLimits& device;
-  const wl_context* context = nullptr; // null: pointers stand for no memory
+  ContextMemory context{};
 };
 const RuleTable<Subject>& rules();
 // What the arguments point to.
-std::vector<Extent> operands(const wl_dual_gemm_args& args);
+std::array<Extent, 11> operands(const wl_dual_gemm_args& args);
 
 // ldd and batch_stride_d with their defaults filled in; 0 when the sizes are not positive or do not
 // fit.

@@ -5,6 +5,7 @@
 #include "runtime/src/status.hpp"
 #include "runtime/src/strided.hpp"
 
+#include <algorithm>
 #include <cinttypes>
 
 namespace warpline::dual_gemm {
@@ -112,7 +113,7 @@ Extent d_of(const Args& a) { return {"D", a.d, d_bytes(a)}; }
 Extent sfd_of(const Args& a) { return {"SFD", a.sfd, sfd_bytes(a)}; }
 
 // All but SFD.
-std::vector<Extent> others(const Args& a) {
+std::array<Extent, 10> others(const Args& a) {
   return {d_of(a),    a_of(a),    b1_of(a),     b2_of(a),     sfa_of(a),
           sfb1_of(a), sfb2_of(a), alpha1_of(a), alpha2_of(a), d_scale_of(a)};
 }
@@ -146,9 +147,9 @@ int64_t effective_batch_stride(const wl_dual_gemm_args& args) {
   return strided_d(args).entry_stride();
 }
 
-std::vector<Extent> operands(const wl_dual_gemm_args& args) {
-  std::vector<Extent> all = others(args);
-  all.push_back(sfd_of(args));
+std::array<Extent, 11> operands(const wl_dual_gemm_args& args) {
+  std::array<Extent, 11> all{sfd_of(args)};
+  std::ranges::copy(others(args), all.begin() + 1);
   return all;
 }
 

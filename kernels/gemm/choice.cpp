@@ -24,6 +24,10 @@ const char* dtype_name(wl_dtype type) {
 
 bool can_run(const Config& config, wl_dtype d_type, const DeviceLimits& device,
              std::string* reason) {
+  if (reason == nullptr) // no texts that nobody reads
+    return config.d_type == d_type && config.cluster[0] <= device.max_cluster &&
+           config.shared_bytes <= device.shared_bytes_per_block &&
+           target_runs_on(config.target, device.compute_major, device.compute_minor);
   std::string why = target_mismatch(config, device);
   if (why.empty() && config.d_type != d_type)
     why = format("it writes %s", dtype_name(config.d_type));
@@ -33,7 +37,7 @@ bool can_run(const Config& config, wl_dtype d_type, const DeviceLimits& device,
   if (why.empty() && config.shared_bytes > device.shared_bytes_per_block)
     why = format("it needs %d bytes of shared memory, the device has %d", config.shared_bytes,
                  device.shared_bytes_per_block);
-  if (reason != nullptr) *reason = why;
+  *reason = why;
   return why.empty();
 }
 

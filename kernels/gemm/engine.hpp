@@ -7,6 +7,7 @@
 #include "runtime/src/context.hpp"
 #include "runtime/src/cuda_api.hpp"
 #include "runtime/src/launch.hpp"
+#include "runtime/src/plan.hpp"
 
 #include <string>
 #include <vector>
@@ -83,6 +84,19 @@ std::vector<wl_dual_gemm_config> candidates(const Table& table, const Problem& p
 // current, the problem is checked.
 wl_status take(wl_context* context, const Table& table, const Problem& problem, const char* forced,
                const Config** taken);
+
+// What a plan keeps of its product, for runs with other operands.
+struct PlannedProduct : PlannedProblem {
+  PlannedProduct(const Problem& problem_, const Config& config_)
+      : problem(problem_), config(&config_) {}
+  // `other` differs from `problem` in operands, strides, bias type and activation, and may have
+  // fewer rows. Allocates nothing. Called as wl_plan::run.
+  virtual wl_status run(const wl_plan& plan, const Problem& other, void* workspace,
+                        wl_stream stream) const = 0;
+
+  const Problem problem;
+  const Config* const config;
+};
 
 // Loads the kernels, builds tensor maps and launches, by the configuration's family.
 wl_status make_product_plan(wl_context* context, const Problem& problem, const Config& config,

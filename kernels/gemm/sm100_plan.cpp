@@ -72,28 +72,34 @@ wl_status output_map(const wl_context& context, const Problem& problem, const Co
   return make_tensor_map(context, desc, map);
 }
 
+wl_status fill_weight_maps(const wl_context& context, const Problem& problem, const Config& config,
+                           Params* params) {
+  const Operands& o = problem.operands;
+  const bool two = config.b_tensors == 2;
+  const int b_rows = config.tile_n / config.cluster_m;
+  const int atoms = config.tile_k / 64 / config.cluster_m;
+  WL_TRY(operand_map(context, two ? "B1" : "B", o.b[0], problem.n, problem, config, b_rows,
+                     &params->map_b1));
+  WL_TRY(scale_map(context, two ? "SFB1" : "SFB", o.sfb[0], problem.n, problem.k, problem.l, atoms,
+                   &params->map_sfb1));
+  if (!two) return WL_SUCCESS;
+  WL_TRY(operand_map(context, "B2", o.b[1], problem.n, problem, config, b_rows, &params->map_b2));
+  return scale_map(context, "SFB2", o.sfb[1], problem.n, problem.k, problem.l, atoms,
+                   &params->map_sfb2);
+}
+
+// `mapped` has the weights that the block's maps describe already, null: none.
 wl_status fill_params(const wl_context& context, const Problem& problem, const Config& config,
-                      Params* params) {
+                      const Operands* mapped, Params* params) {
   const Operands& o = problem.operands;
   // Boxes are the slices that CTAs of a cluster load for each other: the CLUSTER table of
   // sm100.ptx.
-  const int a_rows = 128 / config.cluster_n, b_rows = config.tile_n / config.cluster_m;
+  const int a_rows = 128 / config.cluster_n;
   WL_TRY(operand_map(context, "A", o.a, problem.m, problem, config, a_rows, &params->map_a));
-  const bool two = config.b_tensors == 2;
-  WL_TRY(operand_map(context, two ? "B1" : "B", o.b[0], problem.n, problem, config, b_rows,
-                     &params->map_b1));
-  if (two)
-    WL_TRY(operand_map(context, "B2", o.b[1], problem.n, problem, config, b_rows, &params->map_b2));
-  const int sfa_atoms = config.tile_k / 64 / config.cluster_n,
-            sfb_atoms = config.tile_k / 64 / config.cluster_m;
-  WL_TRY(scale_map(context, "SFA", o.sfa, problem.m, problem.k, problem.l, sfa_atoms,
-                   &params->map_sfa));
-  WL_TRY(scale_map(context, two ? "SFB1" : "SFB", o.sfb[0], problem.n, problem.k, problem.l,
-                   sfb_atoms, &params->map_sfb1));
-  if (two)
-    WL_TRY(scale_map(context, "SFB2", o.sfb[1], problem.n, problem.k, problem.l, sfb_atoms,
-                     &params->map_sfb2));
-
+  WL_TRY(scale_map(context, "SFA", o.sfa, problem.m, problem.k, problem.l,
+                   config.tile_k / 64 / config.cluster_n, &params->map_sfa));
+  if (mapped == nullptr || !same_weights(*mapped, o))
+    WL_TRY(fill_weight_maps(context, problem, config, params));
   if (config.store == Store::bulk) WL_TRY(output_map(context, problem, config, &params->map_d));
 
   fill_problem(problem, params);
@@ -143,6 +149,48 @@ wl_status learn_resident_clusters(wl_context* context, const Config& config, Dev
   return WL_SUCCESS;
 }
 
+namespace {
+
+class Sm100Product final : public PlannedProduct {
+public:
+  Sm100Product(const Problem& problem_, const Config& config_, const DeviceLimits& device)
+      : PlannedProduct(problem_, config_), device_(device) {}
+
+  struct Work {
+    Params params{};
+    LaunchConfig launch;
+  };
+  Work work;
+
+  wl_status fill(const wl_context& context, const Problem& of, const Operands* mapped,
+                 Work* filled) const {
+    Params& params = filled->params;
+    WL_TRY(fill_params(context, of, *config, mapped, &params));
+    filled->launch = cluster_launch(*config);
+    const int64_t clusters = sm100_clusters(*config, of, device_);
+    filled->launch.grid[0] *= static_cast<unsigned>(clusters);
+    if (config->grid == Grid::stream_k) {
+      const int64_t k_tiles = sm100_all_k_tiles(*config, of);
+      params.k_share = static_cast<uint32_t>(k_tiles / clusters);
+      params.k_extra = static_cast<uint32_t>(k_tiles % clusters);
+    }
+    return WL_SUCCESS;
+  }
+
+  wl_status run(const wl_plan& plan, const Problem& other, void* workspace,
+                wl_stream stream) const override {
+    Work own = work;
+    WL_TRY(fill(*plan.context, other, &problem.operands, &own));
+    const wl_plan::Instead instead[] = {{&own.params, &own.launch}};
+    return plan.run(workspace, stream, instead);
+  }
+
+private:
+  DeviceLimits device_; // as the plan knew it: workspaces are for so many clusters
+};
+
+} // namespace
+
 wl_status make_sm100_plan(wl_context* context, const Problem& problem, const Config& config,
                           wl_plan** plan) {
   auto made = std::make_unique<wl_plan>(context);
@@ -150,25 +198,18 @@ wl_status make_sm100_plan(wl_context* context, const Problem& problem, const Con
   WL_TRY(learn_resident_clusters(context, config, &device));
   const Kernel* kernel = nullptr;
   WL_TRY(load(context, config, &kernel));
-  Params params{};
-  WL_TRY(fill_params(*context, problem, config, &params));
-
-  LaunchConfig launch = cluster_launch(config);
-  const int64_t clusters = sm100_clusters(config, problem, device);
-  launch.grid[0] *= static_cast<unsigned>(clusters);
-  if (config.grid == Grid::stream_k) {
-    const int64_t k_tiles = sm100_all_k_tiles(config, problem);
-    params.k_share = static_cast<uint32_t>(k_tiles / clusters);
-    params.k_extra = static_cast<uint32_t>(k_tiles % clusters);
-  }
-  WL_TRY(
-      made->add(*kernel, launch, params, offsetof(Params, workspace), offsetof(Params, flag_up)));
+  auto product = std::make_unique<Sm100Product>(problem, config, device);
+  WL_TRY(product->fill(*context, problem, nullptr, &product->work));
+  const LaunchConfig& launch = product->work.launch;
+  WL_TRY(made->add(*kernel, launch, product->work.params, offsetof(Params, workspace),
+                   offsetof(Params, flag_up)));
 
   wl_plan_info& info = made->info;
   fill_info(config, *kernel, launch, &info);
   if (config.grid == Grid::stream_k)
     info.workspace_bytes = launch.grid[0] * static_cast<size_t>(sm100_part_bytes(config.tile_n));
 
+  made->problem = std::move(product);
   *plan = made.release();
   return WL_SUCCESS;
 }

@@ -152,10 +152,12 @@ LaunchConfig decode_launch(const Problem& problem, int64_t sms) {
 }
 
 // Parameters and launches of the problem, whose operands and rows may be those of a run: allocates
-// nothing. `resident` is the clusters that the device holds at once.
+// nothing. `resident` is the clusters that the device holds at once; `mapped` has the weights that
+// the work's maps describe already, null: none.
 wl_status fill_work(const wl_context& context, const Problem& problem, const Config& config,
-                    int64_t resident, Work* work) {
-  WL_TRY(fill_maps(context, problem, config, &work->product));
+                    int64_t resident, const Operands* mapped, Work* work) {
+  if (mapped == nullptr || !same_weights(*mapped, problem.operands))
+    WL_TRY(fill_maps(context, problem, config, &work->product));
   fill_product(problem, config, &work->product);
   fill_decode(problem, config, work->product, &work->decode);
   work->launch = cluster_launch(config);
@@ -192,6 +194,29 @@ int64_t resident_clusters(const wl_context& context, const Config& config, const
   const int said = warpline::resident_clusters(context, kernel, cluster_launch(config));
   return said > 0 ? std::min<int64_t>(said, estimate) : estimate;
 }
+
+class Sm90Product final : public PlannedProduct {
+public:
+  Sm90Product(const Problem& problem_, const Config& config_, int64_t resident)
+      : PlannedProduct(problem_, config_), resident_(resident) {}
+
+  Work work;
+
+  wl_status fill(const wl_context& context) {
+    return fill_work(context, problem, *config, resident_, nullptr, &work);
+  }
+  wl_status run(const wl_plan& plan, const Problem& other, void* workspace,
+                wl_stream stream) const override {
+    Work own = work;
+    WL_TRY(fill_work(*plan.context, other, *config, resident_, &problem.operands, &own));
+    const wl_plan::Instead instead[] = {{&own.decode, &own.decode_launch},
+                                        {&own.product, &own.launch}};
+    return plan.run(workspace, stream, instead);
+  }
+
+private:
+  int64_t resident_;
+};
 
 } // namespace
 
@@ -241,14 +266,16 @@ wl_status make_sm90_plan(wl_context* context, const Problem& problem, const Conf
   auto made = std::make_unique<wl_plan>(context);
   Kernels kernels;
   WL_TRY(load(context, config, &kernels));
-  Work work;
-  WL_TRY(fill_work(*context, problem, config, resident_clusters(*context, config, *kernels.product),
-                   &work));
+  auto product = std::make_unique<Sm90Product>(
+      problem, config, resident_clusters(*context, config, *kernels.product));
+  WL_TRY(product->fill(*context));
+  const Work& work = product->work;
   WL_TRY(made->add(*kernels.decode, work.decode_launch, work.decode,
                    offsetof(DecodeParams, activations)));
   WL_TRY(made->add(*kernels.product, work.launch, work.product, offsetof(Params, activations)));
   fill_info(config, *kernels.product, work.launch, &made->info);
   made->info.workspace_bytes = work.workspace_bytes;
+  made->problem = std::move(product);
   *plan = made.release();
   return WL_SUCCESS;
 }

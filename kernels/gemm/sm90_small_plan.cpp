@@ -74,20 +74,27 @@ int64_t ctas(const Problem& problem, const Config& config) {
          problem.l;
 }
 
-// Parameters of the problem, whose operands and rows may be those of a run: allocates nothing.
-wl_status fill_params(const wl_context& context, const Problem& problem, const Config& config,
-                      Params* params) {
+wl_status fill_maps(const wl_context& context, const Problem& problem, const Config& config,
+                    Params* params) {
   const Operands& o = problem.operands;
   const bool two = config.b_tensors == 2;
   const int atoms = config.tile_k / 64;
   WL_TRY(lines_map(context, two ? "B1" : "B", o.b[0], problem, config, &params->map_b1));
   WL_TRY(scale_map(context, two ? "SFB1" : "SFB", o.sfb[0], problem.n, problem.k, problem.l, atoms,
                    &params->map_sfb1, 1, box_lines));
-  if (two) {
-    WL_TRY(lines_map(context, "B2", o.b[1], problem, config, &params->map_b2));
-    WL_TRY(scale_map(context, "SFB2", o.sfb[1], problem.n, problem.k, problem.l, atoms,
-                     &params->map_sfb2, 1, box_lines));
-  }
+  if (!two) return WL_SUCCESS;
+  WL_TRY(lines_map(context, "B2", o.b[1], problem, config, &params->map_b2));
+  return scale_map(context, "SFB2", o.sfb[1], problem.n, problem.k, problem.l, atoms,
+                   &params->map_sfb2, 1, box_lines);
+}
+
+// Parameters of the problem, whose operands and rows may be those of a run: allocates nothing.
+// `mapped` has the weights that the block's maps describe already, null: none.
+wl_status fill_params(const wl_context& context, const Problem& problem, const Config& config,
+                      const Operands* mapped, Params* params) {
+  const Operands& o = problem.operands;
+  if (mapped == nullptr || !same_weights(*mapped, o))
+    WL_TRY(fill_maps(context, problem, config, params));
   fill_problem(problem, params);
   params->a = address_of(o.a);
   params->sfa = address_of(o.sfa);
@@ -110,6 +117,22 @@ LaunchConfig launch_of(const Problem& problem, const Config& config) {
   launch.programmatic_dependent = true;
   return launch;
 }
+
+class Sm90SmallProduct final : public PlannedProduct {
+public:
+  using PlannedProduct::PlannedProduct;
+
+  Params params{};
+
+  wl_status run(const wl_plan& plan, const Problem& other, void* workspace,
+                wl_stream stream) const override {
+    Params own = params;
+    WL_TRY(fill_params(*plan.context, other, *config, &problem.operands, &own));
+    const LaunchConfig launch = launch_of(other, *config);
+    const wl_plan::Instead instead[] = {{&own, &launch}};
+    return plan.run(workspace, stream, instead);
+  }
+};
 
 } // namespace
 
@@ -154,11 +177,12 @@ wl_status make_sm90_small_plan(wl_context* context, const Problem& problem, cons
   needs.dynamic_shared_bytes = config.shared_bytes;
   const Kernel* kernel = nullptr;
   WL_TRY(load_kernel(*context, config.image(), needs, &kernel));
-  Params params{};
-  WL_TRY(fill_params(*context, problem, config, &params));
+  auto product = std::make_unique<Sm90SmallProduct>(problem, config);
+  WL_TRY(fill_params(*context, problem, config, nullptr, &product->params));
   const LaunchConfig launch = launch_of(problem, config);
-  WL_TRY(made->add(*kernel, launch, params));
+  WL_TRY(made->add(*kernel, launch, product->params));
   fill_info(config, *kernel, launch, &made->info);
+  made->problem = std::move(product);
   *plan = made.release();
   return WL_SUCCESS;
 }

@@ -1,5 +1,7 @@
 // wl_gemm_check and wl_gemm_plan.
 #include "kernels/linear/linear.hpp"
+
+#include "kernels/gemm/run.hpp"
 #include "runtime/src/log.hpp"
 #include "runtime/src/operation.hpp"
 #include "runtime/src/status.hpp"
@@ -46,5 +48,14 @@ wl_status wl_gemm_plan(wl_context* context, const wl_gemm_args* args, wl_plan** 
   return warpline::api("wl_gemm_plan", [&] {
     return warpline::plan_args(context, args, plan, warpline::linear::check,
                                warpline::linear::make_plan, warpline::linear::operands);
+  });
+}
+
+wl_status wl_gemm_run(const wl_plan* plan, const wl_gemm_args* args, void* workspace,
+                      size_t workspace_bytes, wl_stream stream) {
+  return warpline::api("wl_gemm_run", [&] {
+    using namespace warpline::linear;
+    return warpline::gemm::run_args(plan, args, "wl_gemm_args", rules(), configs(), log_args,
+                                    problem_of, operands, workspace, workspace_bytes, stream);
   });
 }

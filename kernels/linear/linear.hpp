@@ -3,10 +3,10 @@
 #pragma once
 
 #include "kernels/gemm/engine.hpp"
+#include "runtime/src/reachable.hpp"
 #include "runtime/src/rules.hpp"
 
-#include <string>
-#include <vector>
+#include <array>
 
 namespace warpline::linear {
 
@@ -15,12 +15,12 @@ const gemm::Table& configs();
 struct Subject {
   const wl_gemm_args& args;
   const DeviceLimits& device;
-  const wl_context* context = nullptr; // null: pointers stand for no memory
+  ContextMemory context{};
 };
 const RuleTable<Subject>& rules();
 
 // What the arguments point to.
-std::vector<Extent> operands(const wl_gemm_args& args);
+std::array<Extent, 11> operands(const wl_gemm_args& args);
 
 gemm::Problem problem_of(const wl_gemm_args& args);
 

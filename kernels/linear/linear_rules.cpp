@@ -5,6 +5,8 @@
 #include "runtime/src/status.hpp"
 #include "runtime/src/strided.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cinttypes>
 
 namespace warpline::linear {
@@ -65,7 +67,7 @@ Extent d_of(const Args& a) {
 Extent sfd_of(const Args& a) { return {"SFD", a.sfd, is_nvfp4(a) ? scale_bytes(a, a.m, a.n) : 0}; }
 
 // All but SFD and the residual.
-std::vector<Extent> others(const Args& a) {
+std::array<Extent, 9> others(const Args& a) {
   return {d_of(a),   a_of(a),     b_of(a),       sfa_of(a), sfb_of(a),
           row_of(a), alpha_of(a), d_scale_of(a), bias_of(a)};
 }
@@ -157,10 +159,9 @@ gemm::Activation activation_of(wl_activation activation) {
 
 } // namespace
 
-std::vector<Extent> operands(const wl_gemm_args& args) {
-  std::vector<Extent> all = others(args);
-  all.push_back(sfd_of(args));
-  all.push_back(residual_of(args));
+std::array<Extent, 11> operands(const wl_gemm_args& args) {
+  std::array<Extent, 11> all{sfd_of(args), residual_of(args)};
+  std::ranges::copy(others(args), all.begin() + 2);
   return all;
 }
 

@@ -119,8 +119,9 @@ const RuleTable<Subject>& rules() {
                   disjoint(d_of(s.args), x_of(s.args))),
           WL_RULE("d_overlaps_d_scale", "D", "must not overlap d_scale", overlap,
                   disjoint(d_of(s.args), d_scale_of(s.args))),
-          WL_RULE("sfd_overlaps", "SFD", "must overlap neither D nor an input", overlap,
-                  disjoint(sfd_of(s.args), {d_of(s.args), x_of(s.args), d_scale_of(s.args)})),
+          WL_RULE(
+              "sfd_overlaps", "SFD", "must overlap neither D nor an input", overlap,
+              disjoint(sfd_of(s.args), std::array{d_of(s.args), x_of(s.args), d_scale_of(s.args)})),
 
           WL_RULE("config_known", "config", "must name a configuration", range,
                   config_known(rows(), s.args.config, row_serving(s))),

@@ -13,8 +13,6 @@ namespace warpline {
 
 namespace {
 
-constexpr uintptr_t workspace_alignment = 256;
-
 // Families of the embedded kernels that the device can run: "sm100", "sm90", "".
 std::string runnable_kernels(const DeviceLimits& limits) {
   std::string result;
@@ -55,51 +53,6 @@ wl_status copy_failed(const Driver& driver, cuapi::CUresult result, const char* 
                         "from each",
                         device_name, device, host_name, host, bytes)
                      .c_str());
-}
-
-wl_status check_plan(const wl_plan* plan) {
-  if (plan) return WL_SUCCESS;
-  return fail(WL_ERROR_INVALID_ARGUMENT,
-              "plan: pointer is null, must be a plan of one of the wl_*_plan functions");
-}
-
-wl_status check_workspace(const wl_plan& plan, const void* workspace, size_t bytes) {
-  const size_t needed = plan.info.workspace_bytes;
-  if (bytes < needed)
-    return fail(WL_ERROR_WORKSPACE_TOO_SMALL,
-                "workspace_bytes = %zu must be at least %zu for %s (nearest: %zu)", bytes, needed,
-                plan.info.config, needed);
-  if (needed == 0) return WL_SUCCESS;
-  if (!workspace)
-    return fail(WL_ERROR_INVALID_ARGUMENT, "workspace: address is null, must hold %zu bytes",
-                needed);
-  const uintptr_t rest = reinterpret_cast<uintptr_t>(workspace) % workspace_alignment;
-  if (rest)
-    return fail(WL_ERROR_MISALIGNED,
-                "workspace: address %p is %zu modulo 256, must be 256-byte "
-                "aligned",
-                workspace, static_cast<size_t>(rest));
-  const Verdict apart = disjoint(Extent{"workspace", workspace, needed}, plan.operands);
-  if (!apart.holds)
-    return fail(WL_ERROR_INVALID_ARGUMENT,
-                "workspace%s must overlap nothing that the plan reads or writes",
-                apart.finding.c_str());
-  return WL_SUCCESS;
-}
-
-// With the context current. What is known was memory when it was asked about; whether it was freed
-// since, no run asks.
-wl_status check_workspace_memory(const wl_plan& plan, const void* workspace) {
-  if (plan.info.workspace_bytes == 0 ||
-      plan.known_workspace.load(std::memory_order_relaxed) == workspace)
-    return WL_SUCCESS;
-  const Verdict verdict =
-      reachable(&*plan.context, {"workspace", workspace, plan.info.workspace_bytes});
-  if (!verdict.holds)
-    return fail(WL_ERROR_WRONG_DEVICE, "workspace%s %s (nearest: %s)", verdict.finding.c_str(),
-                reachable_text, verdict.nearest.c_str());
-  plan.known_workspace.store(workspace, std::memory_order_relaxed);
-  return WL_SUCCESS;
 }
 
 } // namespace
@@ -296,7 +249,7 @@ wl_status wl_plan_run(const wl_plan* plan, void* workspace, size_t workspace_byt
                       wl_stream stream) {
   return api("wl_plan_run", [&]() -> wl_status {
     WL_TRY(check_plan(plan));
-    WL_TRY(check_workspace(*plan, workspace, workspace_bytes));
+    WL_TRY(check_workspace(*plan, workspace, workspace_bytes, plan->operands));
     const ContextScope scope(*plan->context);
     WL_TRY(scope.status());
     WL_TRY(check_workspace_memory(*plan, workspace));

@@ -35,7 +35,8 @@ wl_status plan_args(wl_context* context, const Args* args, wl_plan** plan, const
   wl_plan* made = nullptr;
   WL_TRY(make(context, *args, &made));
   std::unique_ptr<wl_plan> owner(made);
-  owner->operands = operands(*args);
+  const auto touched = operands(*args);
+  owner->operands.assign(touched.begin(), touched.end());
   if (args->flags & WL_GRAPH_LAUNCH) WL_TRY(GraphRuns::make(*made, &made->graphs));
   *plan = owner.release();
   return WL_SUCCESS;

@@ -1,7 +1,59 @@
 #include "runtime/src/plan.hpp"
 
+#include "runtime/src/reachable.hpp"
+#include "runtime/src/status.hpp"
+
 #include <chrono>
 #include <cstring>
+
+namespace warpline {
+
+namespace {
+constexpr uintptr_t workspace_alignment = 256;
+}
+
+wl_status check_plan(const wl_plan* plan) {
+  if (plan) return WL_SUCCESS;
+  return fail(WL_ERROR_INVALID_ARGUMENT,
+              "plan: pointer is null, must be a plan of one of the wl_*_plan functions");
+}
+
+wl_status check_workspace(const wl_plan& plan, const void* workspace, size_t bytes,
+                          std::span<const Extent> operands) {
+  const size_t needed = plan.info.workspace_bytes;
+  if (bytes < needed)
+    return fail(WL_ERROR_WORKSPACE_TOO_SMALL,
+                "workspace_bytes = %zu must be at least %zu for %s (nearest: %zu)", bytes, needed,
+                plan.info.config, needed);
+  if (needed == 0) return WL_SUCCESS;
+  if (!workspace)
+    return fail(WL_ERROR_INVALID_ARGUMENT, "workspace: address is null, must hold %zu bytes",
+                needed);
+  const uintptr_t rest = reinterpret_cast<uintptr_t>(workspace) % workspace_alignment;
+  if (rest)
+    return fail(WL_ERROR_MISALIGNED,
+                "workspace: address %p is %zu modulo 256, must be 256-byte "
+                "aligned",
+                workspace, static_cast<size_t>(rest));
+  const Verdict apart = disjoint(Extent{"workspace", workspace, needed}, operands);
+  if (!apart.holds)
+    return fail(WL_ERROR_INVALID_ARGUMENT,
+                "workspace%s must overlap nothing that the run reads or writes",
+                apart.finding.c_str());
+  return WL_SUCCESS;
+}
+
+wl_status check_workspace_memory(const wl_plan& plan, const void* workspace) {
+  const Extent extent{"workspace", workspace, plan.info.workspace_bytes};
+  if (extent.bytes == 0) return WL_SUCCESS;
+  const Verdict verdict = reachable({&*plan.context, &plan.known}, extent);
+  if (!verdict.holds)
+    return fail(WL_ERROR_WRONG_DEVICE, "workspace%s %s (nearest: %s)", verdict.finding.c_str(),
+                reachable_text, verdict.nearest.c_str());
+  return WL_SUCCESS;
+}
+
+} // namespace warpline
 
 using namespace warpline;
 
@@ -46,19 +98,22 @@ wl_status wl_plan::add(const Kernel& kernel, const LaunchConfig& config, const v
   return WL_SUCCESS;
 }
 
-wl_status wl_plan::run(void* workspace, wl_stream stream) const {
+wl_status wl_plan::run(void* workspace, wl_stream stream, const Instead* instead) const {
   uint64_t word = 0;
   for (const Step& step : steps_) {
     void* addresses[most_params];
     size_t count = 0;
+    const void* planned = instead != nullptr ? instead->block : step.block.data();
+    const LaunchConfig& config = instead != nullptr ? *instead->config : step.config;
+    if (instead != nullptr) ++instead;
     // The driver only reads parameters.
-    auto* block = reinterpret_cast<std::byte*>(const_cast<Chunk*>(step.block.data()));
+    auto* block = static_cast<std::byte*>(const_cast<void*>(planned));
     if (step.word_at != nowhere && word == 0) word = next_word();
     for (const Param& param : step.kernel->params)
       addresses[count++] = param.offset == step.workspace_at ? static_cast<void*>(&workspace)
                            : param.offset == step.word_at    ? static_cast<void*>(&word)
                                                              : block + param.offset;
-    WL_TRY(launch(*context, *step.kernel, step.config, addresses, stream));
+    WL_TRY(launch(*context, *step.kernel, config, addresses, stream));
   }
   return WL_SUCCESS;
 }

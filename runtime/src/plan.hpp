@@ -5,13 +5,24 @@
 #include "runtime/src/context.hpp"
 #include "runtime/src/graph_runs.hpp"
 #include "runtime/src/launch.hpp"
+#include "runtime/src/reachable.hpp"
 #include "runtime/src/rules.hpp"
 #include "warpline/warpline.h"
 
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <vector>
+
+namespace warpline {
+
+// What an operation keeps with a plan to run it with other operands; a class of its own derives.
+struct PlannedProblem {
+  virtual ~PlannedProblem() = default;
+};
+
+} // namespace warpline
 
 // In the global namespace because the public header declares it there.
 struct wl_plan {
@@ -31,17 +42,26 @@ struct wl_plan {
     return add(kernel, config, &block, sizeof block, workspace_at, word_at);
   }
 
+  // A kernel's block and launch in the place of the planned ones; the launch is of the planned
+  // kind, of at most as many CTAs.
+  struct Instead {
+    const void* block;
+    const warpline::LaunchConfig* config;
+  };
+
   // Enqueues the kernels. Called with the context current and with workspace and stream checked.
   // Without allocation and locks: several threads may run one plan, also under graph capture.
-  wl_status run(void* workspace, wl_stream stream) const;
+  // `instead` has an entry for each kernel, or is null.
+  wl_status run(void* workspace, wl_stream stream, const Instead* instead = nullptr) const;
 
   // Before all that is freed in the context.
   warpline::ContextHold context;
   wl_plan_info info{};
   // What the kernels touch beside the workspace, which may overlap none of it.
   std::vector<warpline::Extent> operands;
-  // The workspace that the driver was last asked about: a run asks for another one only.
-  mutable std::atomic<const void*> known_workspace{nullptr};
+  // Of workspaces, and of operands that runs brought.
+  warpline::KnownMemory known;
+  std::unique_ptr<warpline::PlannedProblem> problem; // null: runs bring no operands
   std::unique_ptr<warpline::GraphRuns> graphs; // runs go through it, null without WL_GRAPH_LAUNCH
 
 private:
@@ -61,6 +81,14 @@ private:
 };
 
 namespace warpline {
+
+// A plan that is there, and a workspace of the plan's needs that overlaps none of `operands`.
+wl_status check_plan(const wl_plan* plan);
+wl_status check_workspace(const wl_plan& plan, const void* workspace, size_t bytes,
+                          std::span<const Extent> operands);
+// With the context current. What is known was memory when it was asked about; whether it was freed
+// since, no run asks.
+wl_status check_workspace_memory(const wl_plan& plan, const void* workspace);
 
 // Copies `text` into a fixed char array of wl_plan_info or wl_device_info, cut and terminated.
 template <size_t N>

@@ -53,14 +53,16 @@ Verdict whole_extent(const wl_context& context, Ask ask, uint64_t address, uint6
 
 } // namespace
 
-Verdict reachable(const wl_context* context, const Extent& extent) {
-  if (context == nullptr || extent.start == nullptr) return holds();
-  const auto ask = context->driver->cu.PointerGetAttribute;
+Verdict reachable(const ContextMemory& memory, const Extent& extent) {
+  if (memory.context == nullptr || extent.start == nullptr) return holds();
+  if (memory.known != nullptr && memory.known->has(extent)) return holds();
+  const auto ask = memory.context->driver->cu.PointerGetAttribute;
   if (ask == nullptr) return holds();
   const uint64_t address = reinterpret_cast<uintptr_t>(extent.start);
-  Verdict verdict = first_byte(*context, ask, address);
+  Verdict verdict = first_byte(*memory.context, ask, address);
   if (verdict.holds && extent.bytes > 1)
-    verdict = whole_extent(*context, ask, address, extent.bytes);
+    verdict = whole_extent(*memory.context, ask, address, extent.bytes);
+  if (verdict.holds && memory.known != nullptr) memory.known->note(extent);
   return verdict;
 }
 

@@ -31,7 +31,7 @@ template <class Row>
 Verdict device_supported(const std::vector<Row>& rows, const DeviceLimits& device) {
   std::string targets;
   for (const Row& row : rows) {
-    if (target_mismatch(row, device).empty()) return holds();
+    if (target_runs_on(row.target, device.compute_major, device.compute_minor)) return holds();
     if (targets.find(row.target) == std::string::npos)
       targets += (targets.empty() ? "" : ", ") + std::string(row.target);
   }

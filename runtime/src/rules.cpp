@@ -107,7 +107,7 @@ Verdict disjoint(const Extent& a, const Extent& b) {
   return disjoint(a.start, a.bytes, b.start, b.bytes, b.name);
 }
 
-Verdict disjoint(const Extent& a, const std::vector<Extent>& others) {
+Verdict disjoint(const Extent& a, std::span<const Extent> others) {
   for (const Extent& other : others) {
     Verdict verdict = disjoint(a, other);
     if (!verdict.holds) return verdict;

@@ -18,6 +18,7 @@
 #include "runtime/src/status.hpp"
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -67,7 +68,7 @@ struct Extent {
 };
 Verdict disjoint(const Extent& a, const Extent& b);
 // The first verdict that does not hold.
-Verdict disjoint(const Extent& a, const std::vector<Extent>& others);
+Verdict disjoint(const Extent& a, std::span<const Extent> others);
 
 // Up to `count` candidates, those with the smallest edit distances from `word` first, none farther
 // than `greatest`.

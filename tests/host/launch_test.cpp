@@ -206,7 +206,7 @@ TEST_CASE("a workspace is memory that the device reaches, apart from the operand
     CHECK(run(at(offset)) == WL_ERROR_INVALID_ARGUMENT);
     CHECK_THAT(wl_last_error(), ContainsSubstring(format(
                                     "workspace: 512 bytes at %p overlap D, 512 bytes at %p, "
-                                    "must overlap nothing that the plan reads or writes",
+                                    "must overlap nothing that the run reads or writes",
                                     static_cast<void*>(at(offset)), static_cast<void*>(at(1024)))));
   }
   CHECK(gpu.fake->launches == 6);

@@ -126,12 +126,9 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   if (nvfp4) p.outputs.push_back(std::move(sfd));
 
   const uint32_t flags = draw_product_way(draw, &p);
-  p.plan = [=, type = c.type, config = p.config](
-               wl_context* context, const std::map<std::string, void*>& addresses, wl_plan** plan) {
-    const auto at = [&](const char* name) {
-      const auto found = addresses.find(name);
-      return found == addresses.end() ? nullptr : found->second;
-    };
+  const int64_t rows = draw_planned_rows(s, {"b1", "sfb1", "b2", "sfb2"}, draw, &p);
+  const auto args_of = [=, type = c.type, config = p.config](const Addresses& addresses) {
+    const auto at = [&](const char* name) { return addresses.at(name); };
     wl_dual_gemm_args args{};
     args.struct_size = sizeof args;
     args.m = s.m, args.n = s.n, args.k = s.k, args.l = s.l;
@@ -146,8 +143,9 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     args.sfd = at("sfd");
     args.d_scale = static_cast<const float*>(at("d_scale"));
     args.flags = flags;
-    return wl_dual_gemm_plan(context, &args, plan);
+    return args;
   };
+  set_calls(rows, args_of, wl_dual_gemm_plan, wl_dual_gemm_run, &p);
   return p;
 }
 

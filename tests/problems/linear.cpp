@@ -190,12 +190,9 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
 
   const uint32_t flags = draw_product_way(draw, &p);
   if (in_place) p.in_a_row = 1; // a second one would add to the first one's outputs
-  p.plan = [=, type = c.type, config = p.config](
-               wl_context* context, const std::map<std::string, void*>& addresses, wl_plan** plan) {
-    const auto at = [&](const char* name) {
-      const auto found = addresses.find(name);
-      return found == addresses.end() ? nullptr : found->second;
-    };
+  const int64_t rows = draw_planned_rows(s, {"b", "sfb"}, draw, &p);
+  const auto args_of = [=, type = c.type, config = p.config](const Addresses& addresses) {
+    const auto at = [&](const char* name) { return addresses.at(name); };
     wl_gemm_args args{};
     args.struct_size = sizeof args;
     args.m = s.m, args.n = s.n, args.k = s.k, args.l = s.l;
@@ -213,8 +210,9 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     args.sfd = at("sfd");
     args.d_scale = static_cast<const float*>(at("d_scale"));
     args.flags = flags;
-    return wl_gemm_plan(context, &args, plan);
+    return args;
   };
+  set_calls(rows, args_of, wl_gemm_plan, wl_gemm_run, &p);
   return p;
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,14 @@ struct Output {
 // How the plan is run.
 enum class Way { default_stream, own_stream, captured };
 
+// Of inputs and outputs by name; null where there are none.
+struct Addresses : std::map<std::string, void*> {
+  void* at(const std::string& name) const {
+    const auto found = find(name);
+    return found == end() ? nullptr : found->second;
+  }
+};
+
 struct Problem {
   std::string text; // all that was drawn
   std::vector<Input> inputs;
@@ -49,8 +58,13 @@ struct Problem {
   int in_a_row = 1; // a run is the plan so often, one behind the other
   Way way = Way::default_stream;
   size_t workspace_misalignment = 0; // multiple of 256
-  // The plan for the addresses of the inputs and outputs, by name; null where there are none.
-  std::function<wl_status(wl_context*, const std::map<std::string, void*>&, wl_plan**)> plan;
+  // The plan for the addresses of the inputs and outputs.
+  std::function<wl_status(wl_context*, const Addresses&, wl_plan**)> plan;
+  // Runs it with operands of the run's own; empty: with the plan's, wl_plan_run. The plan is then
+  // made for other memory of twice the size, but for inputs that are `planned`, and nothing may
+  // happen there.
+  std::function<wl_status(const wl_plan*, const Addresses&, void*, size_t, wl_stream)> run_with;
+  std::set<std::string> planned;
   std::string config;         // that the plan must be of; "" = any
   std::string schedule;       // of the virtual GPU; "" = drawn
   std::string checks = "off"; // its checkers

@@ -250,4 +250,14 @@ uint32_t draw_product_way(Draw& draw, Problem* problem) {
   return flags;
 }
 
+int64_t draw_planned_rows(const Sizes& s, const std::set<std::string>& weights, Draw& draw,
+                          Problem* problem) {
+  const std::string whose =
+      draw.pick<const char*>("operands of", {"the run", "the plan", "the run, weights the plan's"});
+  if (whose == "the plan") return 0;
+  if (whose != "the run") problem->planned = weights;
+  const int64_t more = draw.pick<int64_t>("rows more in the plan", {1, 0, s.m});
+  return s.m + draw.note("rows more in the plan", std::min(more, s.m));
+}
+
 } // namespace wltest::problems

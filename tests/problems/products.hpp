@@ -74,4 +74,35 @@ Layout draw_dense_layout(const Sizes& sizes, Draw& draw);
 // The way in which the plan is run; its flags.
 uint32_t draw_product_way(Draw& draw, Problem* problem);
 
+// Rows of the plan where runs bring their own operands, to a plan for as many rows or more; 0:
+// runs have the plan's. Notes those of `weights` that are the plan's as well.
+int64_t draw_planned_rows(const Sizes& sizes, const std::set<std::string>& weights, Draw& draw,
+                          Problem* problem);
+
+// Plan and run by the operation's functions, `args_of` making arguments of addresses. Strides of a
+// plan for other memory are the default ones; what is the plan's alone, a run gives wrong.
+template <class Args, class ArgsOf>
+void set_calls(int64_t planned_rows, const ArgsOf& args_of,
+               wl_status (*plan)(wl_context*, const Args*, wl_plan**),
+               wl_status (*run)(const wl_plan*, const Args*, void*, size_t, wl_stream),
+               Problem* problem) {
+  problem->plan = [=](wl_context* context, const Addresses& at, wl_plan** made) {
+    Args args = args_of(at);
+    if (planned_rows != 0) {
+      args.m = planned_rows;
+      args.ldd = args.batch_stride_d = 0;
+      if constexpr (requires { args.ldr; }) args.ldr = args.batch_stride_r = 0;
+    }
+    return plan(context, &args, made);
+  };
+  if (planned_rows == 0) return;
+  problem->run_with = [=](const wl_plan* made, const Addresses& at, void* workspace, size_t bytes,
+                          wl_stream stream) {
+    Args args = args_of(at);
+    args.config = "the plan's";
+    args.flags = ~0u;
+    return run(made, &args, workspace, bytes, stream);
+  };
+}
+
 } // namespace wltest::problems

@@ -98,8 +98,8 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
 
   const uint32_t flags = draw.pick<uint32_t>("flags", {0, WL_GRAPH_LAUNCH});
   draw_way(draw, &p);
-  p.plan = [=, type = c.type, config = c.name](
-               wl_context* context, const std::map<std::string, void*>& addresses, wl_plan** plan) {
+  p.plan = [=, type = c.type, config = c.name](wl_context* context, const Addresses& addresses,
+                                               wl_plan** plan) {
     wl_quantize_args args{};
     args.struct_size = sizeof args;
     args.m = m, args.k = k, args.l = l;

@@ -102,26 +102,36 @@ const char* const no_plan = "no plan: ";
 
 std::string run(wl_context* context, const Problem& p) {
   std::map<std::string, std::unique_ptr<Guarded>> memory;
-  std::map<std::string, void*> addresses;
+  std::map<std::string, std::unique_ptr<Guarded>> elsewhere; // that a plan is made for
+  Addresses addresses, planned;
+  const auto plan_for = [&](const std::string& name, size_t bytes, size_t misalignment) {
+    planned[name] = addresses[name];
+    if (!p.run_with || p.planned.count(name) != 0) return;
+    auto& m = elsewhere[name];
+    m = std::make_unique<Guarded>(context, 2 * bytes, misalignment, 0x66);
+    planned[name] = m->pointer();
+  };
   uint8_t fill = 0xA5;
   for (const Input& in : p.inputs) {
     if (!in.within.empty()) {
       addresses[in.name] = addresses.at(in.within);
+      planned[in.name] = planned.at(in.within);
       continue;
     }
     auto& m = memory[in.name];
     m = std::make_unique<Guarded>(context, in.runs[0].size(), in.misalignment, 0x7E);
     addresses[in.name] = m->pointer();
+    plan_for(in.name, in.runs[0].size(), in.misalignment);
   }
   for (const Output& out : p.outputs) {
     auto& m = memory[out.name];
     m = std::make_unique<Guarded>(context, out.runs[0].size(), out.misalignment, fill);
     addresses[out.name] = m->pointer();
+    plan_for(out.name, out.runs[0].size(), out.misalignment);
   }
   const auto failed = [](wl_status s) { return s != WL_SUCCESS; };
   PlanOwner owner;
-  if (failed(p.plan(context, addresses, &owner.plan)))
-    return no_plan + std::string(wl_last_error());
+  if (failed(p.plan(context, planned, &owner.plan))) return no_plan + std::string(wl_last_error());
   wl_plan_info info{};
   info.struct_size = sizeof info;
   wl_plan_get_info(owner.plan, &info);
@@ -136,7 +146,8 @@ std::string run(wl_context* context, const Problem& p) {
   const auto enqueue = [&](wl_stream on) {
     wl_status status = WL_SUCCESS;
     for (int i = 0; i < p.in_a_row && status == WL_SUCCESS; ++i)
-      status = wl_plan_run(owner.plan, space, info.workspace_bytes, on);
+      status = p.run_with ? p.run_with(owner.plan, addresses, space, info.workspace_bytes, on)
+                          : wl_plan_run(owner.plan, space, info.workspace_bytes, on);
     return status;
   };
   CapturedGraph graph(context);
@@ -164,6 +175,9 @@ std::string run(wl_context* context, const Problem& p) {
       if (wrong.empty()) wrong = output_wrong(out, *memory[out.name], of(out.runs));
     for (const Input& in : p.inputs)
       if (wrong.empty() && in.within.empty()) wrong = input_changed(in.name, *memory[in.name]);
+    for (const auto& [name, m] : elsewhere)
+      if (wrong.empty() && m->read_all() != m->image())
+        wrong = "the " + name + " of the plan, which is not the run's, was written to";
     const Bytes after = workspace.read_all();
     for (size_t b = 0; b < guard && wrong.empty(); ++b)
       if (after[b] != 0xFF || after[after.size() - 1 - b] != 0xFF)

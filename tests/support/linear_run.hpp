@@ -26,6 +26,7 @@ public:
   LinearRun& operator=(const LinearRun&) = delete;
 
   const std::string& message() const { return message_; } // why there is no plan, "" = there is one
+  const wl_plan* plan() const { return plan_; }
   wl_status run(wl_stream stream) const;
   // The first thing wrong with D, "" for nothing; the run before has ended.
   std::string check() const;

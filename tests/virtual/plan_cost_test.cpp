@@ -6,6 +6,7 @@
 #include "tools/bench/answers_only.hpp"
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -61,9 +62,13 @@ int allocations_of(const Body& body) {
 
 namespace {
 
+using Run = std::function<wl_status(const wl_plan*, void*, size_t, wl_stream)>;
+
 // A run of a plan, on a stream of its own, on the default one, and where the library's context is
-// not current. By graph it is a question more and one launch, once the graph is there.
-void check_run(wl_context* context, const wl_plan* plan, int launches, bool graph) {
+// not current. By graph it is a question more and one launch, once the graph is there. `maps` of
+// them are encoded for it.
+void check_run(wl_context* context, const wl_plan* plan, int launches, bool graph,
+               const Run& run = wl_plan_run, int maps = 0) {
   wl_plan_info info{};
   info.struct_size = sizeof info;
   REQUIRE(wl_plan_get_info(plan, &info) == WL_SUCCESS);
@@ -75,7 +80,7 @@ void check_run(wl_context* context, const wl_plan* plan, int launches, bool grap
   if (info.workspace_bytes)
     REQUIRE(wl_malloc(context, info.workspace_bytes, &workspace) == WL_SUCCESS);
   // The first run with a workspace asks about it, or makes the graph.
-  REQUIRE(wl_plan_run(plan, workspace, info.workspace_bytes, nullptr) == WL_SUCCESS);
+  REQUIRE(run(plan, workspace, info.workspace_bytes, nullptr) == WL_SUCCESS);
   const struct {
     wl_stream stream;
     bool current;
@@ -90,18 +95,18 @@ void check_run(wl_context* context, const wl_plan* plan, int launches, bool grap
       Stub::is_current = c.current;
       wl_status status = WL_ERROR_INTERNAL;
       Stub::calls = 0;
-      CHECK(allocations_of([&] {
-              status = wl_plan_run(plan, workspace, info.workspace_bytes, c.stream);
-            }) == 0);
+      CHECK(allocations_of(
+                [&] { status = run(plan, workspace, info.workspace_bytes, c.stream); }) == 0);
       CHECK(status == WL_SUCCESS);
-      CHECK(Stub::calls == c.questions + (graph ? 2 : launches));
+      CHECK(Stub::calls == c.questions + (graph ? 2 : launches) + maps);
     }
   }
   CHECK(wl_stream_destroy(context, stream) == WL_SUCCESS);
   CHECK(wl_free(context, workspace) == WL_SUCCESS);
 }
 
-void check_runs(wl_context* context, const char* config, int launches) {
+// `activation_maps`: tensor maps of A and its scales.
+void check_runs(wl_context* context, const char* config, int launches, int activation_maps) {
   wltest::PlanProblem problem(context);
   problem.args.config = config;
   wl_plan* plan = nullptr;
@@ -116,6 +121,17 @@ void check_runs(wl_context* context, const char* config, int launches) {
     problem.args.flags = quantisation.flags = graph ? WL_GRAPH_LAUNCH : 0;
     REQUIRE(wl_dual_gemm_plan(context, &problem.args, &plan) == WL_SUCCESS);
     check_run(context, plan, launches, graph);
+    // With operands of its own: other activations and outputs, fewer rows, the same weights.
+    wl_dual_gemm_args own = problem.args;
+    own.m = 7;
+    own.a = problem.bytes(7 * problem.k / 2, 9), own.sfa = problem.scales(7);
+    own.d = problem.bytes(7 * problem.n * 2, 8);
+    check_run(
+        context, plan, launches, false,
+        [&](const wl_plan* of, void* workspace, size_t bytes, wl_stream stream) {
+          return wl_dual_gemm_run(of, &own, workspace, bytes, stream);
+        },
+        activation_maps);
     wl_plan_destroy(plan);
     REQUIRE(wl_quantize_plan(context, &quantisation, &plan) == WL_SUCCESS);
     check_run(context, plan, 1, graph);
@@ -137,13 +153,13 @@ TEST_CASE("plan: a run allocates nothing and asks the driver no more than it mus
 }
 
 TEST_CASE("Blackwell plans, in a process of their own", "[.b200-run]") {
-  check_runs(wltest::virtual_context("b200"), nullptr, 1);
+  check_runs(wltest::virtual_context("b200"), nullptr, 1, 2);
 }
 
 TEST_CASE("Hopper plans, in a process of their own", "[.h200-run]") {
   wl_context* context = wltest::virtual_context("h200");
-  check_runs(context, "dual_gemm_sm90_t64_f16", 2);
-  check_runs(context, "dual_gemm_sm90_small_t8_f16", 1);
+  check_runs(context, "dual_gemm_sm90_t64_f16", 2, 0);
+  check_runs(context, "dual_gemm_sm90_small_t8_f16", 1, 0);
 }
 
 #endif

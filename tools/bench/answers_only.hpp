@@ -23,6 +23,10 @@ public:
       return answer(status, CU_STREAM_CAPTURE_STATUS_NONE);
     };
     cu.LaunchKernelEx = [](const CUlaunchConfig*, CUfunction, void**, void**) { return answer(); };
+    cu.TensorMapEncodeTiled = [](CUtensorMap*, CUtensorMapDataType, uint32_t, void*,
+                                 const uint64_t*, const uint64_t*, const uint32_t*, const uint32_t*,
+                                 CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
+                                 CUtensorMapFloatOOBfill) { return answer(); };
     cu.GraphLaunch = [](CUgraphExec, CUstream) { return answer(); };
   }
   ~AnswersOnly() { driver_->cu = before_; }

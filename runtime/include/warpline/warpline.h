@@ -185,10 +185,9 @@ typedef struct wl_plan_info {
 WL_API wl_status wl_plan_get_info(const wl_plan* plan, wl_plan_info* info);
 
 /* Enqueues the plan on `stream`. `workspace` is device memory of at least workspace_bytes, 256-byte
- * aligned, of any content, apart from all that the plan reads or writes, and may be null when that
+ * aligned, of any content, apart from all that the run reads or writes, and may be null when that
  * is 0. Two runs that may overlap need two workspaces. Whether the device reaches the workspace is
- * asked of the driver when the plan's run before had another one: a workspace that was freed since
- * is not noticed. */
+ * asked of the driver at the plan's first run with it: that it was freed since is not noticed. */
 WL_API wl_status wl_plan_run(const wl_plan* plan, void* workspace, size_t workspace_bytes,
                              wl_stream stream);
 /* The stream's work with the plan must have ended. Null is ignored. */
@@ -252,6 +251,14 @@ typedef struct wl_dual_gemm_args {
 WL_API wl_status wl_dual_gemm_check(wl_context* context, const wl_dual_gemm_args* args);
 WL_API wl_status wl_dual_gemm_plan(wl_context* context, const wl_dual_gemm_args* args,
                                    wl_plan** plan);
+/* Runs a plan of wl_dual_gemm_plan with the operands of `args`. N, K, L and d_type are the plan's,
+ * M is at most the plan's; pointers, strides and what else `args` says may differ. The arguments
+ * are checked as by wl_dual_gemm_check, except that memory which a run of this plan asked the
+ * driver about is not asked about again. The configuration and flags are the plan's, args->config
+ * and args->flags are not looked at; a plan with WL_GRAPH_LAUNCH launches its kernels one by one.
+ * Workspace, stream and threads are as at wl_plan_run, which runs with the plan's own operands. */
+WL_API wl_status wl_dual_gemm_run(const wl_plan* plan, const wl_dual_gemm_args* args,
+                                  void* workspace, size_t workspace_bytes, wl_stream stream);
 
 /* How tiles come to the clusters of a launch. */
 typedef enum wl_scheduler {
@@ -347,6 +354,10 @@ typedef struct wl_gemm_args {
 
 WL_API wl_status wl_gemm_check(wl_context* context, const wl_gemm_args* args);
 WL_API wl_status wl_gemm_plan(wl_context* context, const wl_gemm_args* args, wl_plan** plan);
+/* Runs a plan of wl_gemm_plan with the operands of `args`, as wl_dual_gemm_run does. A bias, row
+ * factors and a residual may come or go, and the activation may be another one. */
+WL_API wl_status wl_gemm_run(const wl_plan* plan, const wl_gemm_args* args, void* workspace,
+                             size_t workspace_bytes, wl_stream stream);
 
 /* ---- quantize -------------------------------------------------------------------------------- */
 

@@ -164,6 +164,15 @@ public:
            wl_stream stream = nullptr) const {
     check(wl_plan_run(plan_.get(), workspace, workspace_bytes, stream));
   }
+  // With operands of the run's own.
+  void run(const wl_dual_gemm_args& args, void* workspace = nullptr, size_t workspace_bytes = 0,
+           wl_stream stream = nullptr) const {
+    check(wl_dual_gemm_run(plan_.get(), &args, workspace, workspace_bytes, stream));
+  }
+  void run(const wl_gemm_args& args, void* workspace = nullptr, size_t workspace_bytes = 0,
+           wl_stream stream = nullptr) const {
+    check(wl_gemm_run(plan_.get(), &args, workspace, workspace_bytes, stream));
+  }
 
 private:
   struct Release {
@@ -175,6 +184,12 @@ private:
 inline Plan plan_dual_gemm(const Context& context, const wl_dual_gemm_args& args) {
   wl_plan* plan = nullptr;
   check(wl_dual_gemm_plan(context.get(), &args, &plan));
+  return Plan(plan);
+}
+
+inline Plan plan_gemm(const Context& context, const wl_gemm_args& args) {
+  wl_plan* plan = nullptr;
+  check(wl_gemm_plan(context.get(), &args, &plan));
   return Plan(plan);
 }
 

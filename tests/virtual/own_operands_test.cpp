@@ -1,0 +1,133 @@
+// wl_dual_gemm_run and wl_gemm_run: what a run with its own operands refuses, and that nothing is
+// launched then. That such runs are right is for the drawn problems (tests/problems).
+#include "tests/support/catch.hpp"
+#include "tests/support/child.hpp"
+#include "tests/support/linear_run.hpp"
+#include "tests/support/plan_problem.hpp"
+#include "tests/support/virtual_gpu.hpp"
+
+#include <string>
+
+using wltest::ContainsSubstring;
+using Args = wl_dual_gemm_args;
+
+namespace {
+
+struct Planned {
+  explicit Planned(wltest::PlanProblem& p) {
+    REQUIRE(wl_dual_gemm_plan(p.context, &p.args, &plan) == WL_SUCCESS);
+    info.struct_size = sizeof info;
+    REQUIRE(wl_plan_get_info(plan, &info) == WL_SUCCESS);
+    if (info.workspace_bytes != 0)
+      REQUIRE(wl_malloc(p.context, info.workspace_bytes, &workspace) == WL_SUCCESS);
+    context = p.context;
+  }
+  ~Planned() {
+    wl_plan_destroy(plan);
+    wl_free(context, workspace);
+  }
+  wl_status run(const wl_dual_gemm_args& args) const {
+    return wl_dual_gemm_run(plan, &args, workspace, info.workspace_bytes, nullptr);
+  }
+  wl_context* context;
+  wl_plan* plan = nullptr;
+  wl_plan_info info{};
+  void* workspace = nullptr;
+};
+
+void check_refusals(const char* profile, const char* config) {
+  wl_context* context = wltest::virtual_context(profile);
+  wltest::PlanProblem p(context);
+  p.args.config = config;
+  const Planned planned(p);
+  const std::vector<uint8_t> before = p.result();
+
+  const auto refused = [&](wl_status status, const char* text, const auto& change) {
+    wl_dual_gemm_args args = p.args;
+    change(args);
+    INFO(text);
+    CHECK(planned.run(args) == status);
+    CHECK_THAT(std::string(wl_last_error()), ContainsSubstring(text));
+  };
+  const wl_status invalid = WL_ERROR_INVALID_ARGUMENT;
+  refused(invalid, "M = 131 must be at most the rows that the plan was made for (nearest: 130)",
+          [](Args& a) { a.m = 131; });
+  refused(invalid, "M = 0 must be from 1 to 2^30 rows", [](Args& a) { a.m = 0; });
+  refused(invalid, "N = 120 must be that of the plan (nearest: 128)", [](Args& a) { a.n = 120; });
+  refused(invalid, "K = 192 must be that of the plan (nearest: 256)", [](Args& a) { a.k = 192; });
+  refused(invalid, "L = 2 must be that of the plan (nearest: 1)", [](Args& a) { a.l = 2; });
+  refused(invalid, "d_type = 1 must be that of the plan (nearest: 0)",
+          [](Args& a) { a.d_type = WL_BF16; });
+  refused(invalid, "A: address is null", [](Args& a) { a.a = nullptr; });
+  refused(invalid, "ldd = 64 must be 0 or at least N elements", [](Args& a) { a.ldd = 64; });
+  refused(invalid, "must not overlap SFB2", [](Args& a) { a.d = const_cast<void*>(a.sfb2); });
+  refused(WL_ERROR_MISALIGNED, "must be 16-byte aligned",
+          [](Args& a) { a.m = 1, a.a = static_cast<const char*>(a.a) + 8; });
+  refused(WL_ERROR_WRONG_DEVICE, "must be memory that the device can reach",
+          [](Args& a) { a.b1 = reinterpret_cast<const void*>(0x10); });
+  refused(WL_ERROR_ABI, "struct_size of wl_dual_gemm_args = 8 bytes",
+          [](Args& a) { a.struct_size = 8; });
+  CHECK(wl_dual_gemm_run(nullptr, &p.args, nullptr, 0, nullptr) == invalid);
+  CHECK_THAT(std::string(wl_last_error()), ContainsSubstring("plan: pointer is null"));
+  CHECK(wl_dual_gemm_run(planned.plan, nullptr, nullptr, 0, nullptr) == invalid);
+  CHECK_THAT(std::string(wl_last_error()), ContainsSubstring("args is null"));
+
+  if (planned.info.workspace_bytes != 0) {
+    CHECK(wl_dual_gemm_run(planned.plan, &p.args, planned.workspace,
+                           planned.info.workspace_bytes - 1,
+                           nullptr) == WL_ERROR_WORKSPACE_TOO_SMALL);
+    // The workspace is not the plan's operand, but the run's.
+    refused(invalid, "must overlap nothing that the run reads or writes",
+            [&](Args& a) { a.m = 1, a.a = planned.workspace; });
+  }
+
+  // Of another operation.
+  wltest::LinearRun linear(context, {.m = 130, .n = 128, .k = 256});
+  REQUIRE(linear.message().empty());
+  CHECK(wl_dual_gemm_run(linear.plan(), &p.args, planned.workspace, planned.info.workspace_bytes,
+                         nullptr) == invalid);
+  CHECK_THAT(std::string(wl_last_error()),
+             ContainsSubstring("must be a plan of wl_dual_gemm_plan"));
+  wl_gemm_args gemm{};
+  gemm.struct_size = sizeof gemm;
+  CHECK(wl_gemm_run(planned.plan, &gemm, nullptr, 0, nullptr) == invalid);
+  CHECK_THAT(std::string(wl_last_error()), ContainsSubstring("must be a plan of wl_gemm_plan"));
+  wl_quantize_args quantisation{};
+  quantisation.struct_size = sizeof quantisation;
+  quantisation.m = 8, quantisation.k = 64, quantisation.l = 1;
+  quantisation.x = p.bytes(8 * 64 * 2, 1), quantisation.d = p.bytes(8 * 64 / 2, 2);
+  quantisation.sfd = p.scales(8);
+  wl_plan* quantise = nullptr;
+  REQUIRE(wl_quantize_plan(context, &quantisation, &quantise) == WL_SUCCESS);
+  CHECK(wl_gemm_run(quantise, &gemm, nullptr, 0, nullptr) == invalid);
+  CHECK_THAT(std::string(wl_last_error()), ContainsSubstring("must be a plan of wl_gemm_plan"));
+  wl_plan_destroy(quantise);
+
+  CHECK((p.result() == before));
+  CHECK(planned.run(p.args) == WL_SUCCESS);
+  CHECK(wl_stream_synchronize(context, nullptr) == WL_SUCCESS);
+  CHECK((p.result() != before));
+}
+
+} // namespace
+
+TEST_CASE("a run refuses operands that are not the plan's kind, and launches nothing",
+          "[virtual][plan]") {
+  for (const char* device : {"[.b200-own]", "[.h200-own]"}) {
+    const wltest::ChildResult child =
+        wltest::run_child({wltest::build_file("tests/virtual"), device});
+    INFO(child.out << child.err);
+    CHECK(child.status == 0);
+    CHECK(child.out.find("1 passed") != std::string::npos);
+  }
+}
+
+TEST_CASE("own operands on Blackwell, in a process of their own", "[.b200-own]") {
+  check_refusals("b200", nullptr);
+  check_refusals("b200", "dual_gemm_sm100_pair_n64_stream_f16");
+}
+
+TEST_CASE("own operands on Hopper, in a process of their own", "[.h200-own]") {
+  check_refusals("h200", "dual_gemm_sm90_t64_f16");
+  check_refusals("h200", "dual_gemm_sm90_small_t8_f16");
+}
