@@ -304,7 +304,7 @@ TEST_CASE("a quantisation and its dual GEMM in a graph, on other inputs each tim
 
 TEST_CASE("quantise: misuse gets a status and a sentence", "[virtual][quantize]") {
   wl_context* context = context_of_process();
-  const DeviceBuffer x(context, std::vector<uint16_t>(64, 0x3C00));
+  const DeviceBuffer x(context, std::vector<uint16_t>(128, 0x3C00));
   const GuardedOperand d(context, 1, 64, 1);
   wl_quantize_args legal{};
   legal.struct_size = sizeof legal;
