@@ -1,5 +1,6 @@
-// wl_dual_gemm_check and wl_dual_gemm_plan.
+// wl_dual_gemm_check, wl_dual_gemm_plan and wl_dual_gemm_list_configs.
 #include "kernels/dual_gemm/dual_gemm.hpp"
+#include "kernels/gemm/list_configs.hpp"
 #include "runtime/src/log.hpp"
 #include "runtime/src/operation.hpp"
 #include "runtime/src/plan.hpp"
@@ -46,5 +47,14 @@ wl_status wl_dual_gemm_plan(wl_context* context, const wl_dual_gemm_args* args, 
   return warpline::api("wl_dual_gemm_plan", [&] {
     return warpline::plan_args(context, args, plan, warpline::dual_gemm::check,
                                warpline::dual_gemm::make_plan, warpline::dual_gemm::operands);
+  });
+}
+
+wl_status wl_dual_gemm_list_configs(wl_context* context, const wl_dual_gemm_args* args,
+                                    wl_dual_gemm_config* configs, size_t config_size, int* count) {
+  using namespace warpline;
+  return api("wl_dual_gemm_list_configs", [&] {
+    return gemm::list_configs(context, args, dual_gemm::rules(), dual_gemm::rows(),
+                              dual_gemm::problem_of, configs, config_size, count);
   });
 }

@@ -1,5 +1,6 @@
-// wl_gemm_check and wl_gemm_plan.
+// wl_gemm_check, wl_gemm_plan and wl_gemm_list_configs.
 #include "kernels/linear/linear.hpp"
+#include "kernels/gemm/list_configs.hpp"
 #include "runtime/src/log.hpp"
 #include "runtime/src/operation.hpp"
 #include "runtime/src/status.hpp"
@@ -46,5 +47,14 @@ wl_status wl_gemm_plan(wl_context* context, const wl_gemm_args* args, wl_plan** 
   return warpline::api("wl_gemm_plan", [&] {
     return warpline::plan_args(context, args, plan, warpline::linear::check,
                                warpline::linear::make_plan, warpline::linear::operands);
+  });
+}
+
+wl_status wl_gemm_list_configs(wl_context* context, const wl_gemm_args* args,
+                               wl_dual_gemm_config* configs, size_t config_size, int* count) {
+  using namespace warpline;
+  return api("wl_gemm_list_configs", [&] {
+    return gemm::list_configs(context, args, linear::rules(), linear::configs(), linear::problem_of,
+                              configs, config_size, count);
   });
 }

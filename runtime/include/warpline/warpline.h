@@ -347,6 +347,9 @@ typedef struct wl_gemm_args {
 
 WL_API wl_status wl_gemm_check(wl_context* context, const wl_gemm_args* args);
 WL_API wl_status wl_gemm_plan(wl_context* context, const wl_gemm_args* args, wl_plan** plan);
+/* As wl_dual_gemm_list_configs. A tile has 2 * tile_n columns here. */
+WL_API wl_status wl_gemm_list_configs(wl_context* context, const wl_gemm_args* args,
+                                      wl_dual_gemm_config* configs, size_t config_size, int* count);
 
 /* ---- quantize -------------------------------------------------------------------------------- */
 
