@@ -215,9 +215,11 @@ ExitStatus run_dual_gemm(const Arguments& arguments) {
   return finish_product(report, request, verdict, [&] {
     const bool batched = file.batched || problem.l > 1;
     if (request.quantised())
-      write_result(request.output, batched, outcome.quantised, request.d_scale.value_or(1));
+      write_d(request.output, "dual-gemm", batched, outcome.quantised, request.d_scale.value_or(1));
     else
-      write_result(request.output, problem, batched, request.type(), outcome.d);
+      write_d(request.output, "dual-gemm", request.d_type(),
+              matrix_shape(batched, problem.l, problem.m, problem.n), outcome.d.data(),
+              2 * outcome.d.size());
   });
 }
 
