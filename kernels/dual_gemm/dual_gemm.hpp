@@ -33,10 +33,6 @@ Problem problem_of(const wl_dual_gemm_args& args);
 inline const Row* choose_row(const Problem& problem, const DeviceLimits& device) {
   return choose(rows(), problem, device);
 }
-inline std::vector<wl_dual_gemm_config> candidates(const Problem& problem,
-                                                   const DeviceLimits& device) {
-  return gemm::candidates(rows(), problem, device);
-}
 
 // ---- constraint table ---------------------------------------------------------------------------
 

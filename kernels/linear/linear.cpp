@@ -1,6 +1,7 @@
-// wl_gemm_check and wl_gemm_plan.
+// wl_gemm_check, wl_gemm_plan and wl_gemm_list_configs.
 #include "kernels/linear/linear.hpp"
 
+#include "kernels/gemm/list_configs.hpp"
 #include "kernels/gemm/run.hpp"
 #include "runtime/src/log.hpp"
 #include "runtime/src/operation.hpp"
@@ -57,5 +58,14 @@ wl_status wl_gemm_run(const wl_plan* plan, const wl_gemm_args* args, void* works
     using namespace warpline::linear;
     return warpline::gemm::run_args(plan, args, "wl_gemm_args", rules(), configs(), log_args,
                                     problem_of, operands, workspace, workspace_bytes, stream);
+  });
+}
+
+wl_status wl_gemm_list_configs(wl_context* context, const wl_gemm_args* args,
+                               wl_dual_gemm_config* configs, size_t config_size, int* count) {
+  using namespace warpline;
+  return api("wl_gemm_list_configs", [&] {
+    return gemm::list_configs(context, args, linear::rules(), linear::configs(), linear::problem_of,
+                              configs, config_size, count);
   });
 }

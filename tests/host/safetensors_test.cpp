@@ -367,12 +367,11 @@ TEST_CASE("dual GEMM files: wrong types, shapes and names", "[host]") {
         "tensor \"alpha2\" is F16, must be F32");
 }
 
-TEST_CASE("dual GEMM files: D is written in its own type and shape", "[host]") {
+TEST_CASE("product files: D is written in its own type and shape", "[host]") {
   const TemporaryDirectory directory;
   const std::string path = directory / "d.safetensors";
-  const wltest::Problem p = wltest::make_problem(2, 8, 64, 3, wltest::InputKind::exact, 1);
   const std::vector<uint16_t> d(48, 0x3C00);
-  write_result(path, p, true, wltest::OutputType::bf16, d);
+  write_d(path, "gemm", WL_BF16, matrix_shape(true, 3, 2, 8), d.data(), 96);
   const SafetensorsFile file(path);
   REQUIRE(file.find("d"));
   CHECK(file.find("d")->dtype == "BF16");

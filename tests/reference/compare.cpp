@@ -15,24 +15,28 @@ struct Judgement {
   double use = 0;   // error / bound
 };
 
-// An infinite output is right where the reference, moved by the bound, rounds to that infinity.
-Judgement judge(OutputType type, double out, double reference) {
+// An infinite output is right where the reference, moved by the bound, rounds to that infinity:
+// where it is at least `overflow`.
+Judgement judge(double out, double reference, double bound, double overflow) {
   if (std::isnan(out) || std::isnan(reference))
     return std::isnan(out) && std::isnan(reference) ? Judgement{} : Judgement{infinity, infinity};
   if (out == reference) return {};
   if (std::isinf(reference)) return {infinity, infinity};
-  const double bound = error_bound(type, reference);
   if (std::isinf(out)) {
-    const bool overflows = std::fabs(reference) + bound >= overflow_threshold(type) &&
-                           std::signbit(out) == std::signbit(reference);
+    const bool overflows =
+        std::fabs(reference) + bound >= overflow && std::signbit(out) == std::signbit(reference);
     return overflows ? Judgement{} : Judgement{infinity, infinity};
   }
   const double error = std::fabs(out - reference);
   return {error, error / bound};
 }
 
-template <class Visit>
-void for_each_output(const Sums& shape, const uint16_t* out, int64_t ldd, int64_t batch_stride,
+Judgement judge(OutputType type, double out, double reference) {
+  return judge(out, reference, error_bound(type, reference), overflow_threshold(type));
+}
+
+template <class Code, class Visit>
+void for_each_output(const Sums& shape, const Code* out, int64_t ldd, int64_t batch_stride,
                      Visit visit) {
   size_t i = 0;
   for (int64_t entry = 0; entry < shape.l; ++entry)
@@ -84,6 +88,18 @@ Comparison compare(const Sums& shape, const std::vector<double>& reference, cons
                     const Judgement j = judge(type, value, reference[i]);
                     add(c, at, value, reference[i], j, j.use > 1);
                   });
+  return c;
+}
+
+Comparison compare(const Sums& shape, const std::vector<double>& reference, const float* out,
+                   int64_t ldd, int64_t batch_stride) {
+  constexpr double overflow = 0x1.FFFFFFp127; // from here on FP32 is infinite
+  Comparison c;
+  for_each_output(shape, out, ldd, batch_stride, [&](size_t i, const Coordinate& at, float value) {
+    const Judgement j =
+        judge(double{value}, reference[i], error_bound(OutputType::f16, reference[i]), overflow);
+    add(c, at, double{value}, reference[i], j, j.use > 1);
+  });
   return c;
 }
 

@@ -82,6 +82,9 @@ struct Comparison {
 // `out` is D as stored: row r of entry l starts at l * batch_stride + r * ldd.
 Comparison compare(const Sums& shape, const std::vector<double>& reference, const uint16_t* out,
                    int64_t ldd, int64_t batch_stride, OutputType type);
+// Of outputs in FP32, under the public bound.
+Comparison compare(const Sums& shape, const std::vector<double>& reference, const float* out,
+                   int64_t ldd, int64_t batch_stride);
 // Bit for bit; every NaN equals every NaN.
 Comparison compare_exact(const Sums& shape, const std::vector<uint16_t>& reference,
                          const uint16_t* out, int64_t ldd, int64_t batch_stride, OutputType type);

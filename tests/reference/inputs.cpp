@@ -107,11 +107,12 @@ int64_t one_hot_position(const Problem& problem, int64_t entry, int64_t row) {
   return (entry * 31 + row * 89) % problem.k;
 }
 
-Problem make_problem(int64_t m, int64_t n, int64_t k, int64_t l, InputKind kind, uint64_t seed) {
+Problem make_problem(int64_t m, int64_t n, int64_t k, int64_t l, InputKind kind, uint64_t seed,
+                     int products) {
   Problem problem{m, n, k, l, {}, {}, {}, 1, 1};
   problem.a = make_operand(m, k, l, kind, seed, 0);
   problem.b1 = make_operand(n, k, l, kind, seed, 1);
-  problem.b2 = make_operand(n, k, l, kind, seed, 2);
+  if (products == 2) problem.b2 = make_operand(n, k, l, kind, seed, 2);
   switch (kind) {
   case InputKind::public_problem:
     break;

@@ -1,5 +1,6 @@
-// Seeded inputs for the dual GEMM. Every byte is a pure function of (seed, kind, tensor, position),
-// so a failing case is repeated from its seed alone, on any machine and with any thread count.
+// Seeded inputs for one product or two. Every byte is a pure function of (seed, kind, tensor,
+// position), so a failing case is repeated from its seed alone, on any machine and with any thread
+// count.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +42,9 @@ enum class InputKind {
 const char* name_of(InputKind kind);
 
 // Kinds whose sums grow get alphas that are powers of two and bring the products to the order of 1,
-// so that D stays inside FP16. k must be a positive multiple of 16.
-Problem make_problem(int64_t m, int64_t n, int64_t k, int64_t l, InputKind kind, uint64_t seed);
+// so that D stays inside FP16. k must be a positive multiple of 16. Of one product b2 is empty.
+Problem make_problem(int64_t m, int64_t n, int64_t k, int64_t l, InputKind kind, uint64_t seed,
+                     int products = 2);
 
 // k of the single 1 in row `row` of batch entry `entry` of a one_hot problem.
 int64_t one_hot_position(const Problem& problem, int64_t entry, int64_t row);

@@ -105,7 +105,10 @@ float activated_replayed(wl_activation activation, float x) {
 }
 
 double linear(wl_activation activation, const LinearInputs& in) {
-  const double y = activated(activation, double{in.row} * in.alpha * in.acc + in.bias);
+  const double x = double{in.row} * in.alpha * in.acc + in.bias;
+  // Of -infinity the kernels make the limit; the formulas make NaN of it.
+  const bool limit = std::isinf(x) && x < 0 && activation >= WL_ACTIVATION_SILU;
+  const double y = limit ? -0.0 : activated(activation, x);
   return in.residual != nullptr ? y + *in.residual : y;
 }
 
@@ -117,8 +120,12 @@ float linear_replayed(wl_activation activation, const LinearInputs& in) {
   return result;
 }
 
-std::vector<float> linear_replayed(const Sums& sums, const LinearOperands& operands) {
-  std::vector<float> out(sums.acc1.size());
+namespace {
+
+// one(activation, inputs) of every output.
+template <class Value, class One>
+std::vector<Value> each_output(const Sums& sums, const LinearOperands& operands, One one) {
+  std::vector<Value> out(sums.acc1.size());
   const auto n = static_cast<size_t>(sums.n);
   for (size_t i = 0; i < out.size(); ++i) {
     LinearInputs in;
@@ -127,9 +134,23 @@ std::vector<float> linear_replayed(const Sums& sums, const LinearOperands& opera
     if (!operands.row.empty()) in.row = operands.row[i / n];
     if (!operands.bias.empty()) in.bias = operands.bias[i % n];
     if (!operands.residual.empty()) in.residual = &operands.residual[i];
-    out[i] = linear_replayed(operands.activation, in);
+    out[i] = one(operands.activation, in);
   }
   return out;
+}
+
+} // namespace
+
+std::vector<double> linear(const Sums& sums, const LinearOperands& operands) {
+  return each_output<double>(sums, operands, [](wl_activation activation, const LinearInputs& in) {
+    return linear(activation, in);
+  });
+}
+
+std::vector<float> linear_replayed(const Sums& sums, const LinearOperands& operands) {
+  return each_output<float>(sums, operands, [](wl_activation activation, const LinearInputs& in) {
+    return linear_replayed(activation, in);
+  });
 }
 
 std::vector<uint8_t> rounded(const std::vector<float>& values, wl_dtype type) {
@@ -145,6 +166,22 @@ std::vector<uint8_t> rounded(const std::vector<float>& values, wl_dtype type) {
     std::memcpy(&bytes[2 * i], &code, 2);
   }
   return bytes;
+}
+
+int64_t count_unequal(const std::vector<uint8_t>& found, const std::vector<uint8_t>& expected,
+                      wl_dtype type) {
+  const size_t element = type == WL_F32 ? 4 : 2;
+  const uint32_t infinity = type == WL_F16 ? 0x7C00 : type == WL_BF16 ? 0x7F80 : 0x7F800000;
+  const uint32_t magnitude = type == WL_F32 ? 0x7FFFFFFF : 0x7FFF;
+  int64_t count = 0;
+  for (size_t at = 0; at < expected.size(); at += element) {
+    uint32_t bits[2] = {};
+    std::memcpy(&bits[0], &found[at], element);
+    std::memcpy(&bits[1], &expected[at], element);
+    const auto is_nan = [&](uint32_t code) { return (code & magnitude) > infinity; };
+    count += bits[0] != bits[1] && !(is_nan(bits[0]) && is_nan(bits[1]));
+  }
+  return count;
 }
 
 Operand quantized(const std::vector<float>& values, const Sums& shape, float d_scale) {

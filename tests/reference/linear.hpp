@@ -41,9 +41,13 @@ struct LinearOperands {
   std::vector<float> row, bias, residual; // [L, M], [N], [L, M, N]
 };
 // D before it is rounded, [L, M, N], of the sums' first product.
+std::vector<double> linear(const Sums& sums, const LinearOperands& operands);
 std::vector<float> linear_replayed(const Sums& sums, const LinearOperands& operands);
 // In WL_F16, WL_BF16 or WL_F32, as bytes; and in NVFP4.
 std::vector<uint8_t> rounded(const std::vector<float>& values, wl_dtype type);
+// Numbers of `found` whose bits differ from those of rounded(...); every NaN equals every NaN.
+int64_t count_unequal(const std::vector<uint8_t>& found, const std::vector<uint8_t>& expected,
+                      wl_dtype type);
 Operand quantized(const std::vector<float>& values, const Sums& shape, float d_scale);
 
 // min(x1, limit) * sigmoid(...) * (clamp(x2, -up_limit, up_limit) + up_offset); without limits they

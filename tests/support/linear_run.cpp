@@ -9,9 +9,7 @@ namespace {
 constexpr float d_scale = 0.5f;
 
 Problem problem_of(const LinearCase& c) {
-  Problem p = make_problem(c.m, c.n, c.k, c.l, InputKind::exact, c.seed);
-  p.b2 = {};
-  return p;
+  return make_problem(c.m, c.n, c.k, c.l, InputKind::exact, c.seed, 1);
 }
 
 LinearOperands operands_of(const LinearCase& c, float alpha) {

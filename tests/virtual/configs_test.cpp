@@ -12,31 +12,34 @@ using namespace wltest;
 
 namespace {
 
-wl_dual_gemm_args problem(int64_t m, int64_t n, int64_t k) {
-  wl_dual_gemm_args args{};
+template <class Args>
+using List = wl_status (*)(wl_context*, const Args*, wl_dual_gemm_config*, size_t, int*);
+
+template <class Args>
+Args problem(int64_t m, int64_t n, int64_t k, wl_dtype d_type = WL_F16) {
+  Args args{};
   args.struct_size = sizeof args;
   args.m = m;
   args.n = n;
   args.k = k;
   args.l = 1;
-  args.d_type = WL_F16;
+  args.d_type = d_type;
   return args;
 }
 
-} // namespace
-
-TEST_CASE("configs: the list names one winner, best first", "[virtual]") {
+template <class Args>
+std::vector<wl_dual_gemm_config> listed(List<Args> list, const Args& args) {
   wl_context* context = virtual_context("b200");
-  const wl_dual_gemm_args args = problem(256, 4096, 7168);
   int count = 0;
-  REQUIRE(wl_dual_gemm_list_configs(context, &args, nullptr, sizeof(wl_dual_gemm_config), &count) ==
-          WL_SUCCESS);
-  REQUIRE(count > 4);
-  std::vector<wl_dual_gemm_config> list(static_cast<size_t>(count));
-  REQUIRE(wl_dual_gemm_list_configs(context, &args, list.data(), sizeof(wl_dual_gemm_config),
-                                    &count) == WL_SUCCESS);
+  REQUIRE(list(context, &args, nullptr, sizeof(wl_dual_gemm_config), &count) == WL_SUCCESS);
+  std::vector<wl_dual_gemm_config> configs(static_cast<size_t>(count));
+  REQUIRE(list(context, &args, configs.data(), sizeof(wl_dual_gemm_config), &count) == WL_SUCCESS);
+  CHECK(static_cast<size_t>(count) == configs.size());
+  return configs;
+}
+
+void check_order(const std::vector<wl_dual_gemm_config>& list) {
   CHECK(list[0].chosen == 1);
-  CHECK(list[0].cta_group == 2);
   CHECK(list[0].runs == 1);
   double last = 0;
   bool refused = false;
@@ -56,21 +59,85 @@ TEST_CASE("configs: the list names one winner, best first", "[virtual]") {
   }
 }
 
-TEST_CASE("configs: what cannot be listed", "[virtual]") {
+template <class Args>
+void check_refusals(List<Args> list, const std::string& entry, const std::string& type) {
   wl_context* context = virtual_context("b200");
-  wl_dual_gemm_args args = problem(256, 4100, 7000);
+  const auto refused = [&](wl_status status, const Args* args, wl_dual_gemm_config* configs,
+                           size_t size, int* count, const std::string& text) {
+    INFO(text);
+    CHECK(list(context, args, configs, size, count) == status);
+    CHECK(std::string(wl_last_error()).rfind(entry + ": ", 0) == 0);
+    CHECK(std::string(wl_last_error()).find(text) != std::string::npos);
+  };
+  constexpr size_t size = sizeof(wl_dual_gemm_config);
+  constexpr wl_status invalid = WL_ERROR_INVALID_ARGUMENT;
+  Args args = problem<Args>(256, 4100, 7000);
   int count = 0;
-  CHECK(wl_dual_gemm_list_configs(context, &args, nullptr, sizeof(wl_dual_gemm_config), &count) ==
-        WL_ERROR_INVALID_ARGUMENT);
-  CHECK(std::string(wl_last_error()).find("N = 4100") != std::string::npos);
-  CHECK(std::string(wl_last_error()).find("K = 7000") != std::string::npos);
-  args = problem(256, 4096, 7168);
-  CHECK(wl_dual_gemm_list_configs(context, &args, nullptr, 8, &count) == WL_ERROR_ABI);
+  refused(invalid, &args, nullptr, size, &count, "N = 4100 must be a multiple of 8");
+  refused(invalid, &args, nullptr, size, &count, "K = 7000 must be a multiple of 64");
+  args = problem<Args>(256, 4104, 7168, WL_NVFP4);
+  refused(invalid, &args, nullptr, size, &count, "N = 4104 must be a multiple of 64");
+  args = problem<Args>(256, 4096, 7168, static_cast<wl_dtype>(7));
+  refused(invalid, &args, nullptr, size, &count, "d_type = 7 must be");
+  args = problem<Args>(256, 4096, 7168);
+  refused(WL_ERROR_ABI, &args, nullptr, 8, &count, "wl_dual_gemm_config");
+  refused(invalid, nullptr, nullptr, size, &count, "args is null");
+  refused(invalid, &args, nullptr, size, nullptr, "count is null");
   count = 3;
-  CHECK(wl_dual_gemm_list_configs(context, &args, nullptr, sizeof(wl_dual_gemm_config), &count) ==
-        WL_ERROR_INVALID_ARGUMENT);
-  CHECK(wl_dual_gemm_list_configs(context, &args, nullptr, sizeof(wl_dual_gemm_config), nullptr) ==
-        WL_ERROR_INVALID_ARGUMENT);
+  refused(invalid, &args, nullptr, size, &count, "configs is null, but count = 3");
+  count = -1;
+  refused(invalid, &args, nullptr, size, &count, "count = -1 must not be negative");
+  args.struct_size -= 8;
+  count = 0;
+  refused(WL_ERROR_ABI, &args, nullptr, size, &count, type);
+}
+
+} // namespace
+
+TEST_CASE("configs: the list names one winner, best first", "[virtual]") {
+  const auto list = listed(wl_dual_gemm_list_configs, problem<wl_dual_gemm_args>(256, 4096, 7168));
+  REQUIRE(list.size() > 4);
+  CHECK(list[0].cta_group == 2);
+  check_order(list);
+}
+
+TEST_CASE("configs: of wl_gemm, each type of D with its own, the one that a plan takes",
+          "[virtual]") {
+  wl_context* context = virtual_context("b200");
+  void* memory = nullptr; // for operands, which no run reads
+  REQUIRE(wl_malloc(context, 1 << 20, &memory) == WL_SUCCESS);
+  const auto at = [&](size_t part) { return static_cast<uint8_t*>(memory) + (part << 17); };
+  for (const auto& [type, ending] : {std::pair{WL_F16, "_f16"}, std::pair{WL_BF16, "_bf16"},
+                                     std::pair{WL_F32, "_f32"}, std::pair{WL_NVFP4, "_nvfp4"}}) {
+    auto args = problem<wl_gemm_args>(128, 256, 512, type);
+    const auto list = listed(wl_gemm_list_configs, args);
+    INFO(ending);
+    REQUIRE(list.size() >= 4);
+    check_order(list);
+    for (const wl_dual_gemm_config& c : list) {
+      const std::string name = c.name;
+      CHECK(name.rfind("gemm_sm", 0) == 0);
+      CHECK(name.ends_with(ending));
+    }
+    // B is one tensor.
+    CHECK(list[0].least_bytes == (128 + 256) * 512 * 9 / 16);
+    args.a = at(0), args.b = at(1), args.sfa = at(2), args.sfb = at(3), args.d = at(4);
+    args.sfd = at(6);
+    wl_plan* plan = nullptr;
+    REQUIRE(wl_gemm_plan(context, &args, &plan) == WL_SUCCESS);
+    wl_plan_info info{};
+    info.struct_size = sizeof info;
+    REQUIRE(wl_plan_get_info(plan, &info) == WL_SUCCESS);
+    wl_plan_destroy(plan);
+    CHECK(info.config == std::string(list[0].name));
+  }
+  CHECK(wl_free(context, memory) == WL_SUCCESS);
+}
+
+TEST_CASE("configs: what cannot be listed", "[virtual]") {
+  check_refusals<wl_dual_gemm_args>(wl_dual_gemm_list_configs, "wl_dual_gemm_list_configs",
+                                    "wl_dual_gemm_args");
+  check_refusals<wl_gemm_args>(wl_gemm_list_configs, "wl_gemm_list_configs", "wl_gemm_args");
 }
 
 TEST_CASE("cli: configs prints the winner and its reasons", "[virtual][cli]") {

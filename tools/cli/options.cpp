@@ -16,14 +16,14 @@ std::errc parse_number(std::string_view text, Number& number) {
   return end == text.data() + text.size() ? std::errc{} : std::errc::invalid_argument;
 }
 
+} // namespace
+
 std::string joined(const std::vector<std::string>& words) {
   std::string text;
   for (size_t i = 0; i < words.size(); ++i)
     text += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
   return text;
 }
-
-} // namespace
 
 std::string nearest_name(std::string_view word, const std::vector<std::string>& candidates) {
   const std::vector<std::string> near =

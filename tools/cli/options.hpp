@@ -57,6 +57,8 @@ private:
   [[noreturn]] void refuse(const std::string& what) const;
 };
 
+// "a, b or c"
+std::string joined(const std::vector<std::string>& words);
 // The candidate with the smallest edit distance, "" when none is near enough to be meant.
 std::string nearest_name(std::string_view word, const std::vector<std::string>& candidates);
 

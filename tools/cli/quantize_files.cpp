@@ -1,7 +1,7 @@
 #include "tools/cli/quantize_files.hpp"
 
-#include "tools/cli/dual_gemm_files.hpp"
 #include "tools/cli/json.hpp"
+#include "tools/cli/product_files.hpp"
 
 #include <cstdio>
 #include <map>

@@ -1,12 +1,10 @@
 #include "tools/cli/stats.hpp"
 
 #include "tools/cli/device.hpp"
-#include "tools/cli/device_memory.hpp"
 #include "tools/cli/json.hpp"
 
+#include <algorithm>
 #include <cstdio>
-#include <cstring>
-#include <optional>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,19 +14,6 @@ namespace {
 double number(const Json& object, const char* key) {
   const Json* value = object.find(key);
   return value != nullptr ? value->number : 0;
-}
-
-// The row as `warpline configs` lists it.
-std::optional<wl_dual_gemm_config> listed(wl_context* context, const wl_dual_gemm_args& args,
-                                          const std::string& row) {
-  int count = 0;
-  require(wl_dual_gemm_list_configs(context, &args, nullptr, sizeof(wl_dual_gemm_config), &count));
-  std::vector<wl_dual_gemm_config> configs(static_cast<size_t>(count));
-  require(wl_dual_gemm_list_configs(context, &args, configs.data(), sizeof(wl_dual_gemm_config),
-                                    &count));
-  for (const wl_dual_gemm_config& config : configs)
-    if (row == config.name) return config;
-  return std::nullopt;
 }
 
 void report_traffic(Report& report, const Json& stats, const Counted& counted, double least) {
@@ -143,12 +128,14 @@ void start_counting() {
   reset_virtual_stats();
 }
 
-void report_stats(Report& report, wl_context* context, const wl_dual_gemm_args& args,
-                  const std::string& row, const Counted& counted) {
+void report_stats(Report& report, const std::vector<wl_dual_gemm_config>& configs,
+                  const std::string& name, const Counted& counted) {
   const Json stats = parse_json(counted.json);
-  const std::optional<wl_dual_gemm_config> config = listed(context, args, row);
+  const auto config = std::find_if(configs.begin(), configs.end(),
+                                   [&](const wl_dual_gemm_config& c) { return name == c.name; });
+  const bool known = config != configs.end();
   report.rule();
-  report_traffic(report, stats, counted, config ? static_cast<double>(config->least_bytes) : 0.0);
+  report_traffic(report, stats, counted, known ? static_cast<double>(config->least_bytes) : 0.0);
   for (const auto& [label, key] : {std::pair{"MMAs", "mma"},
                                    {"scale copies", "tensor_copies"},
                                    {"waits that blocked", "blocked_waits"},
@@ -167,7 +154,7 @@ void report_stats(Report& report, wl_context* context, const wl_dual_gemm_args& 
       format("%.0f turns of threads at the banks, %.0f without conflicts", turns, least_turns),
       "bank_turns", json_number(turns));
   report.add("", "", "least_bank_turns", json_number(least_turns));
-  if (config && config->tmem_columns != 0)
+  if (known && config->tmem_columns != 0)
     report.add("tensor memory", format("%d of 512 columns used", config->tmem_columns),
                "tmem_columns", std::to_string(config->tmem_columns));
   if (const double stages = number(stats, "stages"); stages > 0) {
@@ -177,7 +164,7 @@ void report_stats(Report& report, wl_context* context, const wl_dual_gemm_args& 
         format("%.2f of %.0f on average, first cluster, causal clock (--trace)", filled, stages),
         "stages_filled", json_number(filled));
   }
-  report_machine_code(report, row);
+  report_machine_code(report, name);
 }
 
 } // namespace warpline::cli

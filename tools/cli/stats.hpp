@@ -18,8 +18,8 @@ struct Counted {
 // Counts from zero from here on, and what is counted on demand too.
 void start_counting();
 
-// `args` says the problem, `row` is the row that ran it.
-void report_stats(Report& report, wl_context* context, const wl_dual_gemm_args& args,
-                  const std::string& row, const Counted& counted);
+// `configs` are those of the problem, `name` is the one that ran it.
+void report_stats(Report& report, const std::vector<wl_dual_gemm_config>& configs,
+                  const std::string& name, const Counted& counted);
 
 } // namespace warpline::cli

@@ -358,6 +358,9 @@ WL_API wl_status wl_gemm_plan(wl_context* context, const wl_gemm_args* args, wl_
  * factors and a residual may come or go, and the activation may be another one. */
 WL_API wl_status wl_gemm_run(const wl_plan* plan, const wl_gemm_args* args, void* workspace,
                              size_t workspace_bytes, wl_stream stream);
+/* As wl_dual_gemm_list_configs. A tile has 2 * tile_n columns here. */
+WL_API wl_status wl_gemm_list_configs(wl_context* context, const wl_gemm_args* args,
+                                      wl_dual_gemm_config* configs, size_t config_size, int* count);
 
 /* ---- quantize -------------------------------------------------------------------------------- */
 

@@ -1,52 +1,47 @@
-// wl_dual_gemm_list_configs: what every configuration would do with a problem, and why one wins.
-#include "kernels/dual_gemm/dual_gemm.hpp"
+// wl_OPERATION_list_configs: what every configuration would do with a problem, and why one wins.
+#pragma once
+
+#include "kernels/gemm/engine.hpp"
+#include "runtime/src/rules.hpp"
 #include "runtime/src/status.hpp"
 
 #include <algorithm>
 
-namespace warpline::dual_gemm {
-
-namespace {
+namespace warpline::gemm {
 
 // Only the rules of the sizes and the type apply: a list needs no tensors.
-wl_status check_problem(const wl_dual_gemm_args& args, const DeviceLimits& device) {
+template <class Subject>
+wl_status check_problem(const RuleTable<Subject>& rules, const Subject& subject) {
   static const char* const ids[] = {"m_range", "n_range",    "n_multiple",
                                     "k_range", "k_multiple", "l_range",
                                     "tiles",   "d_type",     "nvfp4_columns"};
   std::vector<Violation> violations;
-  for (Violation& violation : rules().violations({args, device}))
+  for (Violation& violation : rules.violations(subject))
     if (std::find(std::begin(ids), std::end(ids), violation.rule.id) != std::end(ids))
       violations.push_back(std::move(violation));
-  return violations.empty() ? WL_SUCCESS : report_violations("wl_dual_gemm", violations);
+  return report_violations(rules.operation(), violations);
 }
 
-wl_status list_configs(wl_context* context, const wl_dual_gemm_args* args,
+template <class Args, class Subject>
+wl_status list_configs(wl_context* context, const Args* args, const RuleTable<Subject>& rules,
+                       const Table& table, Problem (*problem_of)(const Args&),
                        wl_dual_gemm_config* configs, size_t config_size, int* count) {
   WL_TRY(check_context(context));
   if (args == nullptr) return fail(WL_ERROR_INVALID_ARGUMENT, "args is null");
   if (count == nullptr) return fail(WL_ERROR_INVALID_ARGUMENT, "count is null");
-  WL_TRY(check_struct_size("wl_dual_gemm_args", args->struct_size, sizeof(wl_dual_gemm_args)));
+  WL_TRY(check_struct_size((rules.operation() + "_args").c_str(), args->struct_size, sizeof(Args)));
   WL_TRY(check_struct_size("wl_dual_gemm_config", config_size, sizeof(wl_dual_gemm_config)));
   if (*count < 0) return fail(WL_ERROR_INVALID_ARGUMENT, "count = %d must not be negative", *count);
   if (*count > 0 && configs == nullptr)
     return fail(WL_ERROR_INVALID_ARGUMENT, "configs is null, but count = %d", *count);
-  WL_TRY(check_problem(*args, context->limits));
+  WL_TRY(check_problem(rules, Subject{*args, context->limits}));
 
   const std::vector<wl_dual_gemm_config> list =
-      candidates(problem_of(*args), known_limits(*context));
+      candidates(table, problem_of(*args), known_limits(*context));
   const int room = *count;
   *count = static_cast<int>(list.size());
   std::copy_n(list.begin(), std::min<size_t>(list.size(), static_cast<size_t>(room)), configs);
   return WL_SUCCESS;
 }
 
-} // namespace
-
-} // namespace warpline::dual_gemm
-
-wl_status wl_dual_gemm_list_configs(wl_context* context, const wl_dual_gemm_args* args,
-                                    wl_dual_gemm_config* configs, size_t config_size, int* count) {
-  return warpline::api("wl_dual_gemm_list_configs", [&] {
-    return warpline::dual_gemm::list_configs(context, args, configs, config_size, count);
-  });
-}
+} // namespace warpline::gemm

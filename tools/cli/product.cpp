@@ -1,0 +1,201 @@
+#include "tools/cli/product.hpp"
+
+#include "tools/cli/json.hpp"
+#include "tools/cli/output_file.hpp"
+
+#include <cmath>
+#include <cstdio>
+
+namespace warpline::cli {
+
+wl_dtype dtype_of(const std::string& name) {
+  return name == "f16" ? WL_F16 : name == "bf16" ? WL_BF16 : name == "f32" ? WL_F32 : WL_NVFP4;
+}
+
+size_t element_bytes(wl_dtype type) { return type == WL_F32 ? 4 : 2; }
+
+wl_dtype ProductRequest::d_type() const { return dtype_of(out); }
+
+// Sizes have wide limits here: the library's own check knows the rules and words the message.
+void declare_sizes(Options* options, ProductRequest* r, const std::string& rows_of_b,
+                   const std::vector<std::string>& out) {
+  const int64_t most = INT64_MAX;
+  options->integer("-m", "rows of A and D (default 256)", r->m, -most, most);
+  options->integer("-n", rows_of_b + ", columns of D, a multiple of 8 (default 4096)", r->n, -most,
+                   most);
+  options->integer("-k", "values in a row, a multiple of 64 (default 7168)", r->k, -most, most);
+  options->integer("-l", "batch (default 1)", r->l, -most, most);
+  options->choice("--out", "type of D (default f16)", r->out, out);
+  options->real("--d-scale", "FP32 scale of D, --out nvfp4 (default 1)", r->d_scale);
+}
+
+void declare_counting(Options* options, ProductRequest* r) {
+  options->text("--trace", "PREFIX",
+                "write the timeline of the first cluster, PREFIX.KERNEL.json and .svg, into a\n"
+                "folder that is created where it is missing; on a GPU from stamps in the\n"
+                "kernel, and of a second run: the first warms up",
+                r->trace);
+  options->flag("--stamps", "virtual GPU: --trace from stamps too, not from the emulator's events",
+                r->stamps);
+  options->flag("--stats", "virtual GPU: count what moved, by operand, and what was issued",
+                r->stats);
+}
+
+Device prepare_product(const std::string& command, ProductRequest* r) {
+  if (r->d_scale && !r->quantised())
+    throw Failure(exit_usage, command + ": --d-scale is for --out nvfp4, --out is " + r->out);
+  if (r->d_scale && !(*r->d_scale > 0))
+    throw Failure(exit_usage, command + ": --d-scale must be positive");
+  const Device device = prepare_run(command, *r);
+  if (r->stamps && r->trace.empty())
+    throw Failure(exit_usage, command + ": --stamps needs --trace PREFIX, where the timeline goes");
+  if (!r->trace.empty()) {
+    if (!device.info.is_virtual) r->stamps = true;
+    if (!r->stamps) set_virtual_option("trace", r->trace);
+  }
+  if (r->stats && !device.info.is_virtual)
+    throw Failure(exit_usage, command + ": --stats counts on the virtual GPU, the device is " +
+                                  std::string(device.info.name));
+  return device;
+}
+
+OutputMemory::OutputMemory(wl_context* context, const std::vector<uint8_t>& of_d,
+                           size_t scale_bytes)
+    : d(context, of_d), sfd(context, std::vector<uint8_t>(scale_bytes, 0xFF)), context_(context),
+      d_bytes_(of_d.size()), scale_bytes_(scale_bytes) {}
+
+std::vector<uint8_t> OutputMemory::read_d() const {
+  std::vector<uint8_t> bytes(d_bytes_);
+  require(wl_download(context_, bytes.data(), d.get(), bytes.size()));
+  return bytes;
+}
+
+wltest::Operand OutputMemory::read_operand(int64_t m, int64_t n, int64_t l) const {
+  std::vector<uint8_t> scales(scale_bytes_);
+  require(wl_download(context_, scales.data(), sfd.get(), scales.size()));
+  wltest::Operand q{m, n, l, read_d(), {}};
+  unpack_scales(scales, &q);
+  return q;
+}
+
+ProductRunner::ProductRunner(const std::string& command, wl_context* context, const Device& device,
+                             const ProductRequest& r)
+    : command_(command), context_(context), device_(device), request_(r) {
+  if (r.stamps) session_ = std::make_unique<stamps::Session>(context);
+}
+
+ProductRun ProductRunner::run(const Plan& plan) {
+  ProductRun result;
+  result.plan = plan.info();
+  const size_t bytes = result.plan.workspace_bytes;
+  const DeviceMemory workspace(context_, bytes);
+  const auto run_once = [&] {
+    require(wl_plan_run(plan.get(), workspace.get(), bytes, nullptr));
+    require(wl_stream_synchronize(context_, nullptr));
+  };
+  {
+    const Progress progress(std::string("running on ") + device_.info.name);
+    if (session_) {
+      run_once();
+      session_->clear();
+    }
+    if (request_.stats) start_counting();
+    const auto start = std::chrono::steady_clock::now();
+    run_once();
+    result.seconds = seconds_since(start);
+    if (request_.stats) result.counted.json = virtual_stats();
+  }
+  if (session_) {
+    const std::string wrong = session_->write(request_.trace);
+    if (!wrong.empty()) throw Failure(exit_device, command_ + ": --trace: " + wrong);
+  }
+  return result;
+}
+
+namespace {
+
+std::string coordinate_json(double value, const wltest::Coordinate& at) {
+  return "{\"value\": " + json_number(value) +
+         ", \"at\": " + json_list({at.entry, at.row, at.column}) + "}";
+}
+
+// What an output may differ by.
+const char* bound_text(wl_dtype type) {
+  return type == WL_BF16    ? "1e-3 + 1e-3 |reference| + half a last place of BF16"
+         : type == WL_NVFP4 ? "codes of the reference, moved by at most 1e-3 + 1e-3 |reference|"
+                            : "1e-3 + 1e-3 |reference|";
+}
+
+} // namespace
+
+void report_problem(Report& report, const ProductRequest& r) {
+  report.add("problem",
+             format("m %lld, n %lld, k %lld, l %lld", static_cast<long long>(r.m),
+                    static_cast<long long>(r.n), static_cast<long long>(r.k),
+                    static_cast<long long>(r.l)),
+             "problem", json_list({r.m, r.n, r.k, r.l}));
+}
+
+void report_verdict(Report& report, const Verdict& verdict, const ProductRequest& r) {
+  const wltest::Comparison& c = verdict.comparison;
+  report.rule();
+  // A code is right or wrong and leaves no margin.
+  if (!r.quantised())
+    report.add("largest error",
+               std::isfinite(c.worst_use)
+                   ? format("%.1f %% of what is allowed, at (%s): got %.8g, reference %.8g",
+                            100 * c.worst_use, describe(c.worst_use_at).c_str(), c.worst_out,
+                            c.worst_reference)
+                   : "beyond any bound: NaN or infinity in the wrong place",
+               "margin", json_number(c.margin()));
+  report.add(r.quantised() ? "codes wrong" : "outputs wrong",
+             format("%lld of %lld", static_cast<long long>(c.bad), static_cast<long long>(c.count)),
+             "wrong", std::to_string(c.bad));
+  if (!c.passed())
+    report.add("first wrong",
+               format("(%s): got %.8g, reference %.8g", describe(c.first_bad).c_str(),
+                      c.first_bad_out, c.first_bad_reference),
+               "first_wrong", coordinate_json(c.first_bad_out, c.first_bad));
+  if (verdict.strayed > 0)
+    report.add_integer("bytes written between rows of D", "strayed", verdict.strayed);
+  report.add("allowed", bound_text(r.d_type()), "", "");
+  if (c.special > 0)
+    report.add("not finite",
+               format("%lld outputs are NaN or infinite in the reference",
+                      static_cast<long long>(c.special)),
+               "", "");
+  report.add("", "", "not_finite", std::to_string(c.special));
+  report.add("", "", "outputs", std::to_string(c.count));
+  report.add("", "", "worst_absolute", coordinate_json(c.worst_absolute, c.worst_absolute_at));
+  report.add("", "", "worst_relative", coordinate_json(c.worst_relative, c.worst_relative_at));
+  const int64_t same = c.count - verdict.unequal;
+  report.add("same bits as replay",
+             format("%lld of %lld (FP32 epilogue replayed on exact sums)",
+                    static_cast<long long>(same), static_cast<long long>(c.count)),
+             "same_bits", std::to_string(same));
+  report.add("reference time", duration_text(verdict.seconds), "verify_ms",
+             json_number(verdict.seconds * 1e3));
+}
+
+ExitStatus finish_product(Report& report, const ProductRequest& r,
+                          const std::optional<Verdict>& verdict,
+                          const std::function<void()>& write) {
+  std::string result = "DONE, not verified (--verify compares with the reference)";
+  ExitStatus status = exit_right;
+  if (verdict) {
+    report_verdict(report, *verdict, r);
+    status = verdict->passed() ? exit_right : exit_wrong;
+    result = status == exit_right ? "PASS" : "FAIL";
+  }
+  report.add("", "", "result", json_string(verdict ? result : "NOT VERIFIED"));
+  if (!r.output.empty() && status == exit_right) {
+    write();
+    report.add_text("written", "output", r.output);
+  } else if (!r.output.empty()) {
+    report.add("written", "nothing: the results are wrong", "", "");
+  }
+  print_report(report, r, result);
+  return status;
+}
+
+} // namespace warpline::cli

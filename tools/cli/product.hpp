@@ -1,0 +1,109 @@
+// What the commands of the products share, dual-gemm and gemm: options, the run of a plan, D's
+// memory, and the verdict on D.
+#pragma once
+
+#include "tests/reference/dual_gemm.hpp"
+#include "tools/cli/config_list.hpp"
+#include "tools/cli/device_memory.hpp"
+#include "tools/cli/progress.hpp"
+#include "tools/cli/run.hpp"
+#include "tools/cli/stats.hpp"
+#include "tools/stamps/session.hpp"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace warpline::cli {
+
+struct ProductRequest : RunOptions {
+  int64_t m = 256, n = 4096, k = 7168, l = 1;
+  std::string out = "f16";
+  std::optional<float> d_scale;
+  bool stats = false, stamps = false;
+
+  bool quantised() const { return out == "nvfp4"; }
+  wl_dtype d_type() const;
+};
+
+// "f16" and the like.
+wl_dtype dtype_of(const std::string& name);
+size_t element_bytes(wl_dtype type); // of types that are no NVFP4
+
+// -m, -n, -k, -l, --out and --d-scale; `rows_of_b` says what -n counts, in words.
+void declare_sizes(Options* options, ProductRequest* r, const std::string& rows_of_b,
+                   const std::vector<std::string>& out);
+// --trace, --stamps and --stats.
+void declare_counting(Options* options, ProductRequest* r);
+
+// As prepare_run, and judges the options above.
+Device prepare_product(const std::string& command, ProductRequest* r);
+
+// A device address far from those of other `i`, aligned, of no memory: for a check of sizes before
+// anything of that size exists.
+inline void* far_apart(uint64_t i) { return reinterpret_cast<void*>(i << 58); }
+
+// D and its scales on the device, before a run of bytes that are NaN in every type: an output that
+// the kernel leaves out cannot pass.
+struct OutputMemory {
+  // `d_bytes` of D as it lies in memory, strides and all; `scales` when D is NVFP4.
+  OutputMemory(wl_context* context, const std::vector<uint8_t>& d, size_t scale_bytes);
+  DeviceMemory d, sfd;
+  std::vector<uint8_t> read_d() const;
+  // Of D in NVFP4, [l, m, n].
+  wltest::Operand read_operand(int64_t m, int64_t n, int64_t l) const;
+
+private:
+  wl_context* context_;
+  size_t d_bytes_, scale_bytes_;
+};
+
+struct ProductRun {
+  wl_plan_info plan = {};
+  double seconds = 0;
+  Counted counted; // for stats
+};
+
+// Plans and runs, with what --trace and --stats ask for.
+class ProductRunner {
+public:
+  ProductRunner(const std::string& command, wl_context* context, const Device& device,
+                const ProductRequest& r);
+  // make: wl_dual_gemm_plan or the like.
+  template <class Args>
+  ProductRun run(const Args& args, wl_status (*make)(wl_context*, const Args*, wl_plan**)) {
+    std::optional<Progress> progress("loading the kernel");
+    const Plan plan(context_, args, make);
+    progress.reset();
+    return run(plan);
+  }
+
+private:
+  ProductRun run(const Plan& plan);
+
+  const std::string command_;
+  wl_context* context_;
+  const Device& device_;
+  const ProductRequest& request_;
+  std::unique_ptr<stamps::Session> session_; // kernels are stamped where there is one
+};
+
+struct Verdict {
+  wltest::Comparison comparison;
+  int64_t unequal = 0; // to the replay
+  int64_t strayed = 0; // bytes written between D's rows
+  double seconds = 0;
+  bool passed() const { return comparison.passed() && strayed == 0; }
+};
+
+void report_problem(Report& report, const ProductRequest& r);
+void report_verdict(Report& report, const Verdict& verdict, const ProductRequest& r);
+
+// The report's end: the verdict, where there is one, and D's file, which `write` writes.
+ExitStatus finish_product(Report& report, const ProductRequest& r,
+                          const std::optional<Verdict>& verdict,
+                          const std::function<void()>& write);
+
+} // namespace warpline::cli

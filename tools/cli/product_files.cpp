@@ -1,0 +1,148 @@
+#include "tools/cli/product_files.hpp"
+
+#include "tools/cli/json.hpp"
+#include "tools/cli/options.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace warpline::cli {
+
+const char* file_dtype(wl_dtype type) {
+  return type == WL_F16 ? "F16" : type == WL_BF16 ? "BF16" : "F32";
+}
+
+ProductFile::ProductFile(const std::string& path, std::vector<std::string> names)
+    : file_(path), names_(std::move(names)) {}
+
+void ProductFile::refuse(const std::string& what) const {
+  throw Failure(exit_usage, file_.path() + ": " + what);
+}
+
+bool ProductFile::takes(const std::string& name) const {
+  return std::find(names_.begin(), names_.end(), name) != names_.end();
+}
+
+std::vector<std::string> ProductFile::unused() const {
+  std::vector<std::string> others;
+  for (const Tensor& tensor : file_.tensors())
+    if (!takes(tensor.name)) others.push_back(tensor.name);
+  return others;
+}
+
+const Tensor& ProductFile::require(const std::string& name) const {
+  const Tensor* tensor = file_.find(name);
+  if (tensor) return *tensor;
+  const std::string near = nearest_name(name, unused());
+  refuse("has no tensor " + shown_name(name) +
+         (near.empty() ? "" : " (it has " + shown_name(near) + ")"));
+}
+
+void ProductFile::require_dtype(const Tensor& tensor,
+                                const std::vector<std::string>& dtypes) const {
+  if (std::find(dtypes.begin(), dtypes.end(), tensor.dtype) != dtypes.end()) return;
+  refuse("tensor " + shown_name(tensor.name) + " is " + tensor.dtype + ", must be " +
+         joined(dtypes));
+}
+
+void ProductFile::require_shape(const Tensor& tensor, const std::vector<uint64_t>& shape,
+                                const std::string& what) const {
+  if (tensor.shape == shape) return;
+  refuse("tensor " + shown_name(tensor.name) + " has shape " + shape_text(tensor.shape) +
+         ", must be " + shape_text(shape) + ": " + what);
+}
+
+wltest::Operand ProductFile::read_operand(const std::string& name, bool* batched) const {
+  const Tensor& values = require(name);
+  require_dtype(values, {"U8", "F4"});
+  const size_t rank = values.shape.size();
+  if (rank != 2 && rank != 3)
+    refuse("tensor " + shown_name(name) + " has shape " + shape_text(values.shape) +
+           ", must be [rows, K/2] or [batch, rows, K/2]");
+  *batched = rank == 3;
+  for (uint64_t extent : values.shape)
+    if (extent == 0 || extent > uint64_t{1} << 40)
+      refuse("tensor " + shown_name(name) + " has shape " + shape_text(values.shape) +
+             ", each extent must be from 1 to 2^40");
+  wltest::Operand operand;
+  operand.l = static_cast<int64_t>(*batched ? values.shape[0] : 1);
+  operand.rows = static_cast<int64_t>(values.shape[rank - 2]);
+  // Bytes and not the last extent: F4 may count elements or bytes (see safetensors.cpp).
+  const uint64_t rows = static_cast<uint64_t>(operand.l) * static_cast<uint64_t>(operand.rows);
+  operand.k = static_cast<int64_t>(values.bytes() / rows * 2);
+  if (operand.k % 16 != 0 || operand.k == 0)
+    refuse("tensor " + shown_name(name) + " has K = " + std::to_string(operand.k) +
+           ", must be a positive multiple of 64");
+  const Tensor& scales = require(name + scale_ending);
+  require_dtype(scales, {"F8_E4M3"});
+  std::vector<uint64_t> expected = values.shape;
+  expected.back() = static_cast<uint64_t>(operand.k / 16);
+  require_shape(scales, expected,
+                "one scale for 16 values of " + shown_name(name) +
+                    ", K = " + std::to_string(operand.k));
+  operand.values = file_.read(values);
+  operand.scales = file_.read(scales);
+  return operand;
+}
+
+wltest::Operand ProductFile::read_a() {
+  wltest::Operand a = read_operand("a", &batched_);
+  l_ = a.l;
+  k_ = a.k;
+  return a;
+}
+
+wltest::Operand ProductFile::read_b(const std::string& name) {
+  bool batched = false;
+  wltest::Operand b = read_operand(name, &batched);
+  if (b.k != k_)
+    refuse("tensor " + shown_name(name) + " has K = " + std::to_string(b.k) +
+           ", \"a\" has K = " + std::to_string(k_) + ": they must be equal");
+  if (b.l != l_ || batched != batched_)
+    refuse("tensors \"a\" and " + shown_name(name) + " differ in their batch dimension");
+  return b;
+}
+
+float ProductFile::factor(const std::string& name) const {
+  const Tensor* tensor = file_.find(name);
+  if (!tensor) return 1;
+  require_dtype(*tensor, {"F32"});
+  if (tensor->bytes() != sizeof(float))
+    refuse("tensor " + shown_name(name) + " has shape " + shape_text(tensor->shape) +
+           ", must have one element");
+  float value;
+  file_.read(*tensor, &value);
+  return value;
+}
+
+std::vector<uint64_t> matrix_shape(bool batched, int64_t l, int64_t rows, int64_t columns) {
+  std::vector<uint64_t> shape;
+  if (batched) shape.push_back(static_cast<uint64_t>(l));
+  shape.push_back(static_cast<uint64_t>(rows));
+  shape.push_back(static_cast<uint64_t>(columns));
+  return shape;
+}
+
+void add_operand(std::vector<OutputTensor>* tensors, const std::string& name, bool batched,
+                 const wltest::Operand& operand) {
+  tensors->push_back({name, "U8", matrix_shape(batched, operand.l, operand.rows, operand.k / 2),
+                      operand.values.data(), operand.values.size()});
+  tensors->push_back({name + scale_ending, "F8_E4M3",
+                      matrix_shape(batched, operand.l, operand.rows, operand.k / 16),
+                      operand.scales.data(), operand.scales.size()});
+}
+
+void write_d(const std::string& path, const std::string& command, wl_dtype type,
+             const std::vector<uint64_t>& shape, const void* d, size_t bytes) {
+  write_safetensors(path, {{"d", file_dtype(type), shape, d, bytes}},
+                    {{"producer", "warpline " + command}});
+}
+
+void write_d(const std::string& path, const std::string& command, bool batched,
+             const wltest::Operand& d, float d_scale) {
+  std::vector<OutputTensor> tensors = {{"d_tensor_scale", "F32", {1}, &d_scale, sizeof d_scale}};
+  add_operand(&tensors, "d", batched, d);
+  write_safetensors(path, tensors, {{"format", "nvfp4"}, {"producer", "warpline " + command}});
+}
+
+} // namespace warpline::cli
