@@ -18,6 +18,7 @@ struct Activation {
   // SIGMOID_TIMES and GATE_LIMITED of ptx/epilogue.inc; see there.
   float c0 = 0, c1 = 0, limit = 0, up_limit = 0, up_offset = 0;
 };
+Activation activation_of(wl_activation activation);
 
 struct Operands {
   const void *a = nullptr, *sfa = nullptr;

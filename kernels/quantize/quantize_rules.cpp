@@ -1,8 +1,7 @@
 // The constraint table of the quantiser: the one source of its check, documentation and tests.
+#include "kernels/gemm/rules.hpp"
 #include "kernels/quantize/quantize.hpp"
-#include "runtime/src/reachable.hpp"
 #include "runtime/src/rows.hpp"
-#include "runtime/src/strided.hpp"
 
 namespace warpline::quantize {
 
@@ -10,9 +9,7 @@ namespace {
 
 using Args = wl_quantize_args;
 
-// The kernel counts rows, atoms and entries in 32 bits.
-constexpr int64_t largest_extent = int64_t{1} << 30;
-constexpr int64_t largest_batch = int64_t{1} << 20;
+using gemm::largest_batch, gemm::largest_extent;
 
 bool sizes_in_range(const Args& a) {
   return a.m >= 1 && a.m <= largest_extent && a.k >= 1 && a.k <= largest_extent && a.l >= 1 &&
@@ -23,16 +20,12 @@ Strided strided_x(const Args& a) {
   return {a.m, a.k, a.l, a.ldx, a.batch_stride_x, sizes_in_range(a)};
 }
 
-// Bytes of the whole batch, 0 when they do not fit in 63 bits.
-uint64_t batch_bytes(const Args& a, int64_t entry) {
-  int64_t bytes = 0;
-  return product({entry, a.l}, &bytes) ? static_cast<uint64_t>(bytes) : 0;
-}
 uint64_t x_bytes(const Args& a) { return 2 * static_cast<uint64_t>(strided_x(a).extent()); }
-uint64_t d_bytes(const Args& a) { return sizes_in_range(a) ? batch_bytes(a, a.m * (a.k / 2)) : 0; }
+uint64_t d_bytes(const Args& a) {
+  return sizes_in_range(a) ? gemm::operand_bytes(a.m, a.k, a.l) : 0;
+}
 uint64_t sfd_bytes(const Args& a) {
-  if (!sizes_in_range(a)) return 0;
-  return batch_bytes(a, static_cast<int64_t>(wl_sf_bytes(WL_SF_128x4, a.m, a.k)));
+  return sizes_in_range(a) ? gemm::scale_bytes(a.m, a.k, a.l) : 0;
 }
 
 Verdict sfd_below_limit(const Args& a) {
@@ -84,22 +77,16 @@ const RuleTable<Subject>& rules() {
           WL_RULE("flags", "flags", "must be 0 or WL_GRAPH_LAUNCH (2)", range,
                   flags_among(s.args.flags, WL_GRAPH_LAUNCH)),
 
-          WL_RULE("x_null", "X", "must not be null", pointer, not_null(s.args.x)),
+          WL_OPERAND("x", "X", x, x_of, 16),
+          WL_OPTIONAL_OPERAND("d_scale", "d_scale", d_scale, d_scale_of, 4),
           WL_RULE("d_null", "D", "must not be null", pointer, not_null(s.args.d)),
-          WL_RULE("sfd_null", "SFD", "must not be null", pointer, not_null(s.args.sfd)),
-          WL_RULE("x_aligned", "X", "must be 16-byte aligned", alignment, aligned(s.args.x, 16)),
           WL_RULE("d_aligned", "D", "must be 16-byte aligned", alignment, aligned(s.args.d, 16)),
+          WL_RULE("d_reachable", "D", reachable_text, memory, reachable(s.context, d_of(s.args))),
+          WL_RULE("sfd_null", "SFD", "must not be null", pointer, not_null(s.args.sfd)),
           WL_RULE("sfd_aligned", "SFD", "must be 16-byte aligned", alignment,
                   aligned(s.args.sfd, 16)),
-          WL_RULE("d_scale_aligned", "d_scale", "must be 4-byte aligned", alignment,
-                  aligned(s.args.d_scale, 4)),
-
-          WL_RULE("x_reachable", "X", reachable_text, memory, reachable(s.context, x_of(s.args))),
-          WL_RULE("d_reachable", "D", reachable_text, memory, reachable(s.context, d_of(s.args))),
           WL_RULE("sfd_reachable", "SFD", reachable_text, memory,
                   reachable(s.context, sfd_of(s.args))),
-          WL_RULE("d_scale_reachable", "d_scale", reachable_text, memory,
-                  reachable(s.context, d_scale_of(s.args))),
 
           WL_RULE("ldx_covers", "ldx", "must be 0 or at least K elements", range,
                   ld_covers(strided_x(s.args))),
@@ -115,10 +102,6 @@ const RuleTable<Subject>& rules() {
                   fits_address_space(strided_x(s.args), 2, "X")),
           WL_RULE("sfd_size", "SFD", "must be below 2^47 bytes", range, sfd_below_limit(s.args)),
 
-          WL_RULE("d_overlaps_x", "D", "must not overlap X", overlap,
-                  disjoint(d_of(s.args), x_of(s.args))),
-          WL_RULE("d_overlaps_d_scale", "D", "must not overlap d_scale", overlap,
-                  disjoint(d_of(s.args), d_scale_of(s.args))),
           WL_RULE(
               "sfd_overlaps", "SFD", "must overlap neither D nor an input", overlap,
               disjoint(sfd_of(s.args), std::array{d_of(s.args), x_of(s.args), d_scale_of(s.args)})),
