@@ -30,7 +30,10 @@ std::string target_mismatch(const Row& row, const DeviceLimits& device) {
 template <class Row>
 Verdict device_supported(const std::vector<Row>& rows, const DeviceLimits& device) {
   std::string targets;
+  const char* last = nullptr; // rows of one target stand together, and many of them
   for (const Row& row : rows) {
+    if (row.target == last) continue;
+    last = row.target;
     if (target_runs_on(row.target, device.compute_major, device.compute_minor)) return holds();
     if (targets.find(row.target) == std::string::npos)
       targets += (targets.empty() ? "" : ", ") + std::string(row.target);

@@ -9,9 +9,11 @@ import os
 import pathlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-F16, BF16, NVFP4 = 0, 1, 2  # wl_dtype
+F16, BF16, NVFP4, F32 = 0, 1, 2, 3  # wl_dtype
 SF_128X4 = 0                # wl_sf_layout
 STATIC_WEIGHTS, GRAPH_LAUNCH = 1, 2  # wl_plan_flags
+# wl_activation
+NONE, RELU, RELU_SQUARED, SILU, GELU_TANH, GELU_ERF = range(6)
 
 
 class DualGemmArgs(c.Structure):  # wl_dual_gemm_args
@@ -19,6 +21,18 @@ class DualGemmArgs(c.Structure):  # wl_dual_gemm_args
                 + [(name, c.c_int64) for name in "mnkl"]
                 + [(name, c.c_void_p) for name in ("a", "b1", "b2", "sfa", "sfb1", "sfb2")]
                 + [("sf_layout", c.c_int), ("alpha1", c.c_void_p), ("alpha2", c.c_void_p),
+                   ("d", c.c_void_p), ("d_type", c.c_int), ("ldd", c.c_int64),
+                   ("batch_stride_d", c.c_int64), ("config", c.c_char_p), ("sfd", c.c_void_p),
+                   ("d_scale", c.c_void_p), ("flags", c.c_uint32)])
+
+
+class GemmArgs(c.Structure):  # wl_gemm_args
+    _fields_ = ([("struct_size", c.c_size_t)]
+                + [(name, c.c_int64) for name in "mnkl"]
+                + [(name, c.c_void_p) for name in ("a", "b", "sfa", "sfb")]
+                + [("sf_layout", c.c_int), ("alpha", c.c_void_p), ("row", c.c_void_p),
+                   ("bias", c.c_void_p), ("bias_type", c.c_int), ("activation", c.c_int),
+                   ("residual", c.c_void_p), ("ldr", c.c_int64), ("batch_stride_r", c.c_int64),
                    ("d", c.c_void_p), ("d_type", c.c_int), ("ldd", c.c_int64),
                    ("batch_stride_d", c.c_int64), ("config", c.c_char_p), ("sfd", c.c_void_p),
                    ("d_scale", c.c_void_p), ("flags", c.c_uint32)])
@@ -42,8 +56,8 @@ class PlanInfo(c.Structure):  # wl_plan_info
                 ("load_ms", c.c_double), ("precompiled", c.c_int)]
 
 
-STRUCTS = {"wl_dual_gemm_args": DualGemmArgs, "wl_quantize_args": QuantizeArgs,
-           "wl_plan_info": PlanInfo}
+STRUCTS = {"wl_dual_gemm_args": DualGemmArgs, "wl_gemm_args": GemmArgs,
+           "wl_quantize_args": QuantizeArgs, "wl_plan_info": PlanInfo}
 
 
 class Library:
@@ -91,6 +105,9 @@ class Library:
     def dual_gemm(self, **fields):
         return Plan(self, self.lib.wl_dual_gemm_plan, DualGemmArgs, fields)
 
+    def gemm(self, **fields):
+        return Plan(self, self.lib.wl_gemm_plan, GemmArgs, fields)
+
     def quantize(self, **fields):
         return Plan(self, self.lib.wl_quantize_plan, QuantizeArgs, fields)
 
@@ -119,8 +136,9 @@ class Plan:
 
 def main():
     for name, value in (("WL_F16", F16), ("WL_BF16", BF16), ("WL_NVFP4", NVFP4),
-                        ("WL_SF_128x4", SF_128X4), ("WL_STATIC_WEIGHTS", STATIC_WEIGHTS),
-                        ("WL_GRAPH_LAUNCH", GRAPH_LAUNCH)):
+                        ("WL_F32", F32), ("WL_SF_128x4", SF_128X4),
+                        ("WL_STATIC_WEIGHTS", STATIC_WEIGHTS), ("WL_GRAPH_LAUNCH", GRAPH_LAUNCH),
+                        ("WL_ACTIVATION_NONE", NONE), ("WL_ACTIVATION_GELU_ERF", GELU_ERF)):
         print(name, value)
     for name, struct in STRUCTS.items():
         print(name, c.sizeof(struct))

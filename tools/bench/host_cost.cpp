@@ -4,6 +4,9 @@
 //          batches of calls that the device's queue has room for, so that no call waits for the
 //          device; with WL_GRAPH_LAUNCH too, and its first run, which makes the graph.
 //          The library's own share is that of the same call with a driver that only answers
+//          With operands of the run's own (wl_dual_gemm_run) likewise, taking turns with two
+//          others'
+// plan     wl_dual_gemm_plan of the library's choice and wl_plan_destroy, kernels loaded
 // in a row runs that follow one another in a stream, microseconds of the device a run, between two
 //          events: what WL_GRAPH_LAUNCH costs there
 // start    cold start after the context exists: wl_dual_gemm_plan, workspace, first run, wait.
@@ -117,6 +120,26 @@ struct RunResult {
   Spread run, own, row;
 };
 
+// Of runs with others' operands, and of planning: the same, and the library's own part.
+struct OtherResult {
+  Spread run, run_own, plan, plan_own;
+};
+
+OtherResult others(const Options& options, wl_context* context, wl_stream stream,
+                   const Problem& problem, const Problem (&with)[2]) {
+  const auto wait = [&] { require(wl_stream_synchronize(context, stream)); };
+  int64_t turn = 0;
+  const auto run = [&] { problem.run_with(with[++turn % 2], stream); };
+  const auto plan = [&] { problem.plan_once(); };
+  OtherResult result;
+  result.run = spread(batches(options.batches, options.calls, wait, run));
+  result.plan = spread(batches(options.batches, options.calls, wait, plan));
+  const AnswersOnly driver(context);
+  result.run_own = spread(batches(options.batches, options.calls, wait, run));
+  result.plan_own = spread(batches(options.batches, options.calls, wait, plan));
+  return result;
+}
+
 RunResult runs(const Options& options, wl_context* context, wl_stream stream,
                const Problem& problem) {
   const auto wait = [&] { require(wl_stream_synchronize(context, stream)); };
@@ -168,6 +191,9 @@ int main(int argc, char** argv) {
   require(current.status());
   problem.make_plan();
   const RunResult plain = runs(options, context, stream, problem);
+  const Problem with[] = {{context, options.shape, "", &state},
+                          {context, options.shape, "", &state}};
+  const OtherResult other = others(options, context, stream, problem, with);
   problem.make_plan(WL_GRAPH_LAUNCH);
   const RunResult graph = runs(options, context, stream, problem);
 
@@ -179,6 +205,10 @@ int main(int argc, char** argv) {
   print("wl_plan_run", plain.run, "us, " + std::to_string(problem.info().launches) + " launches");
   print("  of it the library's own", plain.own, "us");
   print("  on the device, in a row", plain.row, "us");
+  print("wl_dual_gemm_run, other operands", other.run, "us");
+  print("  of it the library's own", other.run_own, "us");
+  print("wl_dual_gemm_plan", other.plan, "us");
+  print("  of it the library's own", other.plan_own, "us");
   print("wl_plan_run, WL_GRAPH_LAUNCH", graph.run, "us");
   print("  of it the library's own", graph.own, "us");
   print("  on the device, in a row", graph.row, "us");
@@ -186,7 +216,9 @@ int main(int argc, char** argv) {
   std::string text =
       "{\"device\": \"" + context->limits.name + "\", \"config\": \"" + problem.info().config +
       "\", \"run_us\": " + json(plain.run) + ", \"own_us\": " + json(plain.own) +
-      ", \"row_us\": " + json(plain.row) + ", \"graph_run_us\": " + json(graph.run) +
+      ", \"row_us\": " + json(plain.row) + ", \"other_run_us\": " + json(other.run) +
+      ", \"other_own_us\": " + json(other.run_own) + ", \"plan_us\": " + json(other.plan) +
+      ", \"plan_own_us\": " + json(other.plan_own) + ", \"graph_run_us\": " + json(graph.run) +
       ", \"graph_own_us\": " + json(graph.own) + ", \"graph_row_us\": " + json(graph.row) +
       ", \"graph_first_us\": " + std::to_string(graph.first);
   for (const StartResult& r : results) {

@@ -155,6 +155,16 @@ void Problem::run(wl_stream stream) const {
   require(wl_plan_run(plan_, workspace_->get(), info_.workspace_bytes, stream));
 }
 
+void Problem::plan_once() const {
+  wl_plan* plan = nullptr;
+  require(wl_dual_gemm_plan(context_, &args_, &plan));
+  wl_plan_destroy(plan);
+}
+
+void Problem::run_with(const Problem& other, wl_stream stream) const {
+  require(wl_dual_gemm_run(plan_, &other.args_, workspace_->get(), info_.workspace_bytes, stream));
+}
+
 Quantization::Quantization(wl_context* context, int64_t m, int64_t k, const std::string& config,
                            uint64_t* state)
     : context_(context), config_(config) {

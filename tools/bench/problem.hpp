@@ -56,6 +56,9 @@ public:
 
   void make_plan(uint32_t flags = 0); // in place of the one before
   void run(wl_stream stream) const;
+  void plan_once() const; // another plan, destroyed at once
+  // The plan, with another problem's operands.
+  void run_with(const Problem& other, wl_stream stream) const;
   const wl_plan_info& info() const { return info_; }
 
 private:

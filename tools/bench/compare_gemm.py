@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+"""wl_gemm on NVFP4 weights against cuBLAS on the same weights decoded to FP16, in one process.
+
+    make shared && python3 tools/bench/compare_gemm.py [--json FILE] [--m 1,16,...] [--shapes NxK,...]
+
+Operand sets rotate: together they exceed three times the L2, so every call finds its weights in
+DRAM. Graphs of calls take turns, one replay each and every other round in reverse; a time is the
+median over the replays, launches included. Columns:
+  ours, cublas     D = A.B^T (with a bias where the shape says "b"); torch.mm, torch.addmm
+  gelu, cublaslt   D = gelu_tanh(A.B^T + bias); cuBLASLt's GEMM with that epilogue
+                   (torch._addmm_activation)
+  burst            ours and cublas once more with a pause before each replay, so that the card is
+                   within its power when a replay starts; for M from 1024 on
+`--configs` times every configuration that runs instead, for the model of the choice.
+"""
+import argparse
+import json
+import math
+import re
+import sys
+import time
+
+import torch
+
+sys.path.insert(0, __file__.rsplit("/", 1)[0])
+import warpline  # noqa: E402
+from harness import Harness, floors  # noqa: E402
+
+abi = warpline.abi
+SHAPES = "6144x4096,4096x4096,4096x14336,7168x2048,24576x1536,2880x2880b,28672x4096"
+
+
+class Operands:
+    """One set of random operands; uniform E2M1 codes, scales of 0.25 to 2."""
+
+    def __init__(self, m, n, k, seed):
+        generator = torch.Generator(device="cuda").manual_seed(seed)
+
+        def operand(rows):
+            packed = torch.randint(0, 256, (1, rows, k // 2), dtype=torch.uint8, device="cuda",
+                                   generator=generator)
+            plain = torch.randint(0x28, 0x40, (1, rows, k // 16), dtype=torch.uint8,
+                                  device="cuda", generator=generator)
+            return packed, plain, warpline.pack_scales(plain)
+        self.m, self.n, self.k = m, n, k
+        self.a, self.sfa_plain, self.sfa = operand(m)
+        self.b, self.sfb_plain, self.sfb = operand(n)
+        self.alpha = torch.tensor([1 / math.sqrt(k)], dtype=torch.float32, device="cuda")
+        self.bias = torch.randn(n, dtype=torch.float16, device="cuda", generator=generator)
+        self.d = torch.empty(m, n, dtype=torch.float16, device="cuda")
+
+    def decoded(self, dtype):
+        a = warpline.decode(self.a, self.sfa_plain, dtype)[0]
+        b = warpline.decode(self.b, self.sfb_plain, dtype)[0] * self.alpha.to(dtype)
+        return a.contiguous(), b.contiguous()
+
+    def plan(self, library, bias, activation, config=None):
+        plan = library.gemm(
+            m=self.m, n=self.n, k=self.k, l=1, a=self.a.data_ptr(), b=self.b.data_ptr(),
+            sfa=self.sfa.data_ptr(), sfb=self.sfb.data_ptr(), sf_layout=abi.SF_128X4,
+            alpha=self.alpha.data_ptr(), bias=self.bias.data_ptr() if bias else None,
+            bias_type=abi.F16, activation=activation, d=self.d.data_ptr(), d_type=abi.F16,
+            config=config)
+        workspace = torch.empty(max(plan.info.workspace_bytes, 256), dtype=torch.uint8,
+                                device="cuda")
+        stream = torch.cuda.current_stream
+
+        def run():
+            plan.run(stream().cuda_stream, workspace.data_ptr())
+        run.plan, run.config = plan, plan.info.config.decode()
+        return run
+
+
+def wrong(operands, run, bias, gelu):
+    """The worst error in units of what rounding D to FP16 and FP32 sums allow; above 1 is wrong."""
+    operands.d.fill_(float("nan"))
+    run()
+    torch.cuda.synchronize()
+    a, b = (t.double() for t in operands.decoded(torch.float32))
+    exact = a @ b.t()
+    if bias:
+        exact = exact + operands.bias.double()
+    if gelu:
+        exact = torch.nn.functional.gelu(exact, approximate="tanh")
+    bound = 2e-3 + 1e-3 * exact.abs()
+    return ((operands.d.double() - exact).abs() / bound).nan_to_num(nan=1e9).max().item()
+
+
+def configs():
+    """FP16 configurations for this device."""
+    rows = (warpline.abi.ROOT / "kernels" / "linear" / "rows.def").read_text()
+    major = torch.cuda.get_device_properties(0).major
+    return re.findall(r"^\w+\((gemm_sm%d0_\w*f16)," % major, rows, re.MULTILINE)
+
+
+def compare(library, harness, m, n, k, bias, options):
+    l2 = torch.cuda.get_device_properties(0).L2_cache_size
+    weights = n * k
+    count = max(4, -(-3 * l2 // (weights * 9 // 16)) + 1)
+    sets = [Operands(m, n, k, seed) for seed in range(count)]
+    row = {"m": m, "n": n, "k": k, "bias": bias}
+    repeats = 3 if m <= 512 else 1
+    if options.configs:
+        graphs = {}
+        for name in configs():
+            runs = [s.plan(library, bias, abi.NONE, name.encode()) for s in sets]
+            graphs[name] = harness.captured(runs * repeats)
+        row["us"] = harness.medians(graphs)
+        row["chosen"] = sets[0].plan(library, bias, abi.NONE).config
+        return row
+
+    ours = [s.plan(library, bias, abi.NONE) for s in sets]
+    gelu = [s.plan(library, True, abi.GELU_TANH) for s in sets]
+    row["config"] = ours[0].config
+    row["error"] = max(wrong(sets[0], ours[0], bias, False), wrong(sets[1], gelu[1], True, True))
+    peer_count = max(2, -(-3 * l2 // (weights * 2)) + 1)
+    peers = []
+    for s in sets[:peer_count]:
+        a, b = s.decoded(torch.float16)
+        peers.append((a, b, s.bias, torch.empty_like(s.d)))
+
+    def cublas(a, b, bias_of, out):
+        if bias:
+            torch.addmm(bias_of, a, b.t(), out=out)
+        else:
+            torch.mm(a, b.t(), out=out)
+
+    def cublaslt(a, b, bias_of, out):
+        torch._addmm_activation(bias_of, a, b.t(), use_gelu=True)
+    graphs = {
+        "ours": harness.captured(ours * repeats),
+        "cublas": harness.captured([lambda p=p: cublas(*p) for p in peers] * 3),
+        "gelu": harness.captured(gelu * repeats),
+        "cublaslt": harness.captured([lambda p=p: cublaslt(*p) for p in peers] * 3)}
+    row.update(harness.medians(graphs))
+    if m >= 1024:
+        burst = harness.medians({"ours_burst": graphs["ours"], "cublas_burst": graphs["cublas"]},
+                                options.pause * 1e-3)
+        row.update(burst)
+        row["ratio_burst"] = row["cublas_burst"] / row["ours_burst"]
+    row["ratio"] = row["cublas"] / row["ours"]
+    row["ratio_gelu"] = row["cublaslt"] / row["gelu"]
+    row["epilogue"] = row["gelu"] / row["ours"]
+    return row
+
+
+COLUMNS = (("m", "M", "%5d"), ("n", "N", "%6d"), ("k", "K", "%6d"), ("ours", "ours us", "%8.2f"),
+           ("cublas", "cublas", "%8.2f"), ("ratio", "ratio", "%6.2f"), ("gelu", "gelu", "%8.2f"),
+           ("cublaslt", "cublaslt", "%8.2f"), ("ratio_gelu", "ratio", "%6.2f"),
+           ("epilogue", "gelu/ours", "%9.3f"), ("ours_burst", "burst", "%8.2f"),
+           ("cublas_burst", "cublas b", "%8.2f"), ("ratio_burst", "ratio", "%6.2f"))
+
+
+def line(row):
+    cells = (form % row[key] if key in row else "-".rjust(len(form % 0))
+             for key, _, form in COLUMNS)
+    return "  ".join(cells) + "  " + row["config"] + ("" if row["error"] <= 1 else "  WRONG")
+
+
+def means(rows):
+    """Geometric means over the shapes, for each M."""
+    result = []
+    for m in sorted({row["m"] for row in rows}):
+        of_m = [row for row in rows if row["m"] == m]
+        mean = {"m": m}
+        for key in ("ratio", "ratio_gelu", "epilogue", "ratio_burst"):
+            values = [row[key] for row in of_m if key in row]
+            if values:
+                mean[key] = math.exp(sum(map(math.log, values)) / len(values))
+        result.append(mean)
+    return result
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--m", default="1,16,64,256,1024,4096")
+    parser.add_argument("--shapes", default=SHAPES, help="NxK, with a b where D has a bias")
+    parser.add_argument("--replays", type=int, default=20)
+    parser.add_argument("--pause", type=float, default=5, help="milliseconds ahead of a burst")
+    parser.add_argument("--configs", action="store_true", help="time every configuration instead")
+    parser.add_argument("--json")
+    options = parser.parse_args()
+
+    library = warpline.Library()
+    harness = Harness(options.replays)
+    copy, peak = floors()
+    head = {"device": torch.cuda.get_device_properties(0).name, "date": time.strftime("%Y-%m-%d"),
+            "torch": torch.__version__, "copy_tb_s": copy, "fp16_tflops": peak}
+    print("%(device)s, %(date)s, torch %(torch)s: copy %(copy_tb_s).2f TB/s, FP16 8192^3 "
+          "%(fp16_tflops).0f TFLOP/s" % head)
+    if not options.configs:
+        print("  ".join(title.rjust(len(form % 0)) for _, title, form in COLUMNS))
+    rows = []
+    for shape in options.shapes.split(","):
+        n, k = map(int, shape.rstrip("b").split("x"))
+        for m in map(int, options.m.split(",")):
+            row = compare(library, harness, m, n, k, shape.endswith("b"), options)
+            rows.append(row)
+            torch.cuda.empty_cache()
+            if options.configs:
+                best = min(row["us"], key=row["us"].get)
+                print("%5d %6d %6d  chosen %8.2f  best %8.2f  %s  %s" % (
+                    m, n, k, row["us"][row["chosen"]], row["us"][best], row["chosen"], best),
+                    flush=True)
+            else:
+                print(line(row), flush=True)
+    result = {"head": head, "rows": rows}
+    if not options.configs:
+        result["means"] = means(rows)
+        for mean in result["means"]:
+            print("geometric means, M " + ", ".join(
+                "%s %s" % (key, value if key == "m" else "%.3f" % value)
+                for key, value in mean.items()))
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(result, file, indent=1)
+    return 0 if options.configs or all(row["error"] <= 1 for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
