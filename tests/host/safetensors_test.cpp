@@ -1,5 +1,5 @@
 #include "tests/support/catch.hpp"
-#include "tests/support/temporary.hpp"
+#include "tests/support/tensor_files.hpp"
 #include "tools/cli/dual_gemm_files.hpp"
 #include "tools/cli/output_file.hpp"
 #include "tools/cli/quantize_files.hpp"
@@ -7,38 +7,16 @@
 
 #include <cstring>
 #include <sys/stat.h>
-#include <utility>
 
 using namespace warpline::cli;
 using wltest::ContainsSubstring;
+using wltest::file_bytes;
+using wltest::length_bytes;
+using wltest::refusal;
 using wltest::TemporaryDirectory;
+using wltest::tensor_json;
 
 namespace {
-
-std::string length_bytes(uint64_t length) {
-  std::string text;
-  for (int i = 0; i < 8; ++i) text += static_cast<char>(length >> 8 * i);
-  return text;
-}
-
-std::string file_bytes(const std::string& header, size_t data_bytes) {
-  return length_bytes(header.size()) + header + std::string(data_bytes, '\1');
-}
-
-// The refusal's text without the path, "accepted" when there was none.
-template <class Work>
-std::string refusal(const std::string& path, Work work) {
-  try {
-    work();
-  } catch (const Failure& failure) {
-    CHECK(failure.status == exit_usage);
-    const std::string text = failure.what();
-    REQUIRE(text.rfind(path + ": ", 0) == 0);
-    CHECK(text.find('\n') == std::string::npos);
-    return text.substr(path.size() + 2);
-  }
-  return "accepted";
-}
 
 std::string refusal_of_bytes(const std::string& bytes) {
   const TemporaryDirectory directory;
@@ -49,12 +27,6 @@ std::string refusal_of_bytes(const std::string& bytes) {
 
 std::string refusal_of_header(const std::string& header, size_t data_bytes = 4) {
   return refusal_of_bytes(file_bytes(header, data_bytes));
-}
-
-std::string tensor_json(const std::string& name, const std::string& dtype, const std::string& shape,
-                        uint64_t begin, uint64_t end) {
-  return "\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape +
-         ",\"data_offsets\":[" + std::to_string(begin) + "," + std::to_string(end) + "]}";
 }
 
 } // namespace
@@ -233,24 +205,9 @@ TEST_CASE("safetensors: random damage never crashes", "[host]") {
   const TemporaryDirectory directory;
   const std::string path = directory / "x.safetensors";
   write_problem(path, wltest::make_problem(2, 8, 64, 1, wltest::InputKind::public_problem, 1));
-  const std::string good = wltest::read_text(path);
-  const wltest::Random random(5, 0);
-  int refused = 0;
-  for (uint64_t i = 0; i < 1500; ++i) {
-    std::string bytes = good;
-    // Mostly header bytes; every third case is cut off somewhere.
-    for (uint64_t flip = 0; flip < 1 + random.below(8 * i, 3); ++flip)
-      bytes[random.below(8 * i + 1 + flip, 700)] ^=
-          static_cast<char>(1 << random.below(8 * i + 4, 8));
-    if (i % 3 == 0) bytes.resize(random.below(8 * i + 5, bytes.size()));
-    wltest::write_text(path, bytes);
-    try {
-      read_problem(path);
-    } catch (const Failure&) {
-      ++refused;
-    }
-  }
-  CHECK(refused > 1000);
+  INFO("seed 5");
+  CHECK(wltest::refused_damage(wltest::read_text(path), 5,
+                               [](const std::string& at) { read_problem(at); }) > 1000);
 }
 
 TEST_CASE("dual GEMM files: written and read back", "[host]") {
@@ -300,34 +257,17 @@ struct Parts {
   std::string leave_out = {};
 };
 
-// Builds a file whose byte counts follow the shapes, whatever they are.
 std::string refusal_of_parts(const Parts& parts) {
-  std::string header = "{";
-  uint64_t offset = 0;
-  auto add = [&](const std::string& name, const std::string& dtype, const std::string& shape) {
-    if (name.empty() || name == parts.leave_out) return;
-    uint64_t bytes = dtype == "F32" ? 4 : dtype == "F16" ? 2 : 1, extent = 0;
-    for (char c : shape) {
-      if (c >= '0' && c <= '9')
-        extent = extent * 10 + static_cast<uint64_t>(c - '0');
-      else if (c == ',' || (c == ']' && shape != "[]"))
-        bytes *= std::exchange(extent, 0);
-    }
-    header += (offset == 0 && header.size() == 1 ? "" : ",") +
-              tensor_json(name, dtype, shape, offset, offset + bytes);
-    offset += bytes;
-  };
-  add("a", parts.a_type, parts.a);
-  add("b1", "U8", parts.b1);
-  add("b2", "U8", parts.b2);
-  add("a_scale", parts.scale_type, parts.a_scale);
-  add("b1_scale", parts.scale_type, parts.b1_scale);
-  add("b2_scale", parts.scale_type, parts.b2_scale);
-  add(parts.extra, parts.extra_type, parts.extra_shape);
-  const TemporaryDirectory directory;
-  const std::string path = directory / "x.safetensors";
-  wltest::write_text(path, file_bytes(header + "}", offset));
-  return refusal(path, [&] { read_problem(path); });
+  std::vector<wltest::TensorText> tensors;
+  for (const wltest::TensorText& t : {wltest::TensorText{"a", parts.a_type, parts.a},
+                                      {"b1", "U8", parts.b1},
+                                      {"b2", "U8", parts.b2},
+                                      {"a_scale", parts.scale_type, parts.a_scale},
+                                      {"b1_scale", parts.scale_type, parts.b1_scale},
+                                      {"b2_scale", parts.scale_type, parts.b2_scale},
+                                      {parts.extra, parts.extra_type, parts.extra_shape}})
+    if (!t.name.empty() && t.name != parts.leave_out) tensors.push_back(t);
+  return wltest::refusal_of(tensors, [](const std::string& path) { read_problem(path); });
 }
 
 } // namespace

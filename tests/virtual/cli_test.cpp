@@ -1,7 +1,7 @@
 // The program build/warpline as its users run it: exit status, messages, JSON, files.
 #include "tests/reference/dual_gemm.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/support/child.hpp"
+#include "tests/support/cli.hpp"
 #include "tests/support/temporary.hpp"
 #include "tools/cli/dual_gemm_files.hpp"
 #include "tools/cli/json.hpp"
@@ -12,46 +12,22 @@
 
 using warpline::cli::Json;
 using warpline::cli::parse_json;
+using wltest::check_refusal;
 using wltest::ChildResult;
 using wltest::ContainsSubstring;
+using wltest::last_line;
 using wltest::TemporaryDirectory;
-
-namespace {
-
-ChildResult warpline_cli(std::vector<std::string> arguments, const std::string& driver = "") {
-  arguments.insert(arguments.begin(), wltest::build_file("warpline"));
-  return wltest::run_child(arguments, {{"WARPLINE_DRIVER", driver}});
-}
-
-std::string last_line(const std::string& text) {
-  const std::string trimmed = text.substr(0, text.find_last_not_of('\n') + 1);
-  return trimmed.substr(trimmed.find_last_of('\n') + 1);
-}
-
-#define INFO_CHILD(child)                                                                          \
-  INFO("status " << child.status << (child.timed_out ? " (timed out)" : "") << "\nstdout:\n"       \
-                 << child.out << "\nstderr:\n"                                                     \
-                 << child.err)
-
-void check_refusal(const ChildResult& child, int status, const std::string& text) {
-  INFO_CHILD(child);
-  CHECK(child.status == status);
-  CHECK(child.out.empty());
-  CHECK(child.err.rfind("warpline: ", 0) == 0);
-  CHECK_THAT(child.err, ContainsSubstring(text));
-}
-
-} // namespace
+using wltest::warpline_cli;
 
 TEST_CASE("cli: help and version", "[virtual][cli]") {
   for (const char* argument : {"--help", "help", "-h"}) {
     const ChildResult child = warpline_cli({argument});
     INFO_CHILD(child);
     CHECK(child.status == 0);
-    for (const char* command : {"dual-gemm", "devices", "make-example"})
+    for (const char* command : {"dual-gemm", "gemm", "devices", "make-example"})
       CHECK_THAT(child.out, ContainsSubstring(command));
   }
-  for (const char* command : {"dual-gemm", "devices", "make-example"}) {
+  for (const char* command : {"dual-gemm", "gemm", "devices", "make-example"}) {
     CHECK_THAT(warpline_cli({command, "--help"}).out,
                ContainsSubstring("Usage: warpline " + std::string(command)));
     CHECK(warpline_cli({"help", command}).out == warpline_cli({command, "--help"}).out);
@@ -195,7 +171,7 @@ TEST_CASE("cli: words too many, and names of files that meet", "[virtual][cli]")
     options.insert(options.begin(), {command, "--device", "virtual:b200"});
     check_refusal(warpline_cli(options), 2, text);
   };
-  for (const char* command : {"dual-gemm", "quantize"}) {
+  for (const char* command : {"dual-gemm", "gemm", "quantize"}) {
     const std::string out = directory / "out";
     refused(command, {"--output", out, "--json", out}, "--output and --json are the same file");
     refused(command, {"--output", "-"}, "--output is '-', must be a file's name");

@@ -1,9 +1,10 @@
-// `warpline configs`: the configuration rows for a problem, what each would move, and why one wins.
+// `warpline configs`: the configurations for a problem, what each would move, and why one wins.
 #include "tools/cli/commands.hpp"
-#include "tools/cli/device.hpp"
+#include "tools/cli/config_list.hpp"
 #include "tools/cli/device_memory.hpp"
 #include "tools/cli/options.hpp"
 #include "tools/cli/output_file.hpp"
+#include "tools/cli/product.hpp"
 #include "tools/cli/report.hpp"
 
 #include <cstdio>
@@ -32,8 +33,8 @@ const char* scheduler_name(wl_scheduler scheduler) {
 
 std::string table_of(const std::vector<wl_dual_gemm_config>& configs) {
   std::string table = format("%-42s %-11s %-7s %2s %3s %6s %5s %5s %7s %6s %6s %6s %7s %8s\n",
-                             "row", "tile", "cluster", "st", "acc", "tiles", "waves", "CTAs",
-                             "A MiB", "B", "SFA", "SFB", "L2 read", "clocks");
+                             "configuration", "tile", "cluster", "st", "acc", "tiles", "waves",
+                             "CTAs", "A MiB", "B", "SFA", "SFB", "L2 read", "clocks");
   std::map<std::string, std::string> refused; // names by reason
   for (const wl_dual_gemm_config& c : configs) {
     if (!c.runs) {
@@ -54,7 +55,7 @@ std::string table_of(const std::vector<wl_dual_gemm_config>& configs) {
   }
   for (const auto& [reason, names] : refused) table += "cannot run, " + reason + ":" + names + "\n";
   if (!configs.empty())
-    table += format("least possible: %s MiB. Clocks are the model's in sm100_cost.cpp; no row "
+    table += format("least possible: %s MiB. Clocks are the model's in sm100_cost.cpp; none "
                     "was timed on a Blackwell GPU.\n",
                     mib(configs[0].least_bytes).c_str());
   return table;
@@ -90,23 +91,42 @@ std::string json_of(const std::vector<wl_dual_gemm_config>& configs) {
   return json + "\n]\n";
 }
 
+struct Sizes {
+  int64_t m = 0, n = 0, k = 0, l = 1;
+};
+
+template <class Args>
+std::vector<wl_dual_gemm_config> listed(wl_context* context, const Sizes& sizes, wl_dtype d_type,
+                                        wl_status (*list)(wl_context*, const Args*,
+                                                          wl_dual_gemm_config*, size_t, int*)) {
+  Args args{};
+  args.struct_size = sizeof args;
+  args.m = sizes.m;
+  args.n = sizes.n;
+  args.k = sizes.k;
+  args.l = sizes.l;
+  args.d_type = d_type;
+  return list_configs(context, args, list);
+}
+
 } // namespace
 
 ExitStatus run_configs(const Arguments& arguments) {
-  wl_dual_gemm_args args{};
-  args.struct_size = sizeof args;
-  args.l = 1;
-  std::string device_option = "auto", out = "f16", json_path;
+  Sizes sizes;
+  std::string operation = "dual-gemm", device_option = "auto", out = "f16", json_path;
   constexpr int64_t any = int64_t{1} << 40;
   Options options("configs",
-                  "Lists the configuration rows of the dual GEMM for a problem: what each "
-                  "would move, the\nmodel's time, and why the chosen one wins. Needs no "
-                  "tensors and launches nothing.");
-  options.integer("-m", "rows of A and D", args.m, -any, any);
-  options.integer("-n", "rows of B1 and B2, columns of D", args.n, -any, any);
-  options.integer("-k", "columns of A, B1 and B2", args.k, -any, any);
-  options.integer("-l", "batch entries (default 1)", args.l, -any, any);
-  options.choice("--out", "type of D (default f16)", out, {"f16", "bf16", "nvfp4"});
+                  "Lists the configurations of a product for a problem: what each would move, "
+                  "the model's\ntime, and why the chosen one wins. Needs no tensors and launches "
+                  "nothing.");
+  options.choice("--operation", "the command that runs it (default dual-gemm)", operation,
+                 {"dual-gemm", "gemm"});
+  options.integer("-m", "rows of A and D", sizes.m, -any, any);
+  options.integer("-n", "rows of B, or of B1 and B2, columns of D", sizes.n, -any, any);
+  options.integer("-k", "columns of A and B", sizes.k, -any, any);
+  options.integer("-l", "batch entries (default 1)", sizes.l, -any, any);
+  options.choice("--out", "type of D (default f16); f32: of gemm only", out,
+                 {"f16", "bf16", "f32", "nvfp4"});
   options.custom({"--device", "DEVICE",
                   "auto (default), gpu, gpu:N, virtual, virtual:b200, virtual:b300, virtual:h200",
                   [&device_option](std::string_view value) {
@@ -124,24 +144,24 @@ ExitStatus run_configs(const Arguments& arguments) {
     if (!options.given(name))
       throw Failure(exit_usage,
                     std::string("configs needs ") + name + "\nSee: warpline configs --help");
-  args.d_type = out == "nvfp4" ? WL_NVFP4 : out == "bf16" ? WL_BF16 : WL_F16;
+  if (operation == "dual-gemm" && out == "f32")
+    throw Failure(exit_usage,
+                  "configs: --out is f32, must be f16, bf16 or nvfp4 with --operation dual-gemm");
 
   const Device device = choose_device(device_option);
   const Context context(device.ordinal);
-  int count = 0;
-  require(wl_dual_gemm_list_configs(context.get(), &args, nullptr, sizeof(wl_dual_gemm_config),
-                                    &count));
-  std::vector<wl_dual_gemm_config> configs(static_cast<size_t>(count));
-  require(wl_dual_gemm_list_configs(context.get(), &args, configs.data(),
-                                    sizeof(wl_dual_gemm_config), &count));
+  const wl_dtype d_type = dtype_of(out);
+  const std::vector<wl_dual_gemm_config> configs =
+      operation == "gemm" ? listed(context.get(), sizes, d_type, wl_gemm_list_configs)
+                          : listed(context.get(), sizes, d_type, wl_dual_gemm_list_configs);
   const std::string json = json_of(configs);
   if (json_path == "-") {
     std::fputs(json.c_str(), stdout);
     return exit_right;
   }
-  std::printf("%s, M %lld, N %lld, K %lld, L %lld, D %s%s%s\n", device.info.name,
-              static_cast<long long>(args.m), static_cast<long long>(args.n),
-              static_cast<long long>(args.k), static_cast<long long>(args.l), out.c_str(),
+  std::printf("%s on %s, M %lld, N %lld, K %lld, L %lld, D %s%s%s\n", operation.c_str(),
+              device.info.name, static_cast<long long>(sizes.m), static_cast<long long>(sizes.n),
+              static_cast<long long>(sizes.k), static_cast<long long>(sizes.l), out.c_str(),
               device.note.empty() ? "" : "; ", device.note.c_str());
   std::fputs(table_of(configs).c_str(), stdout);
   if (!json_path.empty()) write_file(json_path, {json});

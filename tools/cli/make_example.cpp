@@ -1,5 +1,6 @@
 #include "tools/cli/commands.hpp"
 #include "tools/cli/dual_gemm_files.hpp"
+#include "tools/cli/gemm_files.hpp"
 #include "tools/cli/options.hpp"
 #include "tools/cli/output_file.hpp"
 #include "tools/cli/progress.hpp"
@@ -10,66 +11,127 @@
 
 namespace warpline::cli {
 
-ExitStatus run_make_example(const Arguments& arguments) {
-  std::string path;
+namespace {
+
+struct Request {
+  std::string path, operation = "dual-gemm", type = "nvfp4";
   int64_t m = 128, n = 256, k = 512, l = 1;
+  Beside beside;
   uint64_t seed = 1;
-  std::string type = "nvfp4";
-  Options options("make-example",
-                  "Writes a safetensors file with random tensors for\n"
-                  "  warpline dual-gemm --input FILE --output OUT.safetensors --verify\n"
-                  "or, of type f16 or bf16, for warpline quantize");
-  options.positional("FILE", "the file to write; not to stdout", path);
-  options.integer("-m", "rows of a (default 128)", m, 1, 1 << 20);
-  options.integer("-n", "rows of b1 and b2, a multiple of 8 (default 256)", n, 1, 1 << 20);
-  options.integer("-k", "values in a row, a multiple of 64 (default 512)", k, 1, 1 << 20);
-  options.integer("-l", "batch (default 1)", l, 1, 1 << 16);
-  options.choice("--type", "of a, b1 and b2 (default nvfp4)", type, {"nvfp4", "f16", "bf16"});
-  options.unsigned64("--seed", "seed of the random tensors (default 1)", seed);
+
+  bool gemm() const { return operation == "gemm"; }
+  std::vector<std::string> names() const {
+    return gemm() ? std::vector<std::string>{"a", "b"} : std::vector<std::string>{"a", "b1", "b2"};
+  }
+};
+
+Options declare(Request& r) {
+  Options o("make-example", "Writes a safetensors file with random tensors for\n"
+                            "  warpline dual-gemm --input FILE --output OUT.safetensors --verify\n"
+                            "or, with --operation gemm, for warpline gemm,\n"
+                            "or, of type f16 or bf16, for warpline quantize");
+  o.positional("FILE", "the file to write; not to stdout", r.path);
+  o.choice("--operation", "default dual-gemm", r.operation, {"dual-gemm", "gemm"});
+  o.integer("-m", "rows of a (default 128)", r.m, 1, 1 << 20);
+  o.integer("-n", "rows of b, or of b1 and b2, a multiple of 8 (default 256)", r.n, 1, 1 << 20);
+  o.integer("-k", "values in a row, a multiple of 64 (default 512)", r.k, 1, 1 << 20);
+  o.integer("-l", "batch (default 1)", r.l, 1, 1 << 16);
+  o.choice("--type", "of a and b, or of a, b1 and b2 (default nvfp4)", r.type,
+           {"nvfp4", "f16", "bf16"});
+  o.choice("--bias", "gemm: a bias of this type", r.beside.bias, {"f32", "f16", "bf16"});
+  o.flag("--row", "gemm: factors of rows", r.beside.row);
+  o.choice("--residual", "gemm: a residual of this type, which is D's then", r.beside.residual,
+           {"f16", "bf16", "f32"});
+  o.unsigned64("--seed", "seed of the random tensors (default 1)", r.seed);
+  return o;
+}
+
+void require_multiple(const char* name, int64_t value, int64_t unit) {
+  if (value % unit == 0) return;
+  const int64_t below = value / unit * unit;
+  throw Failure(exit_usage, std::string("make-example: ") + name + " is " + std::to_string(value) +
+                                ", must be a multiple of " + std::to_string(unit) +
+                                " (nearest: " + (below > 0 ? std::to_string(below) + " or " : "") +
+                                std::to_string(below + unit) + ")");
+}
+
+void check(const Options& options, const Request& r) {
+  if (r.path == "-")
+    throw Failure(exit_usage, "make-example: FILE is '-', must be a file's name: nothing goes to "
+                              "standard output (a file of that name is ./-)");
+  for (const char* name : {"--bias", "--row", "--residual"}) {
+    if (!options.given(name)) continue;
+    if (!r.gemm())
+      throw Failure(exit_usage, std::string("make-example: ") + name + " is for --operation gemm");
+    if (r.type != "nvfp4")
+      throw Failure(exit_usage, std::string("make-example: ") + name +
+                                    " is for --type nvfp4, --type is " + r.type);
+  }
+  check_outputs("make-example", {{"FILE", r.path}});
+  require_multiple("-n", r.n, 8);
+  require_multiple("-k", r.k, 64);
+  const double m = double(r.m), n = double(r.n), l = double(r.l);
+  const double values = l * (m + double(r.names().size() - 1) * n) * double(r.k);
+  const double residual = r.beside.residual.empty() ? 0 : 2 * l * m * n * double(sizeof(float));
+  check_memory("make-example", "-m, -n, -k, -l",
+               values * (r.type == "nvfp4" ? 9.0 / 16 : 2) + residual);
+}
+
+void write_wide(const Request& r) {
+  const auto of = r.type == "f16" ? wltest::OutputType::f16 : wltest::OutputType::bf16;
+  std::vector<NamedMatrix> matrices;
+  for (const std::string& name : r.names())
+    matrices.push_back({name, r.l > 1,
+                        wltest::random_matrix(name == "a" ? r.m : r.n, r.k, r.l, of,
+                                              3 * r.seed + matrices.size())});
+  write_matrices(r.path, matrices);
+}
+
+void write_dual_gemm(const Request& r) {
+  wltest::Problem problem =
+      wltest::make_problem(r.m, r.n, r.k, r.l, wltest::InputKind::public_problem, r.seed);
+  problem.alpha1 = 0.25f;
+  problem.alpha2 = 0.125f;
+  write_problem(r.path, problem);
+}
+
+void write_gemm(const Request& r) {
+  GemmProblem problem = make_gemm_problem(r.m, r.n, r.k, r.l, r.beside, r.seed);
+  problem.product.alpha1 = 0.25f;
+  write_gemm_problem(r.path, problem);
+}
+
+// "a [128, 256], b1 and b2 [256, 256]": rows and `columns`.
+std::string shapes_text(const Request& r, int64_t columns) {
+  return format("a [%lld, %lld], %s [%lld, %lld]", static_cast<long long>(r.m),
+                static_cast<long long>(columns), r.gemm() ? "b" : "b1 and b2",
+                static_cast<long long>(r.n), static_cast<long long>(columns));
+}
+
+} // namespace
+
+ExitStatus run_make_example(const Arguments& arguments) {
+  Request request;
+  Options options = declare(request);
   if (!options.parse(arguments)) {
     std::fputs(options.help().c_str(), stdout);
     return exit_right;
   }
-  if (path == "-")
-    throw Failure(exit_usage, "make-example: FILE is '-', must be a file's name: nothing goes to "
-                              "standard output (a file of that name is ./-)");
-  check_outputs("make-example", {{"FILE", path}});
-  auto require_multiple = [](const char* name, int64_t value, int64_t unit) {
-    if (value % unit == 0) return;
-    const int64_t below = value / unit * unit;
-    throw Failure(exit_usage,
-                  std::string("make-example: ") + name + " is " + std::to_string(value) +
-                      ", must be a multiple of " + std::to_string(unit) +
-                      " (nearest: " + (below > 0 ? std::to_string(below) + " or " : "") +
-                      std::to_string(below + unit) + ")");
-  };
-  require_multiple("-n", n, 8);
-  require_multiple("-k", k, 64);
-  const double values = double(l) * (double(m) + 2 * double(n)) * double(k);
-  check_memory("make-example", "-m, -n, -k, -l", values * (type == "nvfp4" ? 9.0 / 16 : 2));
+  check(options, request);
   const Progress progress("making and writing the tensors");
-  if (type != "nvfp4") {
-    const auto of = type == "f16" ? wltest::OutputType::f16 : wltest::OutputType::bf16;
-    std::vector<NamedMatrix> matrices;
-    for (const char* name : {"a", "b1", "b2"})
-      matrices.push_back(
-          {name, l > 1,
-           wltest::random_matrix(*name == 'a' ? m : n, k, l, of, 3 * seed + matrices.size())});
-    write_matrices(path, matrices);
-    std::printf("wrote %s: a [%lld, %lld], b1 and b2 [%lld, %lld] of %s\n", path.c_str(),
-                static_cast<long long>(m), static_cast<long long>(k), static_cast<long long>(n),
-                static_cast<long long>(k), type.c_str());
-    return exit_right;
+  std::string text;
+  if (request.type != "nvfp4") {
+    write_wide(request);
+    text = shapes_text(request, request.k) + " of " + request.type;
+  } else {
+    request.gemm() ? write_gemm(request) : write_dual_gemm(request);
+    text = shapes_text(request, request.k / 2) + " bytes of NVFP4, their scales, " +
+           (request.gemm() ? "alpha" : "alpha1, alpha2");
+    if (!request.beside.bias.empty()) text += ", bias";
+    if (request.beside.row) text += ", row";
+    if (!request.beside.residual.empty()) text += ", residual";
   }
-  wltest::Problem problem =
-      wltest::make_problem(m, n, k, l, wltest::InputKind::public_problem, seed);
-  problem.alpha1 = 0.25f;
-  problem.alpha2 = 0.125f;
-  write_problem(path, problem);
-  std::printf("wrote %s: a [%lld, %lld], b1 and b2 [%lld, %lld] bytes of NVFP4, their scales, "
-              "alpha1, alpha2\n",
-              path.c_str(), static_cast<long long>(m), static_cast<long long>(k / 2),
-              static_cast<long long>(n), static_cast<long long>(k / 2));
+  std::printf("wrote %s: %s\n", request.path.c_str(), text.c_str());
   return exit_right;
 }
 

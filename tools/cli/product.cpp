@@ -12,6 +12,10 @@ wl_dtype dtype_of(const std::string& name) {
   return name == "f16" ? WL_F16 : name == "bf16" ? WL_BF16 : name == "f32" ? WL_F32 : WL_NVFP4;
 }
 
+const char* name_of(wl_dtype type) {
+  return type == WL_F16 ? "f16" : type == WL_BF16 ? "bf16" : type == WL_F32 ? "f32" : "nvfp4";
+}
+
 size_t element_bytes(wl_dtype type) { return type == WL_F32 ? 4 : 2; }
 
 wl_dtype ProductRequest::d_type() const { return dtype_of(out); }

@@ -30,6 +30,7 @@ struct ProductRequest : RunOptions {
 
 // "f16" and the like.
 wl_dtype dtype_of(const std::string& name);
+const char* name_of(wl_dtype type);
 size_t element_bytes(wl_dtype type); // of types that are no NVFP4
 
 // -m, -n, -k, -l, --out and --d-scale; `rows_of_b` says what -n counts, in words.

@@ -25,8 +25,8 @@ struct Request : RunOptions {
 
 Options declare(Request& r) {
   Options o("quantize",
-            "Quantises matrices of FP16 or BF16 to NVFP4, as warpline dual-gemm reads them, and\n"
-            "compares every code and scale with a reference.");
+            "Quantises matrices of FP16 or BF16 to NVFP4, as warpline dual-gemm and gemm read\n"
+            "them, and compares every code and scale with a reference.");
   const int64_t most = INT64_MAX;
   o.integer("-m", "rows of a random matrix (default 256)", r.m, -most, most);
   o.integer("-k", "values in a row, a multiple of 64 (default 7168)", r.k, -most, most);

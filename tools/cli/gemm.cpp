@@ -1,0 +1,336 @@
+// warpline gemm: inputs -> check -> plan -> run -> every output compared -> table and JSON.
+#include "kernels/linear/linear.hpp"
+#include "runtime/src/strided.hpp"
+#include "tests/reference/linear.hpp"
+#include "tools/cli/commands.hpp"
+#include "tools/cli/gemm_files.hpp"
+#include "tools/cli/image.hpp"
+#include "tools/cli/output_file.hpp"
+#include "tools/cli/product.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace warpline::cli {
+namespace {
+
+// In the order of wl_activation.
+const std::vector<std::string> activations = {"none", "relu",      "relu2",
+                                              "silu", "gelu_tanh", "gelu_erf"};
+
+struct Request : ProductRequest {
+  std::optional<float> alpha;
+  std::string act = "none", bias;
+  bool row = false, residual = false, in_place = false;
+  int64_t ldd = 0, batch_stride_d = 0, ldr = 0, batch_stride_r = 0;
+
+  wl_activation activation() const {
+    return static_cast<wl_activation>(std::find(activations.begin(), activations.end(), act) -
+                                      activations.begin());
+  }
+};
+
+Options declare(Request& r) {
+  Options o(
+      "gemm",
+      "Runs D = act(row * alpha * A.B^T + bias) + residual with A [M,K] and B [N,K] in NVFP4\n"
+      "and compares every output with a double-precision reference. row is a factor for\n"
+      "each row of D, bias a number for each column; these and the residual are optional.");
+  declare_sizes(&o, &r, "rows of B", {"f16", "bf16", "f32", "nvfp4"});
+  o.choice("--act", "activation (default none)", r.act, activations);
+  o.real("--alpha", "FP32 scale of the product (default 1, or the input file's)", r.alpha);
+  o.choice("--bias", "a random bias of this type for each column of D", r.bias,
+           {"f32", "f16", "bf16"});
+  o.flag("--row", "a random factor for each row of D", r.row);
+  o.flag("--residual", "a random residual, of D's type; none with --out nvfp4", r.residual);
+  o.flag("--in-place", "D is written over the residual", r.in_place);
+  const int64_t most = INT64_MAX;
+  o.integer("--ldd", "elements from row to row of D (default N)", r.ldd, -most, most);
+  o.integer("--batch-stride-d", "from entry to entry (default M * ldd)", r.batch_stride_d, -most,
+            most);
+  o.integer("--ldr", "elements from row to row of the residual (default N, or D's in place)", r.ldr,
+            -most, most);
+  o.integer("--batch-stride-r", "from entry to entry (default M * ldr, or D's in place)",
+            r.batch_stride_r, -most, most);
+  declare_counting(&o, &r);
+  o.text("--input", "FILE",
+         "safetensors with a, b (U8 or F4, [rows, K/2]), a_scale, b_scale (F8_E4M3,\n"
+         "[rows, K/16]) and optional alpha, a_tensor_scale, b_tensor_scale (F32),\n"
+         "bias (F32, F16 or BF16, [N]), row (F32, [M]), residual (D's type, [M, N])",
+         r.input);
+  declare_run(&o, &r);
+  return o;
+}
+
+Strided layout_of_d(const Request& r) {
+  return {r.m, r.n, r.l, r.ldd, r.batch_stride_d, r.m > 0 && r.n > 0 && r.l > 0};
+}
+Strided layout_of_residual(const Request& r) {
+  return {r.m, r.n, r.l, r.ldr, r.batch_stride_r, r.m > 0 && r.n > 0 && r.l > 0};
+}
+
+wl_gemm_args sizes_only(const Request& r) {
+  wl_gemm_args args = {};
+  args.struct_size = sizeof args;
+  args.m = r.m;
+  args.n = r.n;
+  args.k = r.k;
+  args.l = r.l;
+  args.sf_layout = WL_SF_128x4;
+  args.activation = r.activation();
+  args.ldr = r.ldr;
+  args.batch_stride_r = r.batch_stride_r;
+  args.d_type = r.d_type();
+  args.ldd = r.ldd;
+  args.batch_stride_d = r.batch_stride_d;
+  args.config = r.config.empty() ? nullptr : r.config.c_str();
+  return args;
+}
+
+// The rules are asked without a context, which would look for memory behind the pointers.
+void check_sizes(const wl_context& context, const Request& r) {
+  wl_gemm_args args = sizes_only(r);
+  args.a = far_apart(1);
+  args.b = far_apart(2);
+  args.sfa = far_apart(3);
+  args.sfb = far_apart(4);
+  args.d = far_apart(5);
+  args.sfd = far_apart(6);
+  if (r.row) args.row = static_cast<const float*>(far_apart(7));
+  if (!r.bias.empty()) args.bias = far_apart(8);
+  args.bias_type = dtype_of(r.bias.empty() ? "f32" : r.bias);
+  if (r.residual) args.residual = r.in_place ? args.d : far_apart(9);
+  require(api("wl_gemm_check", [&] { return linear::rules().check({args, context.limits}); }));
+}
+
+// While operands and D are on the device, or while they are compared, whichever takes more.
+double memory_needed(const Request& r, const Device& device) {
+  const double m = double(r.m), n = double(r.n), k = double(r.k), l = double(r.l);
+  const double values = l * (m + n) * k / 2, scales = values / 8, outputs = l * m * n;
+  const double of_a = packed_bytes(r.m, r.k, r.l), of_b = packed_bytes(r.n, r.k, r.l);
+  const auto element = double(element_bytes(r.d_type()));
+  const double d = r.quantised() ? outputs / 2 + packed_bytes(r.m, r.n, r.l)
+                                 : element * double(layout_of_d(r).extent());
+  const double dense_residual = r.residual ? element * outputs : 0;
+  const double residual =
+      r.residual && !r.in_place ? element * double(layout_of_residual(r).extent()) : 0;
+  const double running = std::max({of_a, of_b, residual}) + d +
+                         host_bytes(device, r, values + of_a + of_b + d + residual);
+  const double comparing = d + element * outputs + (r.verify ? (8 + 8 + 4) * outputs : 0) +
+                           (r.verify && r.residual ? 4 * outputs : 0);
+  return values + scales + dense_residual + std::max(running, comparing);
+}
+
+struct Outcome : ProductRun {
+  std::vector<uint8_t> d;    // [l, m, n]
+  int64_t strayed = 0;       // bytes written between rows
+  wltest::Operand quantised; // D with --out nvfp4
+};
+
+Outcome run_on_device(wl_context* context, const Device& device, const Request& r,
+                      const GemmProblem& problem) {
+  std::optional<Progress> progress("sending the inputs");
+  const wltest::Problem& p = problem.product;
+  const DeviceMemory a(context, p.a.values), b(context, p.b1.values),
+      sfa(context, pack_scales(p.a)), sfb(context, pack_scales(p.b1)),
+      row(context, problem.row.bytes), bias(context, problem.bias.bytes);
+  const float factors[] = {p.alpha1, r.d_scale.value_or(1)};
+  const DeviceMemory alpha(context, &factors[0], sizeof(float)),
+      d_scale(context, &factors[1], sizeof(float));
+  const Image of_d{layout_of_d(r), element_bytes(r.d_type())},
+      of_residual{layout_of_residual(r), element_bytes(r.d_type())};
+  const std::vector<uint8_t> none;
+  const bool apart = r.residual && !r.in_place;
+  const DeviceMemory residual(context, apart ? of_residual.placed(problem.residual.bytes) : none);
+  const size_t sfd_entry = r.quantised() ? wl_sf_bytes(WL_SF_128x4, p.m, p.n) : 0;
+  const OutputMemory out(context,
+                         r.quantised()
+                             ? std::vector<uint8_t>(static_cast<size_t>(p.l * p.m * p.n / 2), 0xFF)
+                             : of_d.placed(r.in_place ? problem.residual.bytes : none),
+                         sfd_entry * static_cast<size_t>(p.l));
+
+  wl_gemm_args args = sizes_only(r);
+  args.a = a.get();
+  args.b = b.get();
+  args.sfa = sfa.get();
+  args.sfb = sfb.get();
+  args.alpha = static_cast<const float*>(alpha.get());
+  args.row = static_cast<const float*>(row.get());
+  args.bias = bias.get();
+  args.bias_type = problem.bias.type;
+  args.residual = r.in_place ? out.d.get() : residual.get();
+  args.d = out.d.get();
+  if (r.quantised()) {
+    args.sfd = out.sfd.get();
+    args.d_scale = static_cast<const float*>(d_scale.get());
+  }
+  progress.reset();
+  Outcome outcome{ProductRunner("gemm", context, device, r).run(args, wl_gemm_plan), {}, 0, {}};
+  outcome.counted.tensors = {{"A", args.a}, {"B", args.b}, {"SFA", args.sfa}, {"SFB", args.sfb}};
+  if (r.quantised())
+    outcome.quantised = out.read_operand(p.m, p.n, p.l);
+  else
+    outcome.d = of_d.gathered(out.read_d(), &outcome.strayed);
+  return outcome;
+}
+
+Verdict verify(const GemmProblem& problem, const Outcome& outcome, const Request& r) {
+  Progress progress("comparing with the reference");
+  Verdict verdict;
+  verdict.strayed = outcome.strayed;
+  const wltest::Problem& p = problem.product;
+  const wltest::Sums sums =
+      wltest::accumulate(p, 0, [&](double fraction) { progress.fraction(fraction); });
+  const wltest::LinearOperands operands{r.activation(), p.alpha1, values_of(problem.row),
+                                        values_of(problem.bias), values_of(problem.residual)};
+  {
+    const std::vector<double> reference = wltest::linear(sums, operands);
+    const void* d = outcome.d.data();
+    const double scale = double{r.d_scale.value_or(1)};
+    verdict.comparison =
+        r.quantised() ? wltest::compare_nvfp4(sums, reference, outcome.quantised, scale)
+        : r.d_type() == WL_F32
+            ? wltest::compare(sums, reference, static_cast<const float*>(d), p.n, p.m * p.n)
+            : wltest::compare(sums, reference, static_cast<const uint16_t*>(d), p.n, p.m * p.n,
+                              r.out == "f16" ? wltest::OutputType::f16 : wltest::OutputType::bf16);
+  }
+  const std::vector<float> replayed = wltest::linear_replayed(sums, operands);
+  verdict.unequal =
+      r.quantised()
+          ? wltest::count_unequal(outcome.quantised,
+                                  quantized(replayed, sums, r.d_scale.value_or(1)))
+          : wltest::count_unequal(outcome.d, wltest::rounded(replayed, r.d_type()), r.d_type());
+  verdict.seconds = progress.seconds();
+  return verdict;
+}
+
+void report_epilogue(Report& report, const Request& r) {
+  std::string text = r.act;
+  if (!r.bias.empty()) text += ", bias in " + r.bias;
+  if (r.row) text += ", factors of rows";
+  const std::string residual = r.in_place ? "in place" : "apart";
+  if (r.residual) text += ", residual " + residual;
+  report.add("epilogue", text, "act", json_string(r.act));
+  report.add("", "", "bias", r.bias.empty() ? "null" : json_string(r.bias));
+  report.add("", "", "row", r.row ? "true" : "false");
+  report.add("", "", "residual", r.residual ? json_string(residual) : "null");
+}
+
+void report_strides(Report& report, const Request& r) {
+  const auto add = [&](const std::string& of, const char* ld, const char* stride,
+                       const Strided& layout, bool named) {
+    report.add(named ? "strides of " + of : "",
+               format("rows %lld, entries %lld elements",
+                      static_cast<long long>(layout.row_stride()),
+                      static_cast<long long>(layout.entry_stride())),
+               ld, std::to_string(layout.row_stride()));
+    report.add("", "", stride, std::to_string(layout.entry_stride()));
+  };
+  add("D", "ldd", "batch_stride_d", layout_of_d(r), r.ldd != 0 || r.batch_stride_d != 0);
+  if (r.residual)
+    add("the residual", "ldr", "batch_stride_r", layout_of_residual(r),
+        r.ldr != 0 || r.batch_stride_r != 0);
+}
+
+void report_run(Report& report, const Device& device, const Request& r, const GemmProblem& p,
+                const Outcome& outcome) {
+  report_device(report, device);
+  report_problem(report, r);
+  report_inputs(report, r);
+  report.add("alpha", format("%.9g", double{p.product.alpha1}), "alpha",
+             json_number(double{p.product.alpha1}));
+  report_epilogue(report, r);
+  report_strides(report, r);
+  report.add_text("output type", "out", r.out);
+  report_schedule(report, device, r);
+  report_plan(report, device, outcome.plan, outcome.seconds);
+}
+
+// Takes from the file what the options would say of a random problem.
+GemmFile read_input(const Options& options, Request* r) {
+  refuse_with_input("gemm", options,
+                    {"-m", "-n", "-k", "-l", "--seed", "--bias", "--row", "--residual"});
+  GemmFile file = read_gemm_problem(r->input);
+  if (!file.unused.empty())
+    std::fprintf(stderr, "warpline: %s: not used: %s\n", r->input.c_str(),
+                 shown_names(file.unused).c_str());
+  const GemmProblem& p = file.problem;
+  r->m = p.product.m;
+  r->n = p.product.n;
+  r->k = p.product.k;
+  r->l = p.product.l;
+  if (p.bias.given()) r->bias = name_of(p.bias.type);
+  r->row = p.row.given();
+  r->residual = p.residual.given();
+  if (r->residual && !options.given("--out")) r->out = name_of(p.residual.type);
+  if (r->residual && !r->quantised() && p.residual.type != r->d_type())
+    throw Failure(exit_usage, r->input + ": tensor \"residual\" is " + file_dtype(p.residual.type) +
+                                  ", --out is " + r->out + ": the residual has D's type");
+  return file;
+}
+
+void check_residual(const Options& options, Request* r) {
+  if (r->residual && r->quantised())
+    throw Failure(exit_usage, "gemm: --out is nvfp4, must be f16, bf16 or f32 with a residual");
+  if (!r->residual)
+    for (const char* name : {"--in-place", "--ldr", "--batch-stride-r"})
+      if (options.given(name))
+        throw Failure(exit_usage, std::string("gemm: ") + name +
+                                      " needs a residual: --residual, or one in the input file");
+  if (!r->in_place) return;
+  if (!options.given("--ldr")) r->ldr = r->ldd;
+  if (!options.given("--batch-stride-r")) r->batch_stride_r = r->batch_stride_d;
+}
+
+} // namespace
+
+ExitStatus run_gemm(const Arguments& arguments) {
+  Request request;
+  Options options = declare(request);
+  if (!options.parse(arguments)) {
+    std::fputs(options.help().c_str(), stdout);
+    return exit_right;
+  }
+  GemmFile file;
+  if (!request.input.empty())
+    file = read_input(options, &request);
+  else
+    request.verify = true;
+  check_residual(options, &request);
+  const Device device = prepare_product("gemm", &request);
+  const Context context(device.ordinal);
+  check_sizes(*context.get(), request);
+  check_memory("gemm", "m, n, k, l and strides", memory_needed(request, device));
+  GemmProblem& problem = file.problem;
+  if (request.input.empty()) {
+    const Progress progress("making the inputs");
+    problem = make_gemm_problem(request.m, request.n, request.k, request.l,
+                                {request.bias, request.row, request.residual ? request.out : ""},
+                                request.seed);
+  }
+  problem.product.alpha1 = request.alpha.value_or(problem.product.alpha1);
+
+  if (!request.trace.empty()) create_folder_of(request.trace);
+  const Outcome outcome = with_virtual_report(
+      device, [&] { return run_on_device(context.get(), device, request, problem); });
+
+  Report report;
+  report_version(report, "gemm");
+  report_run(report, device, request, problem, outcome);
+  if (request.stats)
+    report_stats(report, list_configs(context.get(), sizes_only(request), wl_gemm_list_configs),
+                 outcome.plan.config, outcome.counted);
+  std::optional<Verdict> verdict;
+  if (request.verify) verdict = verify(problem, outcome, request);
+  return finish_product(report, request, verdict, [&] {
+    const bool batched = file.batched || request.l > 1;
+    if (request.quantised())
+      write_d(request.output, "gemm", batched, outcome.quantised, request.d_scale.value_or(1));
+    else
+      write_d(request.output, "gemm", request.d_type(),
+              matrix_shape(batched, request.l, request.m, request.n), outcome.d.data(),
+              outcome.d.size());
+  });
+}
+
+} // namespace warpline::cli

@@ -1,0 +1,47 @@
+// The operands of wl_gemm, random or from a safetensors file. Read: a and b with their scales,
+// optional alpha, a_tensor_scale and b_tensor_scale, which go into it, and what stands beside the
+// product: bias (F32, F16 or BF16, [N]), row (F32, [M] or [batch, M]) and residual (F16, BF16 or
+// F32, [M, N] or [batch, M, N]).
+#pragma once
+
+#include "tests/reference/linear.hpp"
+#include "tools/cli/product_files.hpp"
+
+#include <string>
+#include <vector>
+
+namespace warpline::cli {
+
+// Numbers of a type, as they are stored; no bytes: there are none.
+struct Numbers {
+  wl_dtype type = WL_F32;
+  std::vector<uint8_t> bytes;
+  bool given() const { return !bytes.empty(); }
+};
+std::vector<float> values_of(const Numbers& numbers);
+
+struct GemmProblem {
+  wltest::Problem product; // b1 alone, alpha1
+  Numbers bias, row, residual;
+};
+
+// What a random problem has beside A and B.
+struct Beside {
+  std::string bias; // a type's name, "" for none
+  bool row = false;
+  std::string residual; // likewise
+};
+// Biases and residuals are multiples of 1/8 below 8, exact in every type, so that problems of one
+// seed differ in nothing else.
+GemmProblem make_gemm_problem(int64_t m, int64_t n, int64_t k, int64_t l, const Beside& beside,
+                              uint64_t seed);
+
+struct GemmFile {
+  GemmProblem problem;
+  bool batched = false;            // tensors have the leading batch dimension
+  std::vector<std::string> unused; // names of tensors that wl_gemm does not take
+};
+GemmFile read_gemm_problem(const std::string& path);
+void write_gemm_problem(const std::string& path, const GemmProblem& problem);
+
+} // namespace warpline::cli
