@@ -43,7 +43,7 @@ struct Subject {
 };
 const RuleTable<Subject>& rules();
 // What the arguments point to.
-std::array<Extent, 11> operands(const wl_dual_gemm_args& args);
+std::array<Extent, 13> operands(const wl_dual_gemm_args& args);
 
 // ldd and batch_stride_d with their defaults filled in; 0 when the sizes are not positive or do not
 // fit.

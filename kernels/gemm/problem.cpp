@@ -1,5 +1,7 @@
 #include "kernels/gemm/problem.hpp"
 
+#include <limits>
+
 namespace warpline::gemm {
 
 namespace {
@@ -21,6 +23,19 @@ Activation activation_of(wl_activation activation) {
   default:
     return {.kind = static_cast<uint32_t>(activation)};
   }
+}
+
+Activation gate_of(wl_gate gate, float limit) {
+  if (gate == WL_GATE_SILU && limit == 0) return {};
+  Activation result;
+  if (gate == WL_GATE_CLAMPED)
+    result.c0 = static_cast<float>(1.702 * minus_log2e);
+  else
+    result = activation_of(gate == WL_GATE_SILU ? WL_ACTIVATION_SILU : WL_ACTIVATION_GELU_TANH);
+  result.kind = 1;
+  result.limit = result.up_limit = limit == 0 ? std::numeric_limits<float>::infinity() : limit;
+  result.up_offset = gate == WL_GATE_CLAMPED ? 1.0f : -0.0f;
+  return result;
 }
 
 } // namespace warpline::gemm

@@ -11,14 +11,15 @@
 
 namespace warpline::gemm {
 
-// What the form's kernels do with y. The first six are wl_activation of one product, the others
-// wl_gate of two.
+// What the form's kernels do with y. `kind` of one product is a wl_activation; of two it is 0 for
+// SILU(y_0) * y_1 and 1 for GATE_LIMITED(y_0, y_1).
 struct Activation {
   uint32_t kind = 0;
   // SIGMOID_TIMES and GATE_LIMITED of ptx/epilogue.inc; see there.
   float c0 = 0, c1 = 0, limit = 0, up_limit = 0, up_offset = 0;
 };
 Activation activation_of(wl_activation activation);
+Activation gate_of(wl_gate gate, float limit); // 0: no limit
 
 struct Operands {
   const void *a = nullptr, *sfa = nullptr;

@@ -14,6 +14,7 @@ SF_128X4 = 0                # wl_sf_layout
 STATIC_WEIGHTS, GRAPH_LAUNCH = 1, 2  # wl_plan_flags
 # wl_activation
 NONE, RELU, RELU_SQUARED, SILU, GELU_TANH, GELU_ERF = range(6)
+GATE_SILU, GATE_GELU_TANH, GATE_CLAMPED = 0, 1, 2  # wl_gate
 
 
 class DualGemmArgs(c.Structure):  # wl_dual_gemm_args
@@ -23,7 +24,9 @@ class DualGemmArgs(c.Structure):  # wl_dual_gemm_args
                 + [("sf_layout", c.c_int), ("alpha1", c.c_void_p), ("alpha2", c.c_void_p),
                    ("d", c.c_void_p), ("d_type", c.c_int), ("ldd", c.c_int64),
                    ("batch_stride_d", c.c_int64), ("config", c.c_char_p), ("sfd", c.c_void_p),
-                   ("d_scale", c.c_void_p), ("flags", c.c_uint32)])
+                   ("d_scale", c.c_void_p), ("flags", c.c_uint32), ("bias1", c.c_void_p),
+                   ("bias2", c.c_void_p), ("bias_type", c.c_int), ("gate", c.c_int),
+                   ("gate_limit", c.c_float)])
 
 
 class GemmArgs(c.Structure):  # wl_gemm_args
@@ -138,7 +141,9 @@ def main():
     for name, value in (("WL_F16", F16), ("WL_BF16", BF16), ("WL_NVFP4", NVFP4),
                         ("WL_F32", F32), ("WL_SF_128x4", SF_128X4),
                         ("WL_STATIC_WEIGHTS", STATIC_WEIGHTS), ("WL_GRAPH_LAUNCH", GRAPH_LAUNCH),
-                        ("WL_ACTIVATION_NONE", NONE), ("WL_ACTIVATION_GELU_ERF", GELU_ERF)):
+                        ("WL_ACTIVATION_NONE", NONE), ("WL_ACTIVATION_GELU_ERF", GELU_ERF),
+                        ("WL_GATE_SILU", GATE_SILU), ("WL_GATE_GELU_TANH", GATE_GELU_TANH),
+                        ("WL_GATE_CLAMPED", GATE_CLAMPED)):
         print(name, value)
     for name, struct in STRUCTS.items():
         print(name, c.sizeof(struct))

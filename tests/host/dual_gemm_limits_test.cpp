@@ -3,6 +3,8 @@
 #include "kernels/dual_gemm/dual_gemm.hpp"
 #include "tests/support/product_sides.hpp"
 
+#include <cmath>
+
 using namespace warpline;
 using namespace warpline::dual_gemm;
 using wltest::at;
@@ -17,6 +19,7 @@ wl_dual_gemm_args legal() {
   args.a = at(0x010000000000), args.b1 = at(0x110000000000), args.b2 = at(0x210000000000);
   args.sfa = at(0x310000000000), args.sfb1 = at(0x410000000000), args.sfb2 = at(0x510000000000);
   args.alpha1 = at<float>(0x610000000000), args.alpha2 = at<float>(0x610000000004);
+  args.bias1 = at(0x630000000000), args.bias2 = at(0x640000000000), args.bias_type = WL_F32;
   args.d = at(0x710000000000);
   args.d_type = WL_F16;
   return args;
@@ -40,6 +43,36 @@ std::vector<Sides> make_sides() {
        {SET(d_type = WL_BF16), wltest::nvfp4<wl_dual_gemm_args>},
        SET(d_type = static_cast<wl_dtype>(3)),
        "d_type = 3 must be WL_F16 (0), WL_BF16 (1) or WL_NVFP4 (2)"},
+      {"bias_type",
+       {SET(bias_type = WL_F16), SET(bias_type = WL_BF16), SET(bias1 = nullptr),
+        [](Case& s) {
+          s.args.bias1 = s.args.bias2 = nullptr, s.args.bias_type = static_cast<wl_dtype>(9);
+        }},
+       [](Case& s) { s.args.bias1 = nullptr, s.args.bias_type = WL_NVFP4; },
+       "bias_type = 2 must be WL_F16 (0), WL_BF16 (1) or WL_F32 (3) (nearest: 0, 1, 3)"},
+      {"bias_type", {}, SET(bias_type = static_cast<wl_dtype>(4)), "bias_type = 4 must be"},
+      {"gate",
+       {SET(gate = WL_GATE_GELU_TANH),
+        [](Case& s) { s.args.gate = WL_GATE_CLAMPED, s.args.gate_limit = 7; }},
+       SET(gate = static_cast<wl_gate>(3)),
+       "gate = 3 must be from WL_GATE_SILU (0) to WL_GATE_CLAMPED (2) (nearest: 2)"},
+      {"gate_limit",
+       {SET(gate_limit = 0), SET(gate_limit = 1e-45f), SET(gate_limit = INFINITY)},
+       SET(gate_limit = -1e-45f),
+       "gate_limit = -1.4013e-45 must be positive, or 0 for none (nearest: 0)"},
+      {"gate_limit",
+       {},
+       [](Case& s) { s.args.gate = WL_GATE_GELU_TANH, s.args.gate_limit = NAN; },
+       "gate_limit = nan must be positive, or 0 for none (nearest: 0)"},
+      {"clamped_limit",
+       {[](Case& s) { s.args.gate = WL_GATE_CLAMPED, s.args.gate_limit = 1e-45f; },
+        [](Case& s) { s.args.gate = WL_GATE_CLAMPED, s.args.gate_limit = INFINITY; }},
+       SET(gate = WL_GATE_CLAMPED),
+       "gate_limit = 0 must be positive for WL_GATE_CLAMPED (nearest: 7, as GPT-OSS has it)"},
+      {"clamped_limit",
+       {},
+       [](Case& s) { s.args.gate = WL_GATE_CLAMPED, s.args.gate_limit = NAN; },
+       "gate_limit = nan must be positive for WL_GATE_CLAMPED"},
       {"config_known",
        {SET(config = "dual_gemm_sm100_n64_f16"), SET(config = nullptr)},
        SET(config = "dual_gemm_sm100_n65_f16"),
@@ -62,6 +95,8 @@ std::vector<Sides> make_sides() {
       OPERAND("sfb2", "SFB2", sfb2, 16, 4096 * 7168 / 16, false),
       OPERAND("alpha1", "alpha1", alpha1, 4, 4, true),
       OPERAND("alpha2", "alpha2", alpha2, 4, 4, true),
+      OPERAND("bias1", "bias1", bias1, 16, 4096 * 4, true),
+      OPERAND("bias2", "bias2", bias2, 16, 4096 * 4, true),
       OPERAND("d_scale", "d_scale", d_scale, 4, 4, true),
   };
   for (const std::vector<Sides>& one : operands) all.insert(all.end(), one.begin(), one.end());

@@ -88,6 +88,15 @@ TEST_CASE("a legal dual GEMM violates no rule", "[host][dual_gemm]") {
   CHECK(violated_ids(args, b200()).empty());
 
   args = legal();
+  args.bias1 = args.bias2 = at<void>(0x80000000 - 2 * 4096); // of 16 bits, right before D
+  args.gate = WL_GATE_CLAMPED;
+  args.gate_limit = 7;
+  CHECK(violated_ids(args, b200()).empty());
+  args.bias_type = WL_F32; // and of 32 bits reaching into D
+  CHECK(violated_ids(args, b200()) ==
+        std::set<std::string>{"d_overlaps_bias1", "d_overlaps_bias2"});
+
+  args = legal();
   args.b2 = args.b1;
   args.config = "dual_gemm_sm100_n64_f16";
   CHECK(violated_ids(args, b200()).empty());
@@ -143,6 +152,21 @@ TEST_CASE("every rule of the dual GEMM refuses what it names and nothing else",
       {"sf_layout", [](auto& a) { a.sf_layout = static_cast<wl_sf_layout>(7); }},
       {"d_type", [](auto& a) { a.d_type = static_cast<wl_dtype>(3); }},
       {"flags", [](auto& a) { a.flags = 4; }},
+      {"gate", [](auto& a) { a.gate = static_cast<wl_gate>(-1); }},
+      {"gate_limit", [](auto& a) { a.gate_limit = -7; }},
+      {"clamped_limit", [](auto& a) { a.gate = WL_GATE_CLAMPED, a.gate_limit = -7; }},
+      {"bias_type", [](auto& a) { a.bias1 = at<void>(0xB0000000), a.bias_type = WL_NVFP4; }},
+      {"bias1_aligned", [](auto& a) { a.bias1 = at<void>(0xB0000004); }},
+      {"bias2_aligned", [](auto& a) { a.bias2 = at<void>(0xB0000008); }},
+      {"bias1_reachable", [](auto& a) { a.bias1 = at<void>(wltest::host_window); }},
+      {"bias2_reachable", [](auto& a) { a.bias2 = at<void>(wltest::host_window); }},
+      {"d_overlaps_bias1", [](auto& a) { a.bias1 = at<void>(0x80000000 - 16); }},
+      {"d_overlaps_bias2", [](auto& a) { a.bias2 = a.d; }},
+      {"sfd_overlaps",
+       [&](auto& a) {
+         nvfp4(a);
+         a.bias2 = at<void>(0x90000010);
+       }},
       {"nvfp4_columns",
        [&](auto& a) {
          nvfp4(a);

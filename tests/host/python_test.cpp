@@ -24,6 +24,7 @@ std::string header_layout() {
   CONSTANT(WL_F16), CONSTANT(WL_BF16), CONSTANT(WL_NVFP4), CONSTANT(WL_F32);
   CONSTANT(WL_SF_128x4), CONSTANT(WL_STATIC_WEIGHTS), CONSTANT(WL_GRAPH_LAUNCH);
   CONSTANT(WL_ACTIVATION_NONE), CONSTANT(WL_ACTIVATION_GELU_ERF);
+  CONSTANT(WL_GATE_SILU), CONSTANT(WL_GATE_GELU_TANH), CONSTANT(WL_GATE_CLAMPED);
 #define STRUCT(type) out << #type << ' ' << sizeof(type) << '\n'
 #define FIELD(type, field)                                                                         \
   out << #type "." #field << ' ' << offsetof(type, field) << ' ' << sizeof(type::field) << '\n'
@@ -32,6 +33,7 @@ std::string header_layout() {
   ARGS(struct_size), ARGS(m), ARGS(n), ARGS(k), ARGS(l), ARGS(a), ARGS(b1), ARGS(b2), ARGS(sfa);
   ARGS(sfb1), ARGS(sfb2), ARGS(sf_layout), ARGS(alpha1), ARGS(alpha2), ARGS(d), ARGS(d_type);
   ARGS(ldd), ARGS(batch_stride_d), ARGS(config), ARGS(sfd), ARGS(d_scale), ARGS(flags);
+  ARGS(bias1), ARGS(bias2), ARGS(bias_type), ARGS(gate), ARGS(gate_limit);
   STRUCT(wl_gemm_args);
 #define GEMM(field) FIELD(wl_gemm_args, field)
   GEMM(struct_size), GEMM(m), GEMM(n), GEMM(k), GEMM(l), GEMM(a), GEMM(b), GEMM(sfa), GEMM(sfb);

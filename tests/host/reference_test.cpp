@@ -1,4 +1,4 @@
-#include "tests/reference/dual_gemm.hpp"
+#include "tests/reference/linear.hpp"
 #include "tests/support/catch.hpp"
 
 #include <cmath>
@@ -127,6 +127,84 @@ TEST_CASE("the replayed epilogue at its limits", "[host]") {
   CHECK(gated_replayed(1000, 1000, 1, 1, f16) == 0x7C00);
   CHECK(gated_replayed(nan_value, 1, 1, 1, f16) == 0x7FFF);
   CHECK(gated_replayed(1, 1, 1, 0, f16) == 0);
+}
+
+TEST_CASE("gates: known values, limits and biases", "[host]") {
+  const double sigma = 0.731058578630004879; // of 1
+  const Gate silu, gelu{WL_GATE_GELU_TANH, 0}, clamped{WL_GATE_CLAMPED, 7};
+  CHECK(gated(silu, {1, 3}) == Approximate(3 * sigma));
+  CHECK(gated(silu, {1, 3, 2, 0.5, -1, 4}) == Approximate(5.5 * sigma));
+  CHECK(gated(gelu, {1, 3}) == Approximate(3 * 0.841191990607477));
+  CHECK(gated(gelu, {-1, 3}) == Approximate(3 * -0.158808009392523));
+  CHECK(gated(clamped, {1 / 1.702, 3}) == Approximate(4 * sigma / 1.702));
+  // x1 from above alone, x2 on both sides.
+  CHECK(gated(clamped, {9, 9}) == gated(clamped, {7, 7}));
+  CHECK(gated(clamped, {9, -9}) == gated(clamped, {7, -7}));
+  CHECK(gated(clamped, {9, -9}) == Approximate(-42 / (1 + std::exp(-1.702 * 7))));
+  CHECK(gated(clamped, {-9, 2}) == Approximate(-27 / (1 + std::exp(1.702 * 9))));
+  CHECK(gated({WL_GATE_SILU, 1}, {5, -5}) == Approximate(-sigma));
+  CHECK(gated({WL_GATE_SILU, 1}, {-5, 1}) == gated(silu, {-5, 1}));
+  CHECK(gated({WL_GATE_GELU_TANH, 1}, {5, 5}) == Approximate(0.841191990607477));
+
+  GatedOperands operands{clamped, 0.5f, 2, {1, 2}, {}};
+  const Sums sums{2, 2, 1, {1, 2, 3, 4}, {5, 6, 7, 8}};
+  const std::vector<double> d = gated(sums, operands);
+  REQUIRE(d.size() == 4);
+  CHECK(d[3] == gated(clamped, {4, 8, 0.5f, 2, 2}));
+  CHECK(d[2] == gated(clamped, {3, 7, 0.5f, 2, 1}));
+  operands.bias1.clear(), operands.bias2 = {-10, -11};
+  CHECK(gated(sums, operands)[1] == gated(clamped, {2, 6, 0.5f, 2, -0.0f, -11}));
+  CHECK(gated_replayed(sums, operands)[1] == gated_replayed(clamped, {2, 6, 0.5f, 2, -0.0f, -11}));
+}
+
+TEST_CASE("replayed gates stay next to the double results", "[host]") {
+  const Random random(22, 0);
+  const float infinity = static_cast<float>(inf);
+  for (const wl_gate kind : {WL_GATE_SILU, WL_GATE_GELU_TANH, WL_GATE_CLAMPED})
+    for (const float limit : {0.0f, 0.5f, 7.0f, infinity}) {
+      if (kind == WL_GATE_CLAMPED && limit == 0) continue;
+      for (uint64_t i = 0; i < 5000; ++i) {
+        const auto number = [&](uint64_t at, double size) {
+          return static_cast<float>((random.uniform(4 * i + at) - 0.5) * size);
+        };
+        const GatedInputs in{number(0, 60), number(1, 60), 0.5f, 2, number(2, 8), number(3, 8)};
+        const double reference = gated({kind, limit}, in);
+        const double out = double{gated_replayed({kind, limit}, in)};
+        if (!(std::fabs(out - reference) <= 1e-5 + 1e-5 * std::fabs(reference)))
+          FAIL("gate " << kind << ", " << limit << ", sums " << in.acc1 << ", " << in.acc2
+                       << ", biases " << in.bias1 << ", " << in.bias2 << ": " << out << " against "
+                       << reference << ", seed 22");
+      }
+    }
+  SUCCEED();
+}
+
+TEST_CASE("gates at NaN, infinities and zeros, in double and replayed", "[host]") {
+  const float infinity = static_cast<float>(inf);
+  for (const wl_gate kind : {WL_GATE_SILU, WL_GATE_GELU_TANH, WL_GATE_CLAMPED})
+    for (const float limit : {0.0f, 7.0f, infinity}) {
+      if (kind == WL_GATE_CLAMPED && limit == 0) continue;
+      INFO("gate " << kind << ", limit " << limit);
+      const auto both = [&](double x1, double x2, auto is) {
+        const GatedInputs in{x1, x2};
+        CHECK(is(gated({kind, limit}, in)));
+        CHECK(is(double{gated_replayed({kind, limit}, in)}));
+      };
+      const auto nan = [](double d) { return std::isnan(d); };
+      const bool bounded = limit == 7, plain = kind == WL_GATE_SILU && limit == 0;
+      both(nan_value, 1, nan);
+      both(1, nan_value, nan);
+      both(inf, 2, [&](double d) { return bounded ? d > 6 && d < 22 : d == inf; });
+      both(1, inf, [&](double d) { return bounded ? d > 4 && d < 8 : d == inf; });
+      both(1, -inf, [&](double d) { return bounded ? d > -8 && d < -4 : d == -inf; });
+      both(-inf, 1, [&](double d) { return plain ? std::isnan(d) : d == 0 && std::signbit(d); });
+      both(-inf, -inf,
+           [&](double d) { return bounded ? d == 0 && !std::signbit(d) : std::isnan(d); });
+      if (kind == WL_GATE_CLAMPED) continue;
+      both(0, 3, [](double d) { return d == 0 && !std::signbit(d); });
+      both(-0.0, 3, [](double d) { return d == 0 && std::signbit(d); });
+      both(0, -0.0, [](double d) { return d == 0 && std::signbit(d); });
+    }
 }
 
 TEST_CASE("the bound is the public one, with BF16's own rounding added", "[host]") {

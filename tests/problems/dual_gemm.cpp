@@ -3,11 +3,11 @@
 
 #include "kernels/dual_gemm/dual_gemm.hpp"
 #include "tests/problems/products.hpp"
-#include "tests/reference/quantize.hpp"
+#include "tests/reference/linear.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
+#include <limits>
 
 namespace wltest::problems {
 
@@ -38,6 +38,25 @@ void make_ties(wltest::Problem* q, int run, uint64_t seed) {
   }
 }
 
+// Sums are of the order of 1, so that a small limit cuts off many of them.
+Gate draw_gate(Draw& draw, bool plain) {
+  struct Kind {
+    const char* text;
+    wl_gate gate;
+    bool limited;
+  };
+  static constexpr Kind kinds[] = {{"silu", WL_GATE_SILU, false},
+                                   {"gelu_tanh", WL_GATE_GELU_TANH, false},
+                                   {"silu, limited", WL_GATE_SILU, true},
+                                   {"gelu_tanh, limited", WL_GATE_GELU_TANH, true},
+                                   {"clamped", WL_GATE_CLAMPED, true}};
+  const Kind& kind = kinds[plain ? 0 : draw.pick("kind of gate", {0, 1, 0, 2, 4, 0, 3, 4})];
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float limit = draw.pick("limit", {0.75f, 7.0f, infinity, 0.75f});
+  draw.note<std::string>("kind of gate", kind.text);
+  return {draw.note("gate", kind.gate), draw.note("gate_limit", kind.limited ? limit : 0)};
+}
+
 Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const bool filled = wanted == Values::all;
   Problem p;
@@ -63,6 +82,12 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     alpha[0] = {true, 4, {64, 64}};
     alpha[1] = {true, 8, {17.0f / 1024, 1.0f / 64}};
   }
+  const Gate gate = draw_gate(draw, ties);
+  const BiasType bias = draw_bias_type(draw, ties);
+  const std::string biased = draw.pick<const char*>("biases", {"both", "the first", "the second"});
+  const bool has_bias[2] = {bias.given && biased != "the second",
+                            bias.given && biased != "the first"};
+  Numbers biases[2][2]; // of a product, of a run
   const uint8_t padding = draw.pick<uint8_t>("padding", {0x7F, 0xFF, 0x38});
   const std::string alias =
       is_small(draw) && !ties
@@ -86,6 +111,10 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
       alpha[1].runs[run] = alpha[0].runs[run];
     q.alpha1 = alpha[0].runs[run];
     q.alpha2 = alpha[1].runs[run];
+    for (size_t product = 0; product < 2; ++product)
+      if (has_bias[product])
+        biases[product][run] =
+            draw_numbers(static_cast<size_t>(s.n), bias.type, 3, ~(seed * 4 + product));
   }
   const bool in_a = alias == "B1 is in A" && s.l == 1 && s.n <= s.m;
   add_operand("a", "sfa", {problems[0].a, problems[1].a}, padding, filled, draw, &p);
@@ -96,6 +125,15 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   alpha[0].add_to("alpha1", &p.inputs);
   alpha[1].add_to("alpha2", &p.inputs);
   if (alias == "alphas" && alpha[0].given && alpha[1].given) p.inputs.back().within = "alpha1";
+
+  for (size_t product = 0; product < 2; ++product) {
+    const char* const name = product == 0 ? "bias1" : "bias2";
+    if (has_bias[product])
+      add_numbers(name, draw_alignment(draw, name), biases[product][0], biases[product][1], filled,
+                  &p);
+    else
+      draw.note<std::string>(name, "null");
+  }
 
   // Outputs.
   const Layout layout =
@@ -108,17 +146,17 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   for (int run = 0; run < 2 && filled; ++run) {
     const wltest::Problem& q = problems[run];
     const Sums sums = accumulate(q, 1);
+    const std::vector<float> out = gated_replayed(
+        sums, {gate, q.alpha1, q.alpha2, biases[0][run].values, biases[1][run].values});
     if (nvfp4) {
-      const Operand out = quantized_replayed(sums, q.alpha1, q.alpha2, d_scale.runs[run]);
-      d.runs.push_back(out.values);
-      expect_scales(out, &sfd);
+      const Operand blocks = quantized(out, sums, d_scale.runs[run]);
+      d.runs.push_back(blocks.values);
+      expect_scales(blocks, &sfd);
       continue;
     }
-    const OutputType type = c.type == WL_F16 ? OutputType::f16 : OutputType::bf16;
-    const std::vector<uint16_t> out = gated_replayed(sums, q.alpha1, q.alpha2, type);
     Bytes image(layout.bytes());
     d.written.assign(image.size(), false);
-    layout.place(out.data(), &image, &d.written);
+    layout.place(rounded(out, c.type).data(), &image, &d.written);
     d.runs.push_back(std::move(image));
   }
   if (nvfp4 && filled) d.written.assign(d.runs[0].size(), true);
@@ -143,6 +181,8 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     args.sfd = at("sfd");
     args.d_scale = static_cast<const float*>(at("d_scale"));
     args.flags = flags;
+    args.bias1 = at("bias1"), args.bias2 = at("bias2"), args.bias_type = bias.said;
+    args.gate = gate.kind, args.gate_limit = gate.limit;
     return args;
   };
   set_calls(rows, args_of, wl_dual_gemm_plan, wl_dual_gemm_run, &p);

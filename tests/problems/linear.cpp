@@ -5,44 +5,12 @@
 #include "tests/problems/products.hpp"
 #include "tests/reference/linear.hpp"
 
-#include <bit>
 #include <cmath>
 #include <cstring>
 
 namespace wltest::problems {
 
 namespace {
-
-// A vector or tensor of one type, as bytes and as the numbers that they stand for.
-struct Numbers {
-  Bytes bytes;
-  std::vector<float> values;
-};
-
-float of_bits(uint32_t bits) { return std::bit_cast<float>(bits); }
-
-// Numbers of the order of `magnitude`, and some of every bit pattern, zeros and large ones.
-Numbers draw_numbers(size_t count, wl_dtype type, double magnitude, uint64_t seed) {
-  const Random values(seed, 0), kinds(seed, 1);
-  const size_t element = type == WL_F32 ? 4 : 2;
-  Numbers n{Bytes(count * element), std::vector<float>(count)};
-  for (size_t i = 0; i < count; ++i) {
-    const uint64_t kind = kinds.below(i, 64);
-    double value = magnitude * (2 * values.uniform(i) - 1);
-    if (kind == 0) value = -0.0;
-    if (kind == 1) value *= 1000;
-    uint32_t code = kind == 2         ? static_cast<uint32_t>(values.bits(i))
-                    : type == WL_F16  ? encode_f16(value)
-                    : type == WL_BF16 ? encode_bf16(value)
-                                      : std::bit_cast<uint32_t>(static_cast<float>(value));
-    if (type != WL_F32) code &= 0xFFFF;
-    std::memcpy(&n.bytes[i * element], &code, element);
-    n.values[i] = type == WL_F32   ? of_bits(code)
-                  : type == WL_F16 ? static_cast<float>(decode_f16(static_cast<uint16_t>(code)))
-                                   : of_bits(code << 16);
-  }
-  return n;
-}
 
 // Hopper's kernels multiply alpha by 2^14 before the row's factor comes in, so that a factor within
 // 2^14 of FP32's largest number overflows there, as the product with a huge alpha does. Factors
@@ -61,15 +29,6 @@ struct Beside {
   float alpha = 1, d_scale = 1;
   Numbers row, bias, residual; // empty: null
 };
-
-// One input of numbers, other ones in each run.
-void add_numbers(const char* name, size_t misalignment, Numbers Beside::*field,
-                 const Beside (&runs)[2], bool filled, Problem* p) {
-  Input in{name, misalignment, {}, ""};
-  for (const Beside& beside : runs)
-    if (filled) in.runs.push_back((beside.*field).bytes);
-  p->inputs.push_back(std::move(in));
-}
 
 Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const bool filled = wanted == Values::all;
@@ -99,11 +58,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
 
   // What stands beside the product. Types and strides of what is not there mean nothing.
   const auto activation = static_cast<wl_activation>(draw.pick("activation", {0, 1, 2, 3, 4, 5}));
-  const std::string bias = draw.pick<const char*>("bias of", {"f32", "f16", "bf16", "null"});
-  const bool has_bias = bias[0] != 'n' && !ties;
-  const wl_dtype bias_type = bias == "f16" ? WL_F16 : bias == "bf16" ? WL_BF16 : WL_F32;
-  draw.note("bias_type", static_cast<int>(bias_type));
-  const int given_bias_type = has_bias ? static_cast<int>(bias_type) : draw.note("bias_type", 9);
+  const BiasType bias = draw_bias_type(draw, ties);
   const bool has_row = draw.pick("with row", {1, 0, 1}) != 0 && !ties;
   const std::string residual =
       nvfp4 ? "null"
@@ -143,7 +98,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     const auto rows = static_cast<size_t>(s.l * s.m), columns = static_cast<size_t>(s.n);
     if (has_row) other.row = draw_numbers(rows, WL_F32, 2, seed + 2);
     if (has_row && c.profile == "h200") keep_within_hopper(&other.row);
-    if (has_bias) other.bias = draw_numbers(columns, bias_type, 3, seed + 3);
+    if (bias.given) other.bias = draw_numbers(columns, bias.type, 3, seed + 3);
     if (in_place || apart) other.residual = draw_numbers(rows * columns, c.type, 4, seed + 4);
   }
   add_operand("a", "sfa", {problems[0].a, problems[1].a}, padding, filled, draw, &p);
@@ -151,11 +106,11 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   if (in_a) lie_within("b", "a", &p), lie_within("sfb", "sfa", &p);
   alpha.add_to("alpha", &p.inputs);
   if (has_row)
-    add_numbers("row", draw_float_alignment(draw, "row"), &Beside::row, beside, filled, &p);
+    add_numbers("row", draw_float_alignment(draw, "row"), beside[0].row, beside[1].row, filled, &p);
   else
     draw.note<std::string>("row", "null");
-  if (has_bias)
-    add_numbers("bias", draw_alignment(draw, "bias"), &Beside::bias, beside, filled, &p);
+  if (bias.given)
+    add_numbers("bias", draw_alignment(draw, "bias"), beside[0].bias, beside[1].bias, filled, &p);
   d_scale.add_to("d_scale", &p.inputs);
 
   // Outputs, and the residual, which may be what D was before.
@@ -200,7 +155,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     args.sf_layout = WL_SF_128x4;
     args.alpha = static_cast<const float*>(at("alpha"));
     args.row = static_cast<const float*>(at("row"));
-    args.bias = at("bias"), args.bias_type = static_cast<wl_dtype>(given_bias_type);
+    args.bias = at("bias"), args.bias_type = bias.said;
     args.activation = activation;
     args.residual = in_place ? at("d") : at("residual");
     args.ldr = of_residual.ld, args.batch_stride_r = of_residual.batch_stride;

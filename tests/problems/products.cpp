@@ -1,6 +1,7 @@
 #include "tests/problems/products.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -150,6 +151,44 @@ Factor draw_d_scale(Draw& draw) {
   f.runs[0] = value;
   f.runs[1] = value * 1.5f;
   return f;
+}
+
+Numbers draw_numbers(size_t count, wl_dtype type, double magnitude, uint64_t seed) {
+  const Random values(seed, 0), kinds(seed, 1);
+  const size_t element = type == WL_F32 ? 4 : 2;
+  Numbers n{Bytes(count * element), std::vector<float>(count)};
+  for (size_t i = 0; i < count; ++i) {
+    const uint64_t kind = kinds.below(i, 64);
+    double value = magnitude * (2 * values.uniform(i) - 1);
+    if (kind == 0) value = -0.0;
+    if (kind == 1) value *= 1000;
+    uint32_t code = kind == 2         ? static_cast<uint32_t>(values.bits(i))
+                    : type == WL_F16  ? encode_f16(value)
+                    : type == WL_BF16 ? encode_bf16(value)
+                                      : std::bit_cast<uint32_t>(static_cast<float>(value));
+    if (type != WL_F32) code &= 0xFFFF;
+    std::memcpy(&n.bytes[i * element], &code, element);
+    n.values[i] = type == WL_F32   ? std::bit_cast<float>(code)
+                  : type == WL_F16 ? static_cast<float>(decode_f16(static_cast<uint16_t>(code)))
+                                   : std::bit_cast<float>(code << 16);
+  }
+  return n;
+}
+
+void add_numbers(const char* name, size_t misalignment, const Numbers& first, const Numbers& second,
+                 bool filled, Problem* problem) {
+  Input in{name, misalignment, {}, ""};
+  if (filled) in.runs = {first.bytes, second.bytes};
+  problem->inputs.push_back(std::move(in));
+}
+
+BiasType draw_bias_type(Draw& draw, bool none) {
+  const std::string of = draw.pick<const char*>("bias of", {"f32", "f16", "bf16", "null"});
+  BiasType bias{of[0] != 'n' && !none, WL_F32, WL_F32};
+  bias.type = of == "f16" ? WL_F16 : of == "bf16" ? WL_BF16 : WL_F32;
+  const int said = bias.given ? static_cast<int>(bias.type) : 9;
+  bias.said = static_cast<wl_dtype>(draw.note("bias_type", said));
+  return bias;
 }
 
 void make_one_hot(Operand* a, uint64_t seed) {

@@ -36,6 +36,26 @@ struct Factor {
 Factor draw_alpha(Draw& draw, const std::string& name, float fitting);
 Factor draw_d_scale(Draw& draw);
 
+// A vector or tensor of one type, as bytes and as the numbers that they stand for.
+struct Numbers {
+  Bytes bytes;
+  std::vector<float> values;
+};
+
+// Numbers of the order of `magnitude`, and some of every bit pattern, zeros and large ones.
+Numbers draw_numbers(size_t count, wl_dtype type, double magnitude, uint64_t seed);
+
+// Device memory of other numbers in each run.
+void add_numbers(const char* name, size_t misalignment, const Numbers& first, const Numbers& second,
+                 bool filled, Problem* problem);
+
+// Of which type biases are. The arguments may say anything where there are none.
+struct BiasType {
+  bool given;
+  wl_dtype type, said;
+};
+BiasType draw_bias_type(Draw& draw, bool none);
+
 // Scales of A and of B, whose product brings sums over K to the order of 1 without an alpha.
 constexpr uint8_t base_a = 0x18;
 constexpr uint8_t fitting_b = 0x08;

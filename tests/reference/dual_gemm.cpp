@@ -1,5 +1,5 @@
 #include "tests/reference/dual_gemm.hpp"
-#include "tests/reference/quantize.hpp"
+#include "tests/reference/linear.hpp"
 
 #include <algorithm>
 #include <array>
@@ -178,17 +178,7 @@ std::vector<double> gated(const Sums& sums, double alpha1, double alpha2) {
 }
 
 float gated_replayed_f32(double acc1, double acc2, float alpha1, float alpha2) {
-  // volatile keeps every operation a separate FP32 rounding whatever the compiler's flags are
-  constexpr float minus_log2e = -0x1.715476p+0f; // 0xBFB8AA3B
-  volatile float x1 = static_cast<float>(acc1) * alpha1;
-  volatile float x2 = static_cast<float>(acc2) * alpha2;
-  volatile float t = x1 * minus_log2e;
-  volatile float e = ex2_ftz(t);
-  volatile float q = e + 1.0f;
-  volatile float r = rcp_ftz(q);
-  volatile float s = x1 * r;
-  volatile float d = s * x2;
-  return d;
+  return gated_replayed(Gate{}, GatedInputs{acc1, acc2, alpha1, alpha2});
 }
 
 uint16_t gated_replayed(double acc1, double acc2, float alpha1, float alpha2, OutputType type) {
@@ -196,18 +186,7 @@ uint16_t gated_replayed(double acc1, double acc2, float alpha1, float alpha2, Ou
 }
 
 Operand quantized_replayed(const Sums& sums, float alpha1, float alpha2, float d_scale) {
-  Operand out{sums.m, sums.n, sums.l, {}, {}};
-  out.values.resize(sums.acc1.size() / 2);
-  out.scales.resize(sums.acc1.size() / 16);
-  const Inverse scale_of_all(d_scale);
-  for (size_t block = 0; block < out.scales.size(); ++block) {
-    float d[16];
-    for (size_t i = 0; i < 16; ++i)
-      d[i] =
-          gated_replayed_f32(sums.acc1[16 * block + i], sums.acc2[16 * block + i], alpha1, alpha2);
-    quantize_block(d, scale_of_all, &out.values[8 * block], &out.scales[block]);
-  }
-  return out;
+  return quantized(gated_replayed(sums, GatedOperands{{}, alpha1, alpha2, {}, {}}), sums, d_scale);
 }
 
 std::vector<uint16_t> gated_replayed(const Sums& sums, float alpha1, float alpha2,

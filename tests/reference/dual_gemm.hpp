@@ -1,6 +1,8 @@
-// What the dual GEMM computes, in plain C++:
+// What the dual GEMM without biases and with the gate silu computes, in plain C++:
 //
 //     D = silu(alpha1 * A.B1^T) * (alpha2 * A.B2^T)        silu(x) = x / (1 + exp(-x))
+//
+// Its biases and other gates are in linear.hpp.
 //
 // Sums. An E2M1 value times its UE4M3 scale has at most 6 significant bits, so it is exact in FP32.
 // The 16 terms of a scale block share the factor sa * sb (8 bits) and differ in a * b (a multiple

@@ -23,9 +23,12 @@ float max_nan(float a, float b) {
 }
 float min_nan(float a, float b) { return -max_nan(-a, -b); }
 
-double sigmoid_times(double x, const SigmoidFactors& f) {
-  const double inner = x * (double{f.c0} + double{f.c1} * x * x); // -log2(e) * what sigma gets
-  return inner > 2000 ? (x < 0 ? -0.0 : 0.0) : x / (1 + std::exp2(inner));
+// x sigma(inner), where inner has the sign of x.
+double times_sigma(double x, double inner) {
+  return inner < -1400 ? -0.0 : x / (1 + std::exp(-inner));
+}
+double gelu_inner(double x) {
+  return 2 * std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x);
 }
 
 // volatile keeps every operation a rounding of its own, whatever the compiler's flags are.
@@ -195,17 +198,29 @@ Operand quantized(const std::vector<float>& values, const Sums& shape, float d_s
 }
 
 double gated(const Gate& gate, const GatedInputs& in) {
-  const double x1 = in.acc1 * in.alpha1 + in.bias1, x2 = in.acc2 * in.alpha2 + in.bias2;
-  if (gate.plain_silu) return activated(WL_ACTIVATION_SILU, x1) * x2;
-  const double up = std::clamp<double>(x2, -gate.up_limit, gate.up_limit);
-  return sigmoid_times(std::min<double>(x1, gate.limit), gate.sigmoid) * (up + gate.up_offset);
+  double x1 = in.acc1 * in.alpha1 + in.bias1, x2 = in.acc2 * in.alpha2 + in.bias2;
+  if (gate.limit != 0) {
+    const double limit = gate.limit;
+    x1 = std::min(x1, limit); // both leave a NaN as it is
+    x2 = std::clamp(x2, -limit, limit);
+  } else if (gate.kind == WL_GATE_SILU) {
+    return activated(WL_ACTIVATION_SILU, x1) * x2;
+  }
+  switch (gate.kind) {
+  case WL_GATE_SILU:
+    return times_sigma(x1, x1) * x2;
+  case WL_GATE_GELU_TANH:
+    return times_sigma(x1, gelu_inner(x1)) * x2;
+  default:
+    return times_sigma(x1, 1.702 * x1) * (x2 + 1);
+  }
 }
 
 float gated_replayed(const Gate& gate, const GatedInputs& in) {
-  const float x1 = std::fma(static_cast<float>(in.acc1), in.alpha1, in.bias1);
-  const float x2 = std::fma(static_cast<float>(in.acc2), in.alpha2, in.bias2);
+  float x1 = std::fma(static_cast<float>(in.acc1), in.alpha1, in.bias1);
+  float x2 = std::fma(static_cast<float>(in.acc2), in.alpha2, in.bias2);
   volatile float s, d;
-  if (gate.plain_silu) {
+  if (gate.kind == WL_GATE_SILU && gate.limit == 0) {
     volatile float t = x1 * of_bits(0xBFB8AA3B);
     t = ex2_ftz(t);
     t = t + 1.0f;
@@ -213,10 +228,43 @@ float gated_replayed(const Gate& gate, const GatedInputs& in) {
     d = s * x2;
     return d;
   }
-  s = sigmoid_times_replayed(min_nan(x1, gate.limit), gate.sigmoid);
-  volatile float up = max_nan(min_nan(x2, gate.up_limit), -gate.up_limit);
-  up = up + gate.up_offset;
+  if (gate.limit != 0) {
+    x1 = min_nan(x1, gate.limit);
+    x2 = max_nan(min_nan(x2, gate.limit), -gate.limit);
+  }
+  const bool clamped = gate.kind == WL_GATE_CLAMPED;
+  s = sigmoid_times_replayed(x1, clamped ? SigmoidFactors{static_cast<float>(-1.702 * log2e), 0}
+                                         : sigmoid_factors(gate.kind == WL_GATE_SILU
+                                                               ? WL_ACTIVATION_SILU
+                                                               : WL_ACTIVATION_GELU_TANH));
+  volatile float up = x2;
+  if (clamped) up = up + 1.0f;
   d = s * up;
+  return d;
+}
+
+namespace {
+
+GatedInputs inputs_of(const Sums& sums, const GatedOperands& operands, size_t i) {
+  const size_t column = i % static_cast<size_t>(sums.n);
+  GatedInputs in{sums.acc1[i], sums.acc2[i], operands.alpha1, operands.alpha2};
+  if (!operands.bias1.empty()) in.bias1 = operands.bias1[column];
+  if (!operands.bias2.empty()) in.bias2 = operands.bias2[column];
+  return in;
+}
+
+} // namespace
+
+std::vector<double> gated(const Sums& sums, const GatedOperands& operands) {
+  std::vector<double> d(sums.acc1.size());
+  for (size_t i = 0; i < d.size(); ++i) d[i] = gated(operands.gate, inputs_of(sums, operands, i));
+  return d;
+}
+
+std::vector<float> gated_replayed(const Sums& sums, const GatedOperands& operands) {
+  std::vector<float> d(sums.acc1.size());
+  for (size_t i = 0; i < d.size(); ++i)
+    d[i] = gated_replayed(operands.gate, inputs_of(sums, operands, i));
   return d;
 }
 

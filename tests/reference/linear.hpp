@@ -50,12 +50,9 @@ int64_t count_unequal(const std::vector<uint8_t>& found, const std::vector<uint8
                       wl_dtype type);
 Operand quantized(const std::vector<float>& values, const Sums& shape, float d_scale);
 
-// min(x1, limit) * sigmoid(...) * (clamp(x2, -up_limit, up_limit) + up_offset); without limits they
-// are infinite, without offset it is -0.
 struct Gate {
-  bool plain_silu = true; // silu(x1) * x2, whatever stands below
-  SigmoidFactors sigmoid;
-  float limit = 0, up_limit = 0, up_offset = 0;
+  wl_gate kind = WL_GATE_SILU;
+  float limit = 0; // 0: none
 };
 struct GatedInputs {
   double acc1 = 0, acc2 = 0;
@@ -63,5 +60,15 @@ struct GatedInputs {
 };
 double gated(const Gate& gate, const GatedInputs& in);
 float gated_replayed(const Gate& gate, const GatedInputs& in);
+
+// What a dual GEMM reads beside A, B1 and B2.
+struct GatedOperands {
+  Gate gate;
+  float alpha1 = 1, alpha2 = 1;
+  std::vector<float> bias1, bias2; // [N], empty where there is none
+};
+// D before it is rounded, [L, M, N].
+std::vector<double> gated(const Sums& sums, const GatedOperands& operands);
+std::vector<float> gated_replayed(const Sums& sums, const GatedOperands& operands);
 
 } // namespace wltest

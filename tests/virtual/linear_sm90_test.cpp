@@ -91,9 +91,10 @@ struct Case {
 std::string describe(const Case& c) {
   std::ostringstream s;
   s << c.config->name << " m " << c.m << " n " << c.n << " k " << c.k << " l " << c.l
-    << " activation " << c.activation << " plain silu " << c.gate.plain_silu << " bias " << c.bias
-    << " row " << c.row << " alpha " << c.alpha << " residual " << static_cast<int>(c.residual)
-    << " pad " << c.pad << " gap " << c.gap << " seed " << c.seed << " " << c.schedule;
+    << " activation " << c.activation << " gate " << c.gate.kind << ", " << c.gate.limit << " bias "
+    << c.bias << " row " << c.row << " alpha " << c.alpha << " residual "
+    << static_cast<int>(c.residual) << " pad " << c.pad << " gap " << c.gap << " seed " << c.seed
+    << " " << c.schedule;
   return s.str();
 }
 
@@ -170,13 +171,8 @@ Outcome run(const Case& c) {
   o.d = d.at(guard * bytes_of(type));
   if (c.residual == Residual::other) o.residual = residual.pointer;
   if (c.residual == Residual::in_place) o.residual = o.d;
-  const SigmoidFactors f = two ? c.gate.sigmoid : sigmoid_factors(c.activation);
-  problem.activation = {two ? (c.gate.plain_silu ? 0u : 1u) : static_cast<uint32_t>(c.activation),
-                        f.c0,
-                        f.c1,
-                        c.gate.limit,
-                        c.gate.up_limit,
-                        c.gate.up_offset};
+  problem.activation = two ? warpline::gemm::gate_of(c.gate.kind, c.gate.limit)
+                           : warpline::gemm::activation_of(c.activation);
 
   wl_plan* plan = nullptr;
   {
@@ -320,14 +316,8 @@ TEST_CASE("biases and gates of the gated form in a process of their own", "[.h20
       Case c = drawn(config, 1000 + i);
       c.row = false;
       c.residual = Residual::none;
-      const float none = INFINITY;
-      const SigmoidFactors of_1702{-1.702f * 1.44269504f, 0};
-      const Gate gates[] = {
-          {},
-          {false, sigmoid_factors(WL_ACTIVATION_GELU_TANH), none, none, -0.0f},
-          {false, of_1702, 2, 1.5f, 1}, // GPT-OSS's, with limits that these sums reach
-          {false, sigmoid_factors(WL_ACTIVATION_SILU), 1, none, -0.0f},
-      };
+      // Sums reach the small limits.
+      const Gate gates[] = {{}, {WL_GATE_GELU_TANH, 0}, {WL_GATE_CLAMPED, 1.5f}, {WL_GATE_SILU, 1}};
       c.gate = gates[i % 4];
       REQUIRE(set_checks(i % 5 == 0 ? "all" : "off"));
       check(c);

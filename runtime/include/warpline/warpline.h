@@ -151,8 +151,8 @@ typedef enum wl_plan_flags {
   /* Dual GEMM: B1, B2, SFB1 and SFB2 are not written by any work that may still run when the plan's
    * does: they were complete before the run was queued, or before an event or a kernel without
    * programmatic launch that the stream waits for. As weights of a model are. A kernel may then
-   * read them while the work ahead of it in the stream ends; A, SFA, the factors and D it touches
-   * afterwards, as ever. */
+   * read them while the work ahead of it in the stream ends; A, SFA, the factors, the biases and D
+   * it touches afterwards, as ever. */
   WL_STATIC_WEIGHTS = 1,
   /* Any operation: a run launches a CUDA graph that the plan made of its kernels, one driver call
    * for all of them. It takes less of the host's time and more of the device's (on an H200 1 to 2
@@ -195,23 +195,38 @@ WL_API void wl_plan_destroy(wl_plan* plan);
 
 /* ---- dual GEMM ------------------------------------------------------------------------------- */
 
-/*     D = silu(alpha1 * A.B1^T) * (alpha2 * A.B2^T)        silu(x) = x / (1 + exp(-x))
+/* Gates by formula. sigma(x) = 1 / (1 + exp(-x)) */
+typedef enum wl_gate {
+  WL_GATE_SILU = 0,      /* x1 sigma(x1) x2, SwiGLU */
+  WL_GATE_GELU_TANH = 1, /* gelu(x1) x2, GeGLU, with the gelu of WL_ACTIVATION_GELU_TANH */
+  /* x1 sigma(1.702 x1) (x2 + 1), GPT-OSS's: always with a gate_limit, there 7; 1.702 and 1 are
+   * constants of the model. */
+  WL_GATE_CLAMPED = 2
+} wl_gate;
+
+/*     D = gate(x1, x2)        x1 = alpha1 * A.B1^T + bias1        x2 = alpha2 * A.B2^T + bias2
  *
  * A [M,K], B1 and B2 [N,K] are NVFP4, K contiguous: two E2M1 values a byte, the lower nibble the
- * even k; one E4M3 scale (sign bit ignored) per 16 values of K. Products accumulate in FP32, alpha,
- * silu and the product are FP32, and D [M,N], N contiguous, is rounded once.
+ * even k; one E4M3 scale (sign bit ignored) per 16 values of K. Products accumulate in FP32; x1 and
+ * x2 are rounded to FP32 once each, every step of the gate is FP32, and D [M,N], N contiguous, is
+ * rounded once. A gate_limit of g takes min(x1, g) for x1 and min(max(x2, -g), g) for x2.
  * With WL_NVFP4, D is [L, M, N/2] bytes and sfd its scales, N a multiple of 64: D and sfd are A and
  * sfa of a product with K = N, whose alpha takes *d_scale in. The scale of 16 columns is their
  * largest magnitude / (6 * *d_scale), rounded to E4M3; scale padding of rows beyond M is not
  * written. A batch of L problems lies contiguously: operand entry l starts l * rows * K / 2 bytes
- * in, scale entry l starts l * wl_sf_bytes() in, D entry l starts l * batch_stride_d elements in.
+ * in, scale entry l starts l * wl_sf_bytes() in, D entry l starts l * batch_stride_d elements in;
+ * factors and biases serve all.
  *
- * Beyond the ordinary, with x1 = alpha1 * A.B1^T and x2 = alpha2 * A.B2^T as FP32 numbers:
+ * Beyond the ordinary, with x1 and x2 as FP32 numbers, as the limit leaves them:
  *   A scale of 0x7F is NaN, and so is every output whose sums it enters: a row of D for one of A, a
- *   column for one of B1 or B2. Sums of other operands are finite; an alpha that is NaN, infinite
- *   or large can make x1 and x2 so. On Hopper an alpha of 2^114 or more may count as infinite.
+ *   column for one of B1 or B2. Sums of other operands are finite; an alpha or a bias that is NaN,
+ *   infinite or large can make x1 and x2 so. On Hopper an alpha of 2^114 or more may count as
+ *   infinite. No limit holds for a NaN: where x1 or x2 is NaN, so is D. A zero times an infinity is
+ *   NaN.
  *   silu(x1) is -0 for x1 below -87.4, where the true result lies between -1.1e-36 and 0; infinite
- *   for +infinity; NaN for -infinity, where the limit is -0. A zero times an infinity is NaN.
+ *   for +infinity; for -infinity, where the limit is -0, it is NaN, or -0 under a gate_limit.
+ *   gelu(x1) is -0 below -10.1 and x1 sigma(1.702 x1) below -51.4, where the true results lie
+ *   between -1.2e-37 and 0, and -6.1e-37 and 0; both are infinite for +infinity, -0 for -infinity.
  *   FP16 outputs are infinite from 65520 on, BF16 outputs from 2^128 - 2^119 on; NaN stays NaN.
  *   NVFP4 has neither. Scale and code saturate, at 448 and 6. A NaN takes no part in its block's
  *   scale and gets the code of 6; an infinity gets 6 of the same sign under the scale 448. Where
@@ -242,7 +257,12 @@ typedef struct wl_dual_gemm_args {
   void* sfd; /* device, scales of D in sf_layout, 16-byte aligned */
   /* device, 4-byte aligned, null = 1; read when the kernel runs, normal and positive then */
   const float* d_scale;
-  uint32_t flags; /* of enum wl_plan_flags */
+  uint32_t flags;     /* of enum wl_plan_flags */
+  const void* bias1;  /* device, [N] of bias_type, 16-byte aligned, null = none */
+  const void* bias2;  /* likewise */
+  wl_dtype bias_type; /* WL_F32, WL_F16 or WL_BF16, of both biases */
+  wl_gate gate;
+  float gate_limit; /* positive; 0 = none, but for WL_GATE_CLAMPED */
 } wl_dual_gemm_args;
 
 /* Checks the arguments against the constraint table for the context's device. Touches no memory,
