@@ -86,11 +86,13 @@ def wrong(operands, run, bias, gelu):
     return ((operands.d.double() - exact).abs() / bound).nan_to_num(nan=1e9).max().item()
 
 
-def configs():
-    """FP16 configurations for this device."""
+def configs(m):
+    """FP16 configurations for this device, without those of many more tiles than rows need."""
     rows = (warpline.abi.ROOT / "kernels" / "linear" / "rows.def").read_text()
     major = torch.cuda.get_device_properties(0).major
-    return re.findall(r"^\w+\((gemm_sm%d0_\w*f16)," % major, rows, re.MULTILINE)
+    names = re.findall(r"^\w+\((gemm_sm%d0_\w*_f16)," % major, rows, re.MULTILINE)
+    tokens = {name: int((re.findall(r"_t(\d+)", name) or ["128"])[0]) for name in names}
+    return [name for name in names if m <= 16 * tokens[name]]
 
 
 def compare(library, harness, m, n, k, bias, options):
@@ -102,7 +104,7 @@ def compare(library, harness, m, n, k, bias, options):
     repeats = 3 if m <= 512 else 1
     if options.configs:
         graphs = {}
-        for name in configs():
+        for name in configs(m):
             runs = [s.plan(library, bias, abi.NONE, name.encode()) for s in sets]
             graphs[name] = harness.captured(runs * repeats)
         row["us"] = harness.medians(graphs)
