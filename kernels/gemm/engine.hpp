@@ -8,6 +8,7 @@
 #include "runtime/src/cuda_api.hpp"
 #include "runtime/src/launch.hpp"
 #include "runtime/src/plan.hpp"
+#include "runtime/src/tensor_map.hpp"
 
 #include <string>
 #include <vector>
@@ -144,6 +145,19 @@ inline uint32_t reciprocal(uint32_t count) { return count ? UINT32_MAX / count :
 wl_status scale_map(const wl_context& context, const char* name, const void* address, int64_t rows,
                     int64_t k, int64_t l, int box_atoms, cuapi::CUtensorMap* map,
                     int box_blocks = 1, int box_lines = 32);
+
+// A block whose maps are of the weights `from`, for those of `to`.
+template <class Params>
+wl_status move_weight_maps(const wl_context& context, const Operands& from, const Operands& to,
+                           int b_tensors, Params* params) {
+  cuapi::CUtensorMap* const maps[2][2] = {{&params->map_b1, &params->map_sfb1},
+                                          {&params->map_b2, &params->map_sfb2}};
+  for (int i = 0; i < b_tensors; ++i) {
+    if (from.b[i] != to.b[i]) WL_TRY(move_tensor_map(context, to.b[i], maps[i][0]));
+    if (from.sfb[i] != to.sfb[i]) WL_TRY(move_tensor_map(context, to.sfb[i], maps[i][1]));
+  }
+  return WL_SUCCESS;
+}
 
 // What every plan reports of its configuration, kernel and launch.
 void fill_info(const Config& config, const Kernel& kernel, const LaunchConfig& launch,

@@ -32,10 +32,6 @@ struct Operands {
   const float* d_scale = nullptr;
 };
 
-inline bool same_weights(const Operands& x, const Operands& y) {
-  return x.b[0] == y.b[0] && x.b[1] == y.b[1] && x.sfb[0] == y.sfb[0] && x.sfb[1] == y.sfb[1];
-}
-
 struct Problem {
   int64_t m = 0, n = 0, k = 0, l = 1;
   wl_dtype d_type = WL_F16;

@@ -94,12 +94,14 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
   const Operands& o = problem.operands;
   // Boxes are the slices that CTAs of a cluster load for each other: the CLUSTER table of
   // sm100.ptx.
+  if (mapped == nullptr)
+    WL_TRY(fill_weight_maps(context, problem, config, params));
+  else
+    WL_TRY(move_weight_maps(context, *mapped, o, config.b_tensors, params));
   const int a_rows = 128 / config.cluster_n;
   WL_TRY(operand_map(context, "A", o.a, problem.m, problem, config, a_rows, &params->map_a));
   WL_TRY(scale_map(context, "SFA", o.sfa, problem.m, problem.k, problem.l,
                    config.tile_k / 64 / config.cluster_n, &params->map_sfa));
-  if (mapped == nullptr || !same_weights(*mapped, o))
-    WL_TRY(fill_weight_maps(context, problem, config, params));
   if (config.store == Store::bulk) WL_TRY(output_map(context, problem, config, &params->map_d));
 
   fill_problem(problem, params);

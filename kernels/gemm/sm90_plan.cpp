@@ -156,8 +156,10 @@ LaunchConfig decode_launch(const Problem& problem, int64_t sms) {
 // the work's maps describe already, null: none.
 wl_status fill_work(const wl_context& context, const Problem& problem, const Config& config,
                     int64_t resident, const Operands* mapped, Work* work) {
-  if (mapped == nullptr || !same_weights(*mapped, problem.operands))
+  if (mapped == nullptr)
     WL_TRY(fill_maps(context, problem, config, &work->product));
+  else
+    WL_TRY(move_weight_maps(context, *mapped, problem.operands, config.b_tensors, &work->product));
   fill_product(problem, config, &work->product);
   fill_decode(problem, config, work->product, &work->decode);
   work->launch = cluster_launch(config);

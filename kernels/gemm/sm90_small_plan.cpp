@@ -93,8 +93,10 @@ wl_status fill_maps(const wl_context& context, const Problem& problem, const Con
 wl_status fill_params(const wl_context& context, const Problem& problem, const Config& config,
                       const Operands* mapped, Params* params) {
   const Operands& o = problem.operands;
-  if (mapped == nullptr || !same_weights(*mapped, o))
+  if (mapped == nullptr)
     WL_TRY(fill_maps(context, problem, config, params));
+  else
+    WL_TRY(move_weight_maps(context, *mapped, o, config.b_tensors, params));
   fill_problem(problem, params);
   params->a = address_of(o.a);
   params->sfa = address_of(o.sfa);

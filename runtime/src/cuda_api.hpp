@@ -340,7 +340,8 @@ enum CUtensorMapFloatOOBfill : int {
      const uint64_t* dims, const uint64_t* strides, const uint32_t* box,                           \
      const uint32_t* element_strides, CUtensorMapInterleave interleave,                            \
      CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2_promotion,                              \
-     CUtensorMapFloatOOBfill oob_fill))
+     CUtensorMapFloatOOBfill oob_fill))                                                            \
+  X(TensorMapReplaceAddress, "cuTensorMapReplaceAddress", (CUtensorMap * map, void* address))
 
 // Null in the table when the driver lacks them; who calls one checks first.
 #define CUAPI_OPTIONAL(X)                                                                          \

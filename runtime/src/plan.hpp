@@ -60,7 +60,7 @@ struct wl_plan {
   // What the kernels touch beside the workspace, which may overlap none of it.
   std::vector<warpline::Extent> operands;
   // Of workspaces, and of operands that runs brought.
-  warpline::KnownMemory known;
+  warpline::Known known;
   std::unique_ptr<warpline::PlannedProblem> problem; // null: runs bring no operands
   std::unique_ptr<warpline::GraphRuns> graphs; // runs go through it, null without WL_GRAPH_LAUNCH
 

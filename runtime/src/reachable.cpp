@@ -1,6 +1,8 @@
 #include "runtime/src/reachable.hpp"
 
 #include <cinttypes>
+#include <cstddef>
+#include <cstring>
 
 namespace warpline {
 
@@ -53,16 +55,33 @@ Verdict whole_extent(const wl_context& context, Ask ask, uint64_t address, uint6
 
 } // namespace
 
+// Each word is mixed into the mark (as splitmix64 does, without loss), so contents that differ in
+// one word have different marks.
+uint64_t mark_of(const void* content, size_t bytes, uint64_t seed) {
+  uint64_t mark = seed + bytes;
+  for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    std::memcpy(&word, static_cast<const std::byte*>(content) + at, sizeof word);
+    mark = (mark ^ word) + 0x9E3779B97F4A7C15u;
+    mark = (mark ^ mark >> 30) * 0xBF58476D1CE4E5B9u;
+    mark = (mark ^ mark >> 27) * 0x94D049BB133111EBu;
+    mark ^= mark >> 31;
+  }
+  return mark | 1;
+}
+
 Verdict reachable(const ContextMemory& memory, const Extent& extent) {
   if (memory.context == nullptr || extent.start == nullptr) return holds();
-  if (memory.known != nullptr && memory.known->has(extent)) return holds();
+  const uint64_t key[] = {reinterpret_cast<uintptr_t>(extent.start), extent.bytes};
+  const uint64_t mark = memory.known != nullptr ? mark_of(key, sizeof key) : 0;
+  if (mark != 0 && memory.known->has(mark)) return holds();
   const auto ask = memory.context->driver->cu.PointerGetAttribute;
   if (ask == nullptr) return holds();
   const uint64_t address = reinterpret_cast<uintptr_t>(extent.start);
   Verdict verdict = first_byte(*memory.context, ask, address);
   if (verdict.holds && extent.bytes > 1)
     verdict = whole_extent(*memory.context, ask, address, extent.bytes);
-  if (verdict.holds && memory.known != nullptr) memory.known->note(extent);
+  if (verdict.holds && mark != 0) memory.known->note(mark);
   return verdict;
 }
 

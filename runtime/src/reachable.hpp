@@ -13,18 +13,16 @@ namespace warpline {
 
 constexpr const char* reachable_text = "must be memory that the device can reach";
 
-// Memory that the driver was asked about, so that runs with the same operands need not ask again.
-// Any thread may ask and note; a place that another extent takes is asked about once more.
-class KnownMemory {
+// Marks of what was checked, so that runs with the same operands need not check it again. Any
+// thread may look and note; what another mark takes the place of is checked once more.
+class Known {
 public:
-  bool has(const Extent& extent) const {
-    const uint64_t mark = mark_of(extent);
+  bool has(uint64_t mark) const {
     for (const std::atomic<uint64_t>& slot : sets_[mark >> 58])
       if (slot.load(std::memory_order_relaxed) == mark) return true;
     return false;
   }
-  void note(const Extent& extent) const {
-    const uint64_t mark = mark_of(extent);
+  void note(uint64_t mark) const {
     auto& set = sets_[mark >> 58];
     auto* free = std::find_if(set.begin(), set.end(), [](const std::atomic<uint64_t>& slot) {
       return slot.load(std::memory_order_relaxed) == 0;
@@ -34,24 +32,20 @@ public:
   }
 
 private:
-  // A mix (splitmix64's) that is a bijection but for its last bit, never 0.
-  static uint64_t mark_of(const Extent& extent) {
-    uint64_t x = reinterpret_cast<uintptr_t>(extent.start) + extent.bytes * 0x9E3779B97F4A7C15u;
-    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-    return (x ^ x >> 31) | 1;
-  }
-
   mutable std::array<std::array<std::atomic<uint64_t>, 4>, 64> sets_{};
 };
+
+// A mark of `bytes` bytes, a multiple of 8, that follows from all of them and is never 0: two
+// contents have the same one once in 2^63 pairs.
+uint64_t mark_of(const void* content, size_t bytes, uint64_t seed = 0);
 
 // The context whose kernels touch the memory, null: pointers stand for none; and what need not be
 // asked about again.
 struct ContextMemory {
-  ContextMemory(const wl_context* owner = nullptr, const KnownMemory* asked = nullptr)
+  ContextMemory(const wl_context* owner = nullptr, const Known* asked = nullptr)
       : context(owner), known(asked) {}
   const wl_context* context;
-  const KnownMemory* known;
+  const Known* known; // null: nothing is
 };
 
 // Asks the driver about the first byte, the allocation that it lies in, and the last byte;

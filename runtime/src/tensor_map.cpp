@@ -299,12 +299,14 @@ uint64_t span(const TensorMapDesc& desc) {
   return bytes;
 }
 
+constexpr uint64_t bit_85 = uint64_t{1} << 21; // of the second word
+
 // Drivers may set bit 85 of maps over less than 128 KiB wrongly on Blackwell, which shows as
 // sporadic illegal accesses: release notes of NVIDIA's driver 595.71.05, known issues, whose remedy
 // this is. Later and earlier drivers do the same, so their version is not looked at.
 void mend_small_map(const DeviceLimits& device, const TensorMapDesc& desc,
                     cuapi::CUtensorMap* map) {
-  constexpr uint64_t small = 128 * 1024, bit_85 = uint64_t{1} << 21; // of the second word
+  constexpr uint64_t small = 128 * 1024;
   if (device.compute_major == 10 && span(desc) < small) map->opaque[1] &= ~bit_85;
 }
 
@@ -330,6 +332,14 @@ wl_status make_tensor_map(const wl_context& context, const TensorMapDesc& desc,
     return fail_cu(*context.driver, result, "cuTensorMapEncodeTiled", WL_ERROR_INVALID_ARGUMENT,
                    describe(desc).c_str());
   mend_small_map(context.limits, desc, map);
+  return WL_SUCCESS;
+}
+
+wl_status move_tensor_map(const wl_context& context, const void* address, cuapi::CUtensorMap* map) {
+  const uint64_t mended = ~map->opaque[1] & bit_85;
+  WL_CHECK_CU(*context.driver, TensorMapReplaceAddress, (map, const_cast<void*>(address)),
+              WL_ERROR_INVALID_ARGUMENT);
+  map->opaque[1] &= ~mended;
   return WL_SUCCESS;
 }
 

@@ -35,6 +35,9 @@ std::vector<std::string> tensor_map_violations(const TensorMapDesc& desc);
 wl_status make_tensor_map(const wl_context& context, const TensorMapDesc& desc,
                           cuapi::CUtensorMap* map);
 
+// The map for other memory of the same shape, at an address that is aligned as the one before.
+wl_status move_tensor_map(const wl_context& context, const void* address, cuapi::CUtensorMap* map);
+
 // All fields in words, one line each, for the log and for dumps.
 std::string describe(const TensorMapDesc& desc);
 

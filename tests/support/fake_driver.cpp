@@ -395,6 +395,8 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, uint32_t,
   return fake.encode_result;
 }
 
+CUresult cuTensorMapReplaceAddress(CUtensorMap*, void*) { return fake.encode_result; }
+
 } // extern "C"
 
 #pragma GCC visibility pop

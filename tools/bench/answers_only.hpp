@@ -27,6 +27,7 @@ public:
                                  const uint64_t*, const uint64_t*, const uint32_t*, const uint32_t*,
                                  CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
                                  CUtensorMapFloatOOBfill) { return answer(); };
+    cu.TensorMapReplaceAddress = [](CUtensorMap*, void*) { return answer(); };
     cu.GraphLaunch = [](CUgraphExec, CUstream) { return answer(); };
   }
   ~AnswersOnly() { driver_->cu = before_; }

@@ -103,10 +103,10 @@ def compare(library, harness, m, n, k, bias, options):
     row = {"m": m, "n": n, "k": k, "bias": bias}
     repeats = 3 if m <= 512 else 1
     if options.configs:
-        graphs = {}
-        for name in configs(m):
-            runs = [s.plan(library, bias, abi.NONE, name.encode()) for s in sets]
-            graphs[name] = harness.captured(runs * repeats)
+        # Workspaces must live as long as the graphs: a capture gives free memory back.
+        runs = {name: [s.plan(library, bias, abi.NONE, name.encode()) for s in sets]
+                for name in configs(m)}
+        graphs = {name: harness.captured(of * repeats) for name, of in runs.items()}
         row["us"] = harness.medians(graphs)
         row["chosen"] = sets[0].plan(library, bias, abi.NONE).config
         return row
