@@ -196,6 +196,8 @@ TEST_CASE("cli: gemm of a safetensors file with bias, factors and residual", "[v
       INFO_CHILD(run);
       REQUIRE(run.status == 0);
       CHECK(last_line(run.out) == "PASS");
+      CHECK_THAT(run.out, ContainsSubstring(std::string(name) + ", bias in " + c.bias +
+                                            ", factors of rows, residual "));
       const SafetensorsFile result(output);
       // D has the residual's type where --out is silent.
       CHECK(result.find("d")->dtype == file_dtype(p.residual.type));
@@ -507,10 +509,10 @@ TEST_CASE("cli: gemm counts the padding of scales as memory", "[virtual][cli]") 
   const auto batch = [&](double bytes_of_entry) {
     return std::to_string(static_cast<int64_t>(memory / bytes_of_entry));
   };
-  // One row and 8 columns: (1 + 8) * 9/16 bytes for each k with scales, (1 + 8) / 2 more on the
-  // virtual GPU; 3 * 128 / 16 of padded scales.
+  // One row and 8 columns: 10 bytes for each k with the copies of the virtual GPU; 16 more, and 8
+  // on the way there, when the scales of both operands are padded to 128 rows.
   check_refusal(warpline_cli({"gemm", "--device", "virtual:b200", "-m", "1", "-n", "8", "-k",
-                              "1048576", "-l", batch(24.0 * (1 << 20))}),
+                              "1048576", "-l", batch(30.0 * (1 << 20))}),
                 2, "host memory, this machine has");
 }
 

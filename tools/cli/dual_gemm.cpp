@@ -212,7 +212,7 @@ ExitStatus run_dual_gemm(const Arguments& arguments) {
                  outcome.plan.config, outcome.counted);
   std::optional<Verdict> verdict;
   if (request.verify) verdict = verify(problem, outcome, request);
-  return finish_product(report, request, verdict, [&] {
+  const End end = conclude(report, request, verdict, [&] {
     const bool batched = file.batched || problem.l > 1;
     if (request.quantised())
       write_d(request.output, "dual-gemm", batched, outcome.quantised, request.d_scale.value_or(1));
@@ -221,6 +221,8 @@ ExitStatus run_dual_gemm(const Arguments& arguments) {
               matrix_shape(batched, problem.l, problem.m, problem.n), outcome.d.data(),
               2 * outcome.d.size());
   });
+  print_report(report, request, end.result);
+  return end.status;
 }
 
 } // namespace warpline::cli

@@ -322,7 +322,7 @@ ExitStatus run_gemm(const Arguments& arguments) {
                  outcome.plan.config, outcome.counted);
   std::optional<Verdict> verdict;
   if (request.verify) verdict = verify(problem, outcome, request);
-  return finish_product(report, request, verdict, [&] {
+  const End end = conclude(report, request, verdict, [&] {
     const bool batched = file.batched || request.l > 1;
     if (request.quantised())
       write_d(request.output, "gemm", batched, outcome.quantised, request.d_scale.value_or(1));
@@ -331,6 +331,8 @@ ExitStatus run_gemm(const Arguments& arguments) {
               matrix_shape(batched, request.l, request.m, request.n), outcome.d.data(),
               outcome.d.size());
   });
+  print_report(report, request, end.result);
+  return end.status;
 }
 
 } // namespace warpline::cli

@@ -181,25 +181,21 @@ void report_verdict(Report& report, const Verdict& verdict, const ProductRequest
              json_number(verdict.seconds * 1e3));
 }
 
-ExitStatus finish_product(Report& report, const ProductRequest& r,
-                          const std::optional<Verdict>& verdict,
-                          const std::function<void()>& write) {
-  std::string result = "DONE, not verified (--verify compares with the reference)";
-  ExitStatus status = exit_right;
+End conclude(Report& report, const ProductRequest& r, const std::optional<Verdict>& verdict,
+             const std::function<void()>& write) {
+  End end{exit_right, "DONE, not verified (--verify compares with the reference)"};
   if (verdict) {
     report_verdict(report, *verdict, r);
-    status = verdict->passed() ? exit_right : exit_wrong;
-    result = status == exit_right ? "PASS" : "FAIL";
+    end = verdict->passed() ? End{exit_right, "PASS"} : End{exit_wrong, "FAIL"};
   }
-  report.add("", "", "result", json_string(verdict ? result : "NOT VERIFIED"));
-  if (!r.output.empty() && status == exit_right) {
+  report.add("", "", "result", json_string(verdict ? end.result : "NOT VERIFIED"));
+  if (!r.output.empty() && end.status == exit_right) {
     write();
     report.add_text("written", "output", r.output);
   } else if (!r.output.empty()) {
     report.add("written", "nothing: the results are wrong", "", "");
   }
-  print_report(report, r, result);
-  return status;
+  return end;
 }
 
 } // namespace warpline::cli

@@ -102,9 +102,12 @@ struct Verdict {
 void report_problem(Report& report, const ProductRequest& r);
 void report_verdict(Report& report, const Verdict& verdict, const ProductRequest& r);
 
+struct End {
+  ExitStatus status;
+  std::string result; // "PASS"
+};
 // The report's end: the verdict, where there is one, and D's file, which `write` writes.
-ExitStatus finish_product(Report& report, const ProductRequest& r,
-                          const std::optional<Verdict>& verdict,
-                          const std::function<void()>& write);
+End conclude(Report& report, const ProductRequest& r, const std::optional<Verdict>& verdict,
+             const std::function<void()>& write);
 
 } // namespace warpline::cli
