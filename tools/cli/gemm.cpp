@@ -70,20 +70,12 @@ Strided layout_of_residual(const Request& r) {
 }
 
 wl_gemm_args sizes_only(const Request& r) {
-  wl_gemm_args args = {};
-  args.struct_size = sizeof args;
-  args.m = r.m;
-  args.n = r.n;
-  args.k = r.k;
-  args.l = r.l;
-  args.sf_layout = WL_SF_128x4;
+  auto args = sizes_of<wl_gemm_args>(r);
   args.activation = r.activation();
   args.ldr = r.ldr;
   args.batch_stride_r = r.batch_stride_r;
-  args.d_type = r.d_type();
   args.ldd = r.ldd;
   args.batch_stride_d = r.batch_stride_d;
-  args.config = r.config.empty() ? nullptr : r.config.c_str();
   return args;
 }
 
@@ -121,14 +113,8 @@ double memory_needed(const Request& r, const Device& device) {
   return values + scales + dense_residual + std::max(running, comparing);
 }
 
-struct Outcome : ProductRun {
-  std::vector<uint8_t> d;    // [l, m, n]
-  int64_t strayed = 0;       // bytes written between rows
-  wltest::Operand quantised; // D with --out nvfp4
-};
-
-Outcome run_on_device(wl_context* context, const Device& device, const Request& r,
-                      const GemmProblem& problem) {
+ProductOutcome run_on_device(wl_context* context, const Device& device, const Request& r,
+                             const GemmProblem& problem) {
   std::optional<Progress> progress("sending the inputs");
   const wltest::Problem& p = problem.product;
   const DeviceMemory a(context, p.a.values), b(context, p.b1.values),
@@ -165,7 +151,8 @@ Outcome run_on_device(wl_context* context, const Device& device, const Request& 
     args.d_scale = static_cast<const float*>(d_scale.get());
   }
   progress.reset();
-  Outcome outcome{ProductRunner("gemm", context, device, r).run(args, wl_gemm_plan), {}, 0, {}};
+  ProductOutcome outcome{
+      ProductRunner("gemm", context, device, r).run(args, wl_gemm_plan), {}, 0, {}};
   outcome.counted.tensors = {{"A", args.a}, {"B", args.b}, {"SFA", args.sfa}, {"SFB", args.sfb}};
   if (r.quantised())
     outcome.quantised = out.read_operand(p.m, p.n, p.l);
@@ -174,34 +161,14 @@ Outcome run_on_device(wl_context* context, const Device& device, const Request& 
   return outcome;
 }
 
-Verdict verify(const GemmProblem& problem, const Outcome& outcome, const Request& r) {
-  Progress progress("comparing with the reference");
-  Verdict verdict;
-  verdict.strayed = outcome.strayed;
-  const wltest::Problem& p = problem.product;
-  const wltest::Sums sums =
-      wltest::accumulate(p, 0, [&](double fraction) { progress.fraction(fraction); });
-  const wltest::LinearOperands operands{r.activation(), p.alpha1, values_of(problem.row),
-                                        values_of(problem.bias), values_of(problem.residual)};
-  {
-    const std::vector<double> reference = wltest::linear(sums, operands);
-    const void* d = outcome.d.data();
-    const double scale = double{r.d_scale.value_or(1)};
-    verdict.comparison =
-        r.quantised() ? wltest::compare_nvfp4(sums, reference, outcome.quantised, scale)
-        : r.d_type() == WL_F32
-            ? wltest::compare(sums, reference, static_cast<const float*>(d), p.n, p.m * p.n)
-            : wltest::compare(sums, reference, static_cast<const uint16_t*>(d), p.n, p.m * p.n,
-                              r.out == "f16" ? wltest::OutputType::f16 : wltest::OutputType::bf16);
-  }
-  const std::vector<float> replayed = wltest::linear_replayed(sums, operands);
-  verdict.unequal =
-      r.quantised()
-          ? wltest::count_unequal(outcome.quantised,
-                                  quantized(replayed, sums, r.d_scale.value_or(1)))
-          : wltest::count_unequal(outcome.d, wltest::rounded(replayed, r.d_type()), r.d_type());
-  verdict.seconds = progress.seconds();
-  return verdict;
+Verdict verify(const GemmProblem& problem, const ProductOutcome& outcome, const Request& r) {
+  const wltest::LinearOperands operands{r.activation(), problem.product.alpha1,
+                                        values_of(problem.row), values_of(problem.bias),
+                                        values_of(problem.residual)};
+  return judge(
+      r, problem.product, outcome,
+      [&](const wltest::Sums& sums) { return wltest::linear(sums, operands); },
+      [&](const wltest::Sums& sums) { return wltest::linear_replayed(sums, operands); });
 }
 
 void report_epilogue(Report& report, const Request& r) {
@@ -233,7 +200,7 @@ void report_strides(Report& report, const Request& r) {
 }
 
 void report_run(Report& report, const Device& device, const Request& r, const GemmProblem& p,
-                const Outcome& outcome) {
+                const ProductOutcome& outcome) {
   report_device(report, device);
   report_problem(report, r);
   report_inputs(report, r);
@@ -251,14 +218,8 @@ GemmFile read_input(const Options& options, Request* r) {
   refuse_with_input("gemm", options,
                     {"-m", "-n", "-k", "-l", "--seed", "--bias", "--row", "--residual"});
   GemmFile file = read_gemm_problem(r->input);
-  if (!file.unused.empty())
-    std::fprintf(stderr, "warpline: %s: not used: %s\n", r->input.c_str(),
-                 shown_names(file.unused).c_str());
   const GemmProblem& p = file.problem;
-  r->m = p.product.m;
-  r->n = p.product.n;
-  r->k = p.product.k;
-  r->l = p.product.l;
+  take_sizes(r, p.product, file.unused);
   if (p.bias.given()) r->bias = name_of(p.bias.type);
   r->row = p.row.given();
   r->residual = p.residual.given();
@@ -311,7 +272,7 @@ ExitStatus run_gemm(const Arguments& arguments) {
   problem.product.alpha1 = request.alpha.value_or(problem.product.alpha1);
 
   if (!request.trace.empty()) create_folder_of(request.trace);
-  const Outcome outcome = with_virtual_report(
+  const ProductOutcome outcome = with_virtual_report(
       device, [&] { return run_on_device(context.get(), device, request, problem); });
 
   Report report;
@@ -323,13 +284,7 @@ ExitStatus run_gemm(const Arguments& arguments) {
   std::optional<Verdict> verdict;
   if (request.verify) verdict = verify(problem, outcome, request);
   const End end = conclude(report, request, verdict, [&] {
-    const bool batched = file.batched || request.l > 1;
-    if (request.quantised())
-      write_d(request.output, "gemm", batched, outcome.quantised, request.d_scale.value_or(1));
-    else
-      write_d(request.output, "gemm", request.d_type(),
-              matrix_shape(batched, request.l, request.m, request.n), outcome.d.data(),
-              outcome.d.size());
+    write_outcome("gemm", request, file.batched || request.l > 1, outcome);
   });
   print_report(report, request, end.result);
   return end.status;

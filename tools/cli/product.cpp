@@ -1,7 +1,9 @@
 #include "tools/cli/product.hpp"
 
+#include "tests/reference/linear.hpp"
 #include "tools/cli/json.hpp"
 #include "tools/cli/output_file.hpp"
+#include "tools/cli/product_files.hpp"
 
 #include <cmath>
 #include <cstdio>
@@ -43,6 +45,17 @@ void declare_counting(Options* options, ProductRequest* r) {
                 r->stamps);
   options->flag("--stats", "virtual GPU: count what moved, by operand, and what was issued",
                 r->stats);
+}
+
+void take_sizes(ProductRequest* r, const wltest::Problem& of_file,
+                const std::vector<std::string>& unused) {
+  if (!unused.empty())
+    std::fprintf(stderr, "warpline: %s: not used: %s\n", r->input.c_str(),
+                 shown_names(unused).c_str());
+  r->m = of_file.m;
+  r->n = of_file.n;
+  r->k = of_file.k;
+  r->l = of_file.l;
 }
 
 Device prepare_product(const std::string& command, ProductRequest* r) {
@@ -114,6 +127,36 @@ ProductRun ProductRunner::run(const Plan& plan) {
     if (!wrong.empty()) throw Failure(exit_device, command_ + ": --trace: " + wrong);
   }
   return result;
+}
+
+Verdict judge(const ProductRequest& r, const wltest::Problem& problem,
+              const ProductOutcome& outcome,
+              const std::function<std::vector<double>(const wltest::Sums&)>& reference,
+              const std::function<std::vector<float>(const wltest::Sums&)>& replay) {
+  Progress progress("comparing with the reference");
+  Verdict verdict;
+  verdict.strayed = outcome.strayed;
+  const wltest::Sums sums =
+      wltest::accumulate(problem, 0, [&](double fraction) { progress.fraction(fraction); });
+  const float scale = r.d_scale.value_or(1);
+  {
+    const std::vector<double> wanted = reference(sums);
+    const void* d = outcome.d.data();
+    const int64_t n = problem.n, entry = problem.m * problem.n;
+    verdict.comparison =
+        r.quantised() ? wltest::compare_nvfp4(sums, wanted, outcome.quantised, double{scale})
+        : r.d_type() == WL_F32
+            ? wltest::compare(sums, wanted, static_cast<const float*>(d), n, entry)
+            : wltest::compare(sums, wanted, static_cast<const uint16_t*>(d), n, entry,
+                              r.out == "f16" ? wltest::OutputType::f16 : wltest::OutputType::bf16);
+  }
+  const std::vector<float> replayed = replay(sums);
+  verdict.unequal =
+      r.quantised()
+          ? wltest::count_unequal(outcome.quantised, wltest::quantized(replayed, sums, scale))
+          : wltest::count_unequal(outcome.d, wltest::rounded(replayed, r.d_type()), r.d_type());
+  verdict.seconds = progress.seconds();
+  return verdict;
 }
 
 namespace {
@@ -196,6 +239,15 @@ End conclude(Report& report, const ProductRequest& r, const std::optional<Verdic
     report.add("written", "nothing: the results are wrong", "", "");
   }
   return end;
+}
+
+void write_outcome(const std::string& command, const ProductRequest& r, bool batched,
+                   const ProductOutcome& outcome) {
+  if (r.quantised())
+    write_d(r.output, command, batched, outcome.quantised, r.d_scale.value_or(1));
+  else
+    write_d(r.output, command, r.d_type(), matrix_shape(batched, r.l, r.m, r.n), outcome.d.data(),
+            outcome.d.size());
 }
 
 } // namespace warpline::cli

@@ -39,8 +39,28 @@ void declare_sizes(Options* options, ProductRequest* r, const std::string& rows_
 // --trace, --stamps and --stats.
 void declare_counting(Options* options, ProductRequest* r);
 
+// The command's sizes and types are the file's, whose tensors that it does not take are named on
+// stderr.
+void take_sizes(ProductRequest* r, const wltest::Problem& of_file,
+                const std::vector<std::string>& unused);
+
 // As prepare_run, and judges the options above.
 Device prepare_product(const std::string& command, ProductRequest* r);
+
+// Sizes, types and the configuration of wl_dual_gemm_args or the like; no pointers.
+template <class Args>
+Args sizes_of(const ProductRequest& r) {
+  Args args = {};
+  args.struct_size = sizeof args;
+  args.m = r.m;
+  args.n = r.n;
+  args.k = r.k;
+  args.l = r.l;
+  args.sf_layout = WL_SF_128x4;
+  args.d_type = r.d_type();
+  args.config = r.config.empty() ? nullptr : r.config.c_str();
+  return args;
+}
 
 // A device address far from those of other `i`, aligned, of no memory: for a check of sizes before
 // anything of that size exists.
@@ -91,6 +111,13 @@ private:
   std::unique_ptr<stamps::Session> session_; // kernels are stamped where there is one
 };
 
+// A run and what it made.
+struct ProductOutcome : ProductRun {
+  std::vector<uint8_t> d;    // [l, m, n], no gaps
+  int64_t strayed = 0;       // bytes written between rows
+  wltest::Operand quantised; // D with --out nvfp4
+};
+
 struct Verdict {
   wltest::Comparison comparison;
   int64_t unequal = 0; // to the replay
@@ -98,6 +125,13 @@ struct Verdict {
   double seconds = 0;
   bool passed() const { return comparison.passed() && strayed == 0; }
 };
+
+// Compares with what the two functions make of the sums: D in double, and as the kernels compute it
+// before they round it.
+Verdict judge(const ProductRequest& r, const wltest::Problem& problem,
+              const ProductOutcome& outcome,
+              const std::function<std::vector<double>(const wltest::Sums&)>& reference,
+              const std::function<std::vector<float>(const wltest::Sums&)>& replay);
 
 void report_problem(Report& report, const ProductRequest& r);
 void report_verdict(Report& report, const Verdict& verdict, const ProductRequest& r);
@@ -109,5 +143,7 @@ struct End {
 // The report's end: the verdict, where there is one, and D's file, which `write` writes.
 End conclude(Report& report, const ProductRequest& r, const std::optional<Verdict>& verdict,
              const std::function<void()>& write);
+void write_outcome(const std::string& command, const ProductRequest& r, bool batched,
+                   const ProductOutcome& outcome);
 
 } // namespace warpline::cli
