@@ -157,8 +157,10 @@ void report_stats(Report& report, const std::vector<wl_dual_gemm_config>& config
   if (known && config->tmem_columns != 0)
     report.add("tensor memory", format("%d of 512 columns used", config->tmem_columns),
                "tmem_columns", std::to_string(config->tmem_columns));
-  if (const double stages = number(stats, "stages"); stages > 0) {
-    const double filled = number(stats, "filled_ticks") / number(stats, "stage_ticks");
+  // No ticks: no stage was both filled and given back.
+  if (const double stages = number(stats, "stages"), ticks = number(stats, "stage_ticks");
+      stages > 0 && ticks > 0) {
+    const double filled = number(stats, "filled_ticks") / ticks;
     report.add(
         "stages filled",
         format("%.2f of %.0f on average, first cluster, causal clock (--trace)", filled, stages),
