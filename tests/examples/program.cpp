@@ -1,5 +1,6 @@
-// The C++ layer: random operands with scales in the plain layout, packed, run on a stream of its
-// own, and outputs compared with a double-precision reference.
+// The C++ layer: random operands with scales in the plain layout, packed, biases and the gate of
+// GPT-OSS, run on a stream of its own, and outputs compared with a double-precision reference.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <random>
@@ -32,6 +33,12 @@ struct Operand {
   }
 };
 
+std::vector<float> random_bias(int n, std::mt19937& random) {
+  std::vector<float> bias(n);
+  for (float& number : bias) number = std::uniform_real_distribution<float>(-9, 9)(random);
+  return bias;
+}
+
 double dot(const Operand& a, int row, const Operand& b, int column) {
   double sum = 0;
   for (int k = 0; k < a.k; ++k) sum += a.at(row, k) * b.at(column, k);
@@ -46,6 +53,9 @@ int run() {
   const warpline::Context context(0);
   const warpline::Stream stream(context);
   const std::vector<float> alphas = {0.02f, 0.05f};
+  const std::vector<float> bias1 = random_bias(n, random), bias2 = random_bias(n, random);
+  const auto first_bias = warpline::to_device(context, bias1);
+  const auto second_bias = warpline::to_device(context, bias2);
   const auto alpha = warpline::to_device(context, alphas);
   const auto a_values = warpline::to_device(context, a.values);
   const auto b1_values = warpline::to_device(context, b1.values);
@@ -60,6 +70,8 @@ int run() {
   args.a = a_values.data(), args.b1 = b1_values.data(), args.b2 = b2_values.data();
   args.sfa = a_scales.data(), args.sfb1 = b1_scales.data(), args.sfb2 = b2_scales.data();
   args.alpha1 = static_cast<const float*>(alpha.data()), args.alpha2 = args.alpha1 + 1;
+  args.bias1 = first_bias.data(), args.bias2 = second_bias.data(), args.bias_type = WL_F32;
+  args.gate = WL_GATE_CLAMPED, args.gate_limit = 7;
   args.d = d.data(), args.d_type = WL_BF16;
 
   const warpline::Plan plan = warpline::plan_dual_gemm(context, args);
@@ -73,8 +85,10 @@ int run() {
   const auto result = warpline::to_host<uint16_t>(d);
   for (int row = 0; row < m; ++row)
     for (int column = 0; column < n; ++column) {
-      const double x = alphas[0] * dot(a, row, b1, column), y = alphas[1] * dot(a, row, b2, column);
-      const double expected = x / (1 + std::exp(-x)) * y;
+      const double x1 = alphas[0] * dot(a, row, b1, column) + bias1[column];
+      const double x2 = alphas[1] * dot(a, row, b2, column) + bias2[column];
+      const double x = std::min(x1, 7.0), y = std::max(std::min(x2, 7.0), -7.0);
+      const double expected = x / (1 + std::exp(-1.702 * x)) * (y + 1);
       const uint32_t bits = static_cast<uint32_t>(result[row * n + column]) << 16; // BF16 to FP32
       float found;
       static_assert(sizeof found == sizeof bits);

@@ -46,6 +46,20 @@ DualGemmCase case_of(const Row& row, int64_t m, int64_t n, int64_t k, int64_t l,
   return c;
 }
 
+// The i-th gate and biases.
+void give_gate(DualGemmCase* c, size_t i, float limit, float unit) {
+  static constexpr wl_dtype types[] = {WL_F32, WL_F16, WL_BF16};
+  const Gate gates[] = {{WL_GATE_CLAMPED, limit},
+                        {WL_GATE_GELU_TANH, 0},
+                        {WL_GATE_SILU, 0},
+                        {WL_GATE_GELU_TANH, limit},
+                        {WL_GATE_SILU, limit}};
+  c->gate = gates[i % 5];
+  c->bias_type = types[i / 5 % 3];
+  c->bias1 = i % 4 != 3 ? unit : 0;
+  c->bias2 = i % 4 != 2 ? 0.0625f : 0;
+}
+
 void expect_right(wl_context* context, const DualGemmCase& c, int64_t* unequal = nullptr) {
   INFO(describe(c));
   const DualGemmResult r = run_dual_gemm(context, c);
@@ -79,6 +93,7 @@ TEST_CASE("every row at its edges, within the bound", "[hardware][dual_gemm]") {
       c.ldd = i % 3 == 0 ? c.n + 24 : 0;
       c.entry_gap = i % 4 == 0 ? 40 : 0;
       c.alphas = i % 2 == 0;
+      if (i % 2 == 1) give_gate(&c, i / 2, 1, 0.0625f);
       expect_right(device.context, c, &unequal);
     }
   std::printf("%zu cases; outputs that differ from the FP32 replay in bits: %lld\n", i,
@@ -86,7 +101,8 @@ TEST_CASE("every row at its edges, within the bound", "[hardware][dual_gemm]") {
 }
 
 // alpha1 = 2^20 makes silu(x) = x or -0 exactly, whatever the last place of ex2 and rcp, and the
-// inputs' FP32 sums are exact in any order: every bit of D is determined.
+// inputs' FP32 sums are exact in any order: every bit of D is determined. So it is with biases that
+// are multiples of 256, of every gate, and under a limit of 128.
 TEST_CASE("every row bit for bit where the arithmetic is exact", "[hardware][dual_gemm]") {
   Device device;
   if (!device.reason.empty()) WL_SKIP(device.reason);
@@ -97,6 +113,7 @@ TEST_CASE("every row bit for bit where the arithmetic is exact", "[hardware][dua
                                kK[(2 * i + s) % kK.size()], s == 4 ? 2 : 1, 400 + i);
       c.alpha1 = 1048576.0f;
       c.alpha2 = 1.0f / 268435456.0f;
+      if (s > 0) give_gate(&c, 5 * i + s, 128, 256);
       expect_right(device.context, c);
     }
 }

@@ -2,6 +2,7 @@
 #include "tests/support/tensor_files.hpp"
 #include "tools/cli/dual_gemm_files.hpp"
 #include "tools/cli/output_file.hpp"
+#include "tools/cli/product.hpp"
 #include "tools/cli/quantize_files.hpp"
 #include "tools/cli/safetensors.hpp"
 
@@ -204,30 +205,44 @@ TEST_CASE("safetensors: F4 shapes count elements or bytes", "[host]") {
 TEST_CASE("safetensors: random damage never crashes", "[host]") {
   const TemporaryDirectory directory;
   const std::string path = directory / "x.safetensors";
-  write_problem(path, wltest::make_problem(2, 8, 64, 1, wltest::InputKind::public_problem, 1));
+  write_dual_gemm_problem(path, make_dual_gemm_problem(2, 8, 64, 1, "f16", 1));
   INFO("seed 5");
   CHECK(wltest::refused_damage(wltest::read_text(path), 5,
-                               [](const std::string& at) { read_problem(at); }) > 1000);
+                               [](const std::string& at) { read_dual_gemm_problem(at); }) > 1000);
 }
 
 TEST_CASE("dual GEMM files: written and read back", "[host]") {
   const TemporaryDirectory directory;
   const std::string path = directory / "x.safetensors";
-  for (int64_t batch : {1, 3}) {
-    wltest::Problem p = wltest::make_problem(5, 16, 128, batch, wltest::InputKind::full_range, 3);
-    write_problem(path, p);
-    const FileProblem back = read_problem(path);
-    CHECK(back.batched == (batch > 1));
-    CHECK(back.unused.empty());
-    CHECK(back.problem.m == 5);
-    CHECK(back.problem.n == 16);
-    CHECK(back.problem.k == 128);
-    CHECK(back.problem.l == batch);
-    CHECK(back.problem.alpha1 == p.alpha1);
-    CHECK(back.problem.a.values == p.a.values);
-    CHECK(back.problem.b2.values == p.b2.values);
-    CHECK(back.problem.b1.scales == p.b1.scales);
-  }
+  for (int64_t batch : {1, 3})
+    for (const char* bias : {"", "f32", "f16", "bf16"}) {
+      const DualGemmProblem made = make_dual_gemm_problem(5, 16, 128, batch, bias, 3);
+      const wltest::Problem& p = made.product;
+      write_dual_gemm_problem(path, made);
+      const DualGemmFile back = read_dual_gemm_problem(path);
+      const wltest::Problem& found = back.problem.product;
+      CHECK(back.batched == (batch > 1));
+      CHECK(back.unused.empty());
+      CHECK(found.m == 5);
+      CHECK(found.n == 16);
+      CHECK(found.k == 128);
+      CHECK(found.l == batch);
+      CHECK(found.alpha1 == p.alpha1);
+      CHECK(found.a.values == p.a.values);
+      CHECK(found.b2.values == p.b2.values);
+      CHECK(found.b1.scales == p.b1.scales);
+      CHECK(back.problem.bias1.given() == (*bias != 0));
+      CHECK(back.problem.bias1.bytes == made.bias1.bytes);
+      CHECK(back.problem.bias2.bytes == made.bias2.bytes);
+      if (*bias == 0) continue;
+      CHECK(back.problem.bias1.type == dtype_of(bias));
+      CHECK(back.problem.bias2.type == dtype_of(bias));
+      CHECK(made.bias1.bytes != made.bias2.bytes);
+      // The same numbers in every type, one for each column.
+      CHECK(values_of(made.bias2) ==
+            values_of(make_dual_gemm_problem(5, 16, 128, batch, "f32", 3).bias2));
+      CHECK(values_of(made.bias1).size() == 16);
+    }
 }
 
 TEST_CASE("quantised matrices: names that would meet are refused", "[host]") {
@@ -254,20 +269,23 @@ struct Parts {
   std::string a = "[2,32]", a_type = "U8", b1 = "[8,32]", b2 = "[8,32]";
   std::string a_scale = "[2,4]", b1_scale = "[8,4]", b2_scale = "[8,4]", scale_type = "F8_E4M3";
   std::string extra = {}, extra_type = "F32", extra_shape = "[1]";
+  std::string bias2_type = {};
   std::string leave_out = {};
 };
 
 std::string refusal_of_parts(const Parts& parts) {
   std::vector<wltest::TensorText> tensors;
-  for (const wltest::TensorText& t : {wltest::TensorText{"a", parts.a_type, parts.a},
-                                      {"b1", "U8", parts.b1},
-                                      {"b2", "U8", parts.b2},
-                                      {"a_scale", parts.scale_type, parts.a_scale},
-                                      {"b1_scale", parts.scale_type, parts.b1_scale},
-                                      {"b2_scale", parts.scale_type, parts.b2_scale},
-                                      {parts.extra, parts.extra_type, parts.extra_shape}})
+  for (const wltest::TensorText& t :
+       {wltest::TensorText{"a", parts.a_type, parts.a},
+        {"b1", "U8", parts.b1},
+        {"b2", "U8", parts.b2},
+        {"a_scale", parts.scale_type, parts.a_scale},
+        {"b1_scale", parts.scale_type, parts.b1_scale},
+        {"b2_scale", parts.scale_type, parts.b2_scale},
+        {parts.extra, parts.extra_type, parts.extra_shape},
+        {parts.bias2_type.empty() ? "" : "bias2", parts.bias2_type, "[8]"}})
     if (!t.name.empty() && t.name != parts.leave_out) tensors.push_back(t);
-  return wltest::refusal_of(tensors, [](const std::string& path) { read_problem(path); });
+  return wltest::refusal_of(tensors, [](const std::string& path) { read_dual_gemm_problem(path); });
 }
 
 } // namespace
@@ -305,6 +323,19 @@ TEST_CASE("dual GEMM files: wrong types, shapes and names", "[host]") {
         "tensor \"alpha2\" has shape [2], must have one element");
   CHECK(refusal_of_parts({.extra = "alpha2", .extra_type = "F16"}) ==
         "tensor \"alpha2\" is F16, must be F32");
+  for (const char* type : {"F32", "F16", "BF16"}) {
+    CHECK(refusal_of_parts({.extra = "bias1", .extra_type = type, .extra_shape = "[8]"}) ==
+          "accepted");
+    CHECK(refusal_of_parts(
+              {.extra = "bias1", .extra_type = type, .extra_shape = "[8]", .bias2_type = type}) ==
+          "accepted");
+  }
+  CHECK(refusal_of_parts({.extra = "bias1", .extra_type = "U8", .extra_shape = "[8]"}) ==
+        "tensor \"bias1\" is U8, must be F32, F16 or BF16");
+  CHECK(refusal_of_parts({.extra = "bias2", .extra_shape = "[9]"}) ==
+        "tensor \"bias2\" has shape [9], must be [8]: one number for each row of \"b2\"");
+  CHECK(refusal_of_parts({.extra = "bias1", .extra_shape = "[8]", .bias2_type = "F16"}) ==
+        "tensor \"bias1\" is F32, \"bias2\" is F16: they must be equal");
 }
 
 TEST_CASE("product files: D is written in its own type and shape", "[host]") {

@@ -52,6 +52,14 @@ private:
   wl_plan* plan_ = nullptr;
 };
 
+std::vector<float> biases(const DualGemmCase& c, float unit, uint64_t stream) {
+  const Random random(c.seed, stream);
+  std::vector<float> values(unit != 0 ? static_cast<size_t>(c.n) : 0);
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = unit * (static_cast<float>(random.below(i, 64)) - 32);
+  return values;
+}
+
 } // namespace
 
 std::string describe(const DualGemmCase& c) {
@@ -59,8 +67,9 @@ std::string describe(const DualGemmCase& c) {
   s << name_of(c.kind) << " m " << c.m << " n " << c.n << " k " << c.k << " l " << c.l << " out "
     << (c.out == OutputType::f16 ? "f16" : "bf16") << " config "
     << (c.config.empty() ? "auto" : c.config) << " ldd " << c.ldd << " gap " << c.entry_gap
-    << " alphas " << c.alphas << " " << c.alpha1 << " " << c.alpha2 << " seed " << c.seed
-    << (c.quantised ? " quantised" : "");
+    << " alphas " << c.alphas << " " << c.alpha1 << " " << c.alpha2 << " gate " << c.gate.kind
+    << " limit " << c.gate.limit << " biases " << c.bias1 << " " << c.bias2 << " of type "
+    << c.bias_type << " seed " << c.seed << (c.quantised ? " quantised" : "");
   return s.str();
 }
 
@@ -90,6 +99,11 @@ DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c, const P
   float alphas[2] = {p.alpha1, p.alpha2};
   wl_upload(context, alpha.pointer, alphas, sizeof alphas);
 
+  const GatedOperands operands{c.gate, p.alpha1, p.alpha2, biases(c, c.bias1, 91),
+                               biases(c, c.bias2, 92)};
+  const DeviceBuffer bias1(context, rounded(operands.bias1, c.bias_type)),
+      bias2(context, rounded(operands.bias2, c.bias_type));
+
   int64_t ldd = c.ldd ? c.ldd : c.n;
   int64_t batch_stride = c.m * ldd + c.entry_gap;
   size_t elements = static_cast<size_t>(c.l * batch_stride);
@@ -111,6 +125,11 @@ DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c, const P
   args.sf_layout = WL_SF_128x4;
   if (c.alphas || p.alpha1 != 1) args.alpha1 = static_cast<float*>(alpha.pointer);
   if (c.alphas || p.alpha2 != 1) args.alpha2 = static_cast<float*>(alpha.pointer) + 1;
+  if (c.bias1 != 0) args.bias1 = bias1.pointer;
+  if (c.bias2 != 0) args.bias2 = bias2.pointer;
+  args.bias_type = c.bias_type;
+  args.gate = c.gate.kind;
+  args.gate_limit = c.gate.limit;
   args.d = static_cast<uint16_t*>(d.pointer) + kGuard;
   args.d_type = c.out == OutputType::f16 ? WL_F16 : WL_BF16;
   args.ldd = c.ldd;
@@ -168,9 +187,11 @@ DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c, const P
     bool inside = in_entry < c.m * ldd && in_entry % ldd < c.n;
     if (!inside) r.guards_intact &= out[i] == before[kGuard + i];
   }
-  r.bound = compare(sums, gated(sums, p.alpha1, p.alpha2), out, ldd, batch_stride, c.out);
-  r.exact = compare_exact(sums, gated_replayed(sums, p.alpha1, p.alpha2, c.out), out, ldd,
-                          batch_stride, c.out);
+  r.bound = compare(sums, gated(sums, operands), out, ldd, batch_stride, c.out);
+  std::vector<uint16_t> replayed;
+  for (const float value : gated_replayed(sums, operands))
+    replayed.push_back(encode_output(c.out, double{value}));
+  r.exact = compare_exact(sums, replayed, out, ldd, batch_stride, c.out);
   return r;
 }
 

@@ -3,8 +3,8 @@
 // and after D and between its rows and entries, D filled with NaN.
 #pragma once
 
-#include "tests/reference/dual_gemm.hpp"
 #include "tests/reference/inputs.hpp"
+#include "tests/reference/linear.hpp"
 #include "warpline/warpline.h"
 
 #include <string>
@@ -22,10 +22,14 @@ struct DualGemmCase {
   int64_t entry_gap = 0;        // elements between the entries of D, multiple of 8
   bool alphas = false;          // pass alpha pointers although they are 1
   float alpha1 = 0, alpha2 = 0; // 0 = the problem's own
-  int runs = 1;                 // the plan is run this often into fresh outputs: bits must agree
-  int in_a_row = 1;             // a run is the plan so often, one behind the other
-  bool graph = false;           // the runs are launches of one captured graph
-  bool quantised = false;       // A and B1 are what quantisations ahead of the first run write
+  Gate gate{};
+  // Biases are whole numbers from -32 to 31 times these, exact in every type; 0 = none.
+  float bias1 = 0, bias2 = 0;
+  wl_dtype bias_type = WL_F32;
+  int runs = 1;           // the plan is run this often into fresh outputs: bits must agree
+  int in_a_row = 1;       // a run is the plan so often, one behind the other
+  bool graph = false;     // the runs are launches of one captured graph
+  bool quantised = false; // A and B1 are what quantisations ahead of the first run write
   // D, the workspace and the scales' padding are what the allocation holds, for checkers that know
   // who wrote a byte.
   bool unwritten = false;

@@ -303,8 +303,8 @@ TEST_CASE("cli: a safetensors file through the kernel", "[virtual][cli]") {
     REQUIRE(run.status == 0);
     CHECK(last_line(run.out) == "PASS");
 
-    const warpline::cli::FileProblem file = warpline::cli::read_problem(input);
-    const wltest::Problem& p = file.problem;
+    const warpline::cli::DualGemmFile file = warpline::cli::read_dual_gemm_problem(input);
+    const wltest::Problem& p = file.problem.product;
     const warpline::cli::SafetensorsFile result(output);
     REQUIRE(result.find("d"));
     CHECK(result.find("d")->dtype == "F16");
@@ -346,9 +346,9 @@ TEST_CASE("cli: a safetensors file through the kernel", "[virtual][cli]") {
   SECTION("a NaN scale is NaN in every output of its row, and said") {
     REQUIRE(warpline_cli({"make-example", input, "-m", "40", "-n", "128", "-k", "128"}).status ==
             0);
-    wltest::Problem p = warpline::cli::read_problem(input).problem;
-    p.a.scales[3 * 8] = wltest::nan_padding;
-    warpline::cli::write_problem(input, p);
+    warpline::cli::DualGemmProblem p = warpline::cli::read_dual_gemm_problem(input).problem;
+    p.product.a.scales[3 * 8] = wltest::nan_padding;
+    warpline::cli::write_dual_gemm_problem(input, p);
     for (const char* out : {"f16", "bf16", "nvfp4"}) {
       const ChildResult run = warpline_cli(
           {"dual-gemm", "--input", input, "--device", "virtual:b200", "--out", out, "--verify"});
@@ -410,9 +410,9 @@ TEST_CASE("cli: a BF16 file is quantised and multiplied", "[virtual][cli][quanti
     const char* const names[3] = {"a_tensor_scale", "b1_tensor_scale", "b2_tensor_scale"};
     for (int i = 0; i < 3; ++i)
       std::memcpy(&scale[i], file.read(*file.find(names[i])).data(), sizeof scale[i]);
-    const warpline::cli::FileProblem read = warpline::cli::read_problem(narrow);
-    CHECK(read.problem.alpha1 == scale[0] * scale[1]);
-    CHECK(read.problem.alpha2 == scale[0] * scale[2]);
+    const warpline::cli::DualGemmFile read = warpline::cli::read_dual_gemm_problem(narrow);
+    CHECK(read.problem.product.alpha1 == scale[0] * scale[1]);
+    CHECK(read.problem.product.alpha2 == scale[0] * scale[2]);
     CHECK(read.unused.empty());
     CHECK(read.batched == (*batch == '3'));
     const ChildResult product =

@@ -1,6 +1,7 @@
 // What NaN, infinity and overflow become: each sentence of "Beyond the ordinary" at
 // wl_dual_gemm_args in warpline.h. A is one row with a single 1, so a column's sums are one value
-// of B1 and one of B2, and alpha makes the rest.
+// of B1 and one of B2, and alphas and biases make the rest.
+#include "tests/reference/linear.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/device_buffer.hpp"
@@ -46,9 +47,16 @@ struct Outputs {
   std::vector<uint8_t> codes, scales;
 };
 
+// A gate and biases of the first columns.
+struct Gated {
+  Gate gate;
+  std::vector<float> bias1, bias2; // 0 beyond their end
+};
+
 // The columns stand at the front; the others are 1 and 1.
 Outputs run(wl_context* context, const std::string& config, float alpha1, float alpha2,
-            const std::vector<Column>& columns, float d_scale = 1, Value a_value = one) {
+            const std::vector<Column>& columns, float d_scale = 1, Value a_value = one,
+            Gated gated = {}) {
   std::vector<Value> gates(n, one), ups(n, one);
   for (size_t i = 0; i < columns.size(); ++i) gates[i] = columns[i].gate, ups[i] = columns[i].up;
   const Operand a = operand({a_value}), b1 = operand(gates), b2 = operand(ups);
@@ -70,6 +78,10 @@ Outputs run(wl_context* context, const std::string& config, float alpha1, float 
     args.sfd = sfd.pointer;
     args.d_scale = reinterpret_cast<const float*>(alphas.at(8));
   }
+  gated.bias1.resize(n), gated.bias2.resize(n);
+  const DeviceBuffer bias1(context, gated.bias1), bias2(context, gated.bias2);
+  args.bias1 = bias1.pointer, args.bias2 = bias2.pointer, args.bias_type = WL_F32;
+  args.gate = gated.gate.kind, args.gate_limit = gated.gate.limit;
   wl_plan* plan = nullptr;
   const wl_status made = wl_dual_gemm_plan(context, &args, &plan);
   INFO(config << ": " << wl_last_error());
@@ -144,10 +156,88 @@ void check_halves(wl_context* context, const Halves& type) {
   CHECK(d[0] == 0x8000);
 }
 
+// Outputs of these x1 and x2: sums are zeros, biases the numbers. Alphas of -1 leave a -0 as it is.
+struct Inputs {
+  float x1, x2;
+};
+std::vector<uint16_t> outputs_of(wl_context* context, const Halves& type, const Gate& gate,
+                                 const std::vector<Inputs>& inputs) {
+  Gated gated{gate, {}, {}};
+  for (const Inputs& in : inputs) gated.bias1.push_back(in.x1), gated.bias2.push_back(in.x2);
+  const std::vector<Column> zeros(n, {zero, zero});
+  std::vector<uint16_t> d = run(context, type.config, -1, -1, zeros, 1, one, gated).halves;
+  d.resize(inputs.size());
+  // Whatever a sentence says, an output is the replay's.
+  const bool f16 = type.inf == 0x7C00;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const float value = gated_replayed(gate, {0, 0, -1, -1, inputs[i].x1, inputs[i].x2});
+    const uint16_t expected = f16 ? encode_f16(double{value}) : encode_bf16(double{value});
+    INFO(type.config << ", gate " << gate.kind << ", limit " << gate.limit << ", x1 "
+                     << inputs[i].x1 << ", x2 " << inputs[i].x2);
+    CHECK((d[i] == expected || (type.is_nan(d[i]) && type.is_nan(expected))));
+  }
+  return d;
+}
+
+void check_gates(wl_context* context, const Halves& type) {
+  const float nan = std::nanf("");
+  for (const wl_gate kind : {WL_GATE_SILU, WL_GATE_GELU_TANH, WL_GATE_CLAMPED})
+    for (const float limit : {0.0f, 1.5f, infinity}) {
+      if (kind == WL_GATE_CLAMPED && limit == 0) continue;
+      INFO(type.config << ", gate " << kind << ", limit " << limit);
+      const Gate gate{kind, limit};
+      const bool bounded = limit == 1.5f, plain = kind == WL_GATE_SILU && limit == 0;
+      // No limit holds for a NaN.
+      for (const uint16_t bits : outputs_of(context, type, gate, {{nan, 1}, {1, nan}, {nan, nan}}))
+        CHECK(type.is_nan(bits));
+      // Infinities, which a limit makes finite; x1 has none below.
+      std::vector<uint16_t> d = outputs_of(
+          context, type, gate, {{infinity, 2}, {2, infinity}, {2, -infinity}, {-infinity, 2}});
+      CHECK((d[0] == type.inf) == !bounded);
+      CHECK((d[1] == type.inf) == !bounded);
+      CHECK((d[2] == type.minus(type.inf)) == !bounded);
+      CHECK((plain ? type.is_nan(d[3]) : d[3] == 0x8000));
+      d = outputs_of(context, type, gate, {{infinity, kind == WL_GATE_CLAMPED ? -1.0f : 0.0f}});
+      CHECK((bounded ? d[0] == 0 : type.is_nan(d[0])));
+      // On the limit, beyond it (x1 above, x2 above and below), and within.
+      d = outputs_of(context, type, gate,
+                     {{1.5f, 1.5f}, {1.53125f, 1.5f}, {1.5f, 1.53125f}, {3e38f, 3e38f}});
+      for (const size_t beyond : {1, 2, 3}) CHECK((d[beyond] == d[0]) == bounded);
+      d = outputs_of(context, type, gate, {{1.5f, -1.5f}, {1.5f, -1.53125f}, {1.5f, -3e38f}});
+      for (const size_t beyond : {1, 2}) CHECK((d[beyond] == d[0]) == bounded);
+      d = outputs_of(context, type, gate, {{1.5f, 1.5f}, {1.46875f, 1.5f}, {1.5f, 1.46875f}});
+      for (const size_t within : {1, 2}) CHECK(d[within] != d[0]);
+      d = outputs_of(context, type, gate, {{-1.5f, 1.5f}, {-2, 1.5f}}); // x1 has no limit below
+      CHECK(d[1] != d[0]);
+    }
+  // Where results are -0, and where they are not yet, which a large factor shows.
+  const float large = 3e38f;
+  const auto is_minus_zero = [&](wl_gate kind, float x1) {
+    return outputs_of(context, type, {kind, infinity}, {{x1, large}})[0] == 0x8000;
+  };
+  CHECK(is_minus_zero(WL_GATE_SILU, -87.4f));
+  CHECK_FALSE(is_minus_zero(WL_GATE_SILU, -87.25f));
+  CHECK(is_minus_zero(WL_GATE_GELU_TANH, -10.1f));
+  CHECK_FALSE(is_minus_zero(WL_GATE_GELU_TANH, -9.9f));
+  CHECK(is_minus_zero(WL_GATE_CLAMPED, -51.4f));
+  CHECK_FALSE(is_minus_zero(WL_GATE_CLAMPED, -51.2f));
+  for (const wl_gate kind : {WL_GATE_SILU, WL_GATE_GELU_TANH}) // zeros keep their signs
+    CHECK(outputs_of(context, type, {kind, 7}, {{0, 3}, {-0.0f, 3}, {0, -3}, {-0.0f, -0.0f}}) ==
+          std::vector<uint16_t>{0, 0x8000, 0x8000, 0});
+  // x1 is rounded once: 1.5 (1 + 2^-23) - 1.5 is 1.5 * 2^-23, and half of it times 2^23 is 0.75.
+  const Value one_and_a_half{0x3, 0x38};
+  const Gated gated{{}, {-1.5f}, {0x1p23f}};
+  const std::vector<Column> columns{{one_and_a_half, zero}};
+  CHECK(run(context, type.config, 1 + 0x1p-23f, 1, columns, 1, one, gated).halves[0] ==
+        (type.inf == 0x7C00 ? 0x3A00 : 0x3F40));
+}
+
 void check_all_halves(wl_context* context, const std::vector<std::string>& kernels) {
   for (const std::string& kernel : kernels) {
     check_halves(context, {kernel + "_f16", 0x7C00});
     check_halves(context, {kernel + "_bf16", 0x7F80});
+    check_gates(context, {kernel + "_f16", 0x7C00});
+    check_gates(context, {kernel + "_bf16", 0x7F80});
     // silu(1024) is 1024. The greatest value that rounds to a finite one, and the least that does
     // not.
     const auto rounded = [&](const char* type, float value) {
@@ -227,4 +317,24 @@ TEST_CASE("NaN, infinity and overflow in NVFP4", "[virtual][domain]") {
   columns.assign(n, {one, zero});
   CHECK(run(context, config, 1, 1, columns, 1e-40f).scales[0] == 0x7F);
   CHECK(run(context, config, 1, 1, columns, std::numeric_limits<float>::min()).scales[0] == 0);
+
+  // Biases that are NaN or infinite, and limits, under every gate.
+  const float inf = infinity, nan = std::nanf("");
+  Gated gated{{}, std::vector<float>(n), std::vector<float>(n)};
+  const float numbers[] = {nan, inf, -inf, 7, -7, 7.5f, -7.5f, 1e30f, -0.0f, 1, -3};
+  for (size_t i = 0; i < n; ++i)
+    gated.bias1[i] = numbers[i % 11], gated.bias2[i] = numbers[i / 2 % 11];
+  columns.assign(n, {zero, zero});
+  const Sums sums{1, n, 1, std::vector<double>(n), std::vector<double>(n)};
+  for (const Gate gate : {Gate{}, Gate{WL_GATE_SILU, 7}, Gate{WL_GATE_GELU_TANH, 0},
+                          Gate{WL_GATE_GELU_TANH, 7}, Gate{WL_GATE_CLAMPED, 7}}) {
+    INFO("gate " << gate.kind << ", limit " << gate.limit);
+    gated.gate = gate;
+    out = run(context, config, 1, 1, columns, 1, one, gated);
+    const Operand expected =
+        quantized(gated_replayed(sums, {gate, 1, 1, gated.bias1, gated.bias2}), sums, 1);
+    for (size_t i = 0; i < n; ++i)
+      CHECK(out.codes[i] == nibble(expected.values.data(), static_cast<int64_t>(i)));
+    CHECK(out.scales == expected.scales);
+  }
 }

@@ -92,7 +92,7 @@ def configs(m):
     major = torch.cuda.get_device_properties(0).major
     names = re.findall(r"^\w+\((gemm_sm%d0_\w*_f16)," % major, rows, re.MULTILINE)
     tokens = {name: int((re.findall(r"_t(\d+)", name) or ["128"])[0]) for name in names}
-    return [name for name in names if m <= 16 * tokens[name]]
+    return [name for name in names if m <= 32 * tokens[name]]
 
 
 def compare(library, harness, m, n, k, bias, options):

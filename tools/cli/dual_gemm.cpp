@@ -1,6 +1,6 @@
 // warpline dual-gemm: inputs -> check -> plan -> run -> every output compared -> table and JSON.
 #include "kernels/dual_gemm/dual_gemm.hpp"
-#include "tests/reference/dual_gemm.hpp"
+#include "tests/reference/linear.hpp"
 #include "tools/cli/commands.hpp"
 #include "tools/cli/dual_gemm_files.hpp"
 #include "tools/cli/output_file.hpp"
@@ -12,8 +12,18 @@
 namespace warpline::cli {
 namespace {
 
+// In the order of wl_gate.
+const std::vector<std::string> gates = {"silu", "gelu_tanh", "clamped"};
+
 struct Request : ProductRequest {
-  std::optional<float> alpha1, alpha2;
+  std::optional<float> alpha1, alpha2, gate_limit;
+  std::string gate = "silu", bias;
+
+  wltest::Gate gate_of() const {
+    const auto kind =
+        static_cast<wl_gate>(std::find(gates.begin(), gates.end(), gate) - gates.begin());
+    return {kind, gate_limit.value_or(kind == WL_GATE_CLAMPED ? 7.0f : 0.0f)};
+  }
 
   wltest::OutputType type() const { // of outputs of 16 bits
     return out == "f16" ? wltest::OutputType::f16 : wltest::OutputType::bf16;
@@ -21,18 +31,24 @@ struct Request : ProductRequest {
 };
 
 Options declare(Request& r) {
-  Options o(
-      "dual-gemm",
-      "Runs D = silu(alpha1 A.B1^T) * (alpha2 A.B2^T) with A [M,K], B1 and B2 [N,K] in NVFP4,\n"
-      "and compares every output with a double-precision reference.");
+  Options o("dual-gemm",
+            "Runs D = gate(alpha1 A.B1^T + bias1, alpha2 A.B2^T + bias2) with A [M,K], B1 and B2\n"
+            "[N,K] in NVFP4, and compares every output with a double-precision reference. Biases\n"
+            "are optional. gate(x, y) is silu(x) y, or gelu(x) y, or x sigmoid(1.702 x) (y + 1).");
   declare_sizes(&o, &r, "rows of B1 and B2", {"f16", "bf16", "nvfp4"});
   o.real("--alpha1", "FP32 scale of the first product (default 1, or the input file's)", r.alpha1);
   o.real("--alpha2", "FP32 scale of the second product", r.alpha2);
+  o.choice("--bias", "random biases of this type, a number for each column of D", r.bias,
+           {"f32", "f16", "bf16"});
+  o.choice("--gate", "default silu", r.gate, gates);
+  o.real("--gate-limit", "x is at most this, y from its negative to it (default none; clamped: 7)",
+         r.gate_limit);
   declare_counting(&o, &r);
   o.text("--input", "FILE",
          "safetensors with a, b1, b2 (U8 or F4, [rows, K/2]), a_scale, b1_scale,\n"
          "b2_scale (F8_E4M3, [rows, K/16]) and optional alpha1, alpha2 and\n"
-         "a_tensor_scale, b1_tensor_scale, b2_tensor_scale (F32), as quantize writes",
+         "a_tensor_scale, b1_tensor_scale, b2_tensor_scale (F32), as quantize writes,\n"
+         "bias1, bias2 (F32, F16 or BF16, [N])",
          r.input);
   declare_run(&o, &r);
   return o;
@@ -47,6 +63,8 @@ wl_dual_gemm_args sizes_only(const Request& r) {
   args.l = r.l;
   args.sf_layout = WL_SF_128x4;
   args.d_type = r.d_type();
+  args.gate = r.gate_of().kind;
+  args.gate_limit = r.gate_of().limit;
   args.config = r.config.empty() ? nullptr : r.config.c_str();
   return args;
 }
@@ -62,6 +80,8 @@ void check_sizes(const wl_context& context, const Request& r) {
   args.sfb2 = far_apart(6);
   args.d = far_apart(7);
   args.sfd = far_apart(8);
+  if (!r.bias.empty()) args.bias1 = far_apart(9), args.bias2 = far_apart(10);
+  args.bias_type = dtype_of(r.bias.empty() ? "f32" : r.bias);
   require(api("wl_dual_gemm_check", [&] {
     return dual_gemm::rules().check({args, context.limits});
   }));
@@ -75,21 +95,23 @@ double memory_needed(const Request& r, const Device& device) {
   const double d = r.quantised() ? outputs / 2 + packed_bytes(r.m, r.n, r.l) : 2 * outputs;
   const double running =
       std::max(of_a, of_b) + d + host_bytes(device, r, values + of_a + 2 * of_b + d);
-  const double comparing = d + (r.verify ? (8 + 8 + 8 + 2) * outputs : 0);
+  const double comparing = d + (r.verify ? (8 + 8 + 8) * outputs : 0);
   return values + scales + std::max(running, comparing);
 }
 
 struct Outcome : ProductRun {
-  std::vector<uint16_t> d;
+  std::vector<uint8_t> d;    // [l, m, n]
   wltest::Operand quantised; // D with --out nvfp4
 };
 
 Outcome run_on_device(wl_context* context, const Device& device, const Request& r,
-                      const wltest::Problem& problem) {
+                      const DualGemmProblem& operands) {
   std::optional<Progress> progress("sending the inputs");
+  const wltest::Problem& problem = operands.product;
   const DeviceMemory a(context, problem.a.values), b1(context, problem.b1.values),
       b2(context, problem.b2.values), sfa(context, pack_scales(problem.a)),
-      sfb1(context, pack_scales(problem.b1)), sfb2(context, pack_scales(problem.b2));
+      sfb1(context, pack_scales(problem.b1)), sfb2(context, pack_scales(problem.b2)),
+      bias1(context, operands.bias1.bytes), bias2(context, operands.bias2.bytes);
   const std::vector<float> alphas = {problem.alpha1, problem.alpha2, r.d_scale.value_or(1)};
   const DeviceMemory alpha1(context, &alphas[0], sizeof(float)),
       alpha2(context, &alphas[1], sizeof(float)), d_scale(context, &alphas[2], sizeof(float));
@@ -108,6 +130,9 @@ Outcome run_on_device(wl_context* context, const Device& device, const Request& 
   args.sfb2 = sfb2.get();
   args.alpha1 = static_cast<const float*>(alpha1.get());
   args.alpha2 = static_cast<const float*>(alpha2.get());
+  args.bias1 = bias1.get();
+  args.bias2 = bias2.get();
+  args.bias_type = dtype_of(r.bias.empty() ? "f32" : r.bias);
   args.d = out.d.get();
   if (r.quantised()) {
     args.sfd = out.sfd.get();
@@ -118,38 +143,47 @@ Outcome run_on_device(wl_context* context, const Device& device, const Request& 
       ProductRunner("dual-gemm", context, device, r).run(args, wl_dual_gemm_plan), {}, {}};
   outcome.counted.tensors = {{"A", args.a},     {"B1", args.b1},     {"B2", args.b2},
                              {"SFA", args.sfa}, {"SFB1", args.sfb1}, {"SFB2", args.sfb2}};
-  if (r.quantised()) {
+  if (r.quantised())
     outcome.quantised = out.read_operand(problem.m, problem.n, problem.l);
-  } else {
-    outcome.d.resize(outputs);
-    require(wl_download(context, outcome.d.data(), out.d.get(), 2 * outputs));
-  }
+  else
+    outcome.d = out.read_d();
   return outcome;
 }
 
-Verdict verify(const wltest::Problem& problem, const Outcome& outcome, const Request& r) {
+Verdict verify(const DualGemmProblem& problem, const Outcome& outcome, const Request& r) {
   Progress progress("comparing with the reference");
   Verdict verdict;
+  const wltest::Problem& p = problem.product;
   const wltest::Sums sums =
-      wltest::accumulate(problem, 0, [&](double fraction) { progress.fraction(fraction); });
-  const int64_t stride = problem.m * problem.n;
-  const std::vector<double> reference = gated(sums, problem.alpha1, problem.alpha2);
-  if (r.quantised()) {
-    const float scale = r.d_scale.value_or(1);
-    verdict.comparison = wltest::compare_nvfp4(sums, reference, outcome.quantised, double{scale});
-    verdict.unequal = wltest::count_unequal(
-        outcome.quantised, quantized_replayed(sums, problem.alpha1, problem.alpha2, scale));
-  } else {
-    const auto type = r.type();
+      wltest::accumulate(p, 0, [&](double fraction) { progress.fraction(fraction); });
+  const wltest::GatedOperands operands{r.gate_of(), p.alpha1, p.alpha2, values_of(problem.bias1),
+                                       values_of(problem.bias2)};
+  const float scale = r.d_scale.value_or(1);
+  {
+    const std::vector<double> reference = wltest::gated(sums, operands);
     verdict.comparison =
-        wltest::compare(sums, reference, outcome.d.data(), problem.n, stride, type);
-    verdict.unequal =
-        wltest::compare_exact(sums, gated_replayed(sums, problem.alpha1, problem.alpha2, type),
-                              outcome.d.data(), problem.n, stride, type)
-            .unequal;
+        r.quantised()
+            ? wltest::compare_nvfp4(sums, reference, outcome.quantised, double{scale})
+            : wltest::compare(sums, reference, reinterpret_cast<const uint16_t*>(outcome.d.data()),
+                              p.n, p.m * p.n, r.type());
   }
+  const std::vector<float> replayed = wltest::gated_replayed(sums, operands);
+  verdict.unequal =
+      r.quantised()
+          ? wltest::count_unequal(outcome.quantised, quantized(replayed, sums, scale))
+          : wltest::count_unequal(outcome.d, wltest::rounded(replayed, r.d_type()), r.d_type());
   verdict.seconds = progress.seconds();
   return verdict;
+}
+
+void report_gate(Report& report, const Request& r) {
+  const float limit = r.gate_of().limit;
+  std::string text = r.gate;
+  if (limit != 0) text += format(", limit %.9g", double{limit});
+  if (!r.bias.empty()) text += ", biases in " + r.bias;
+  report.add("gate", text, "gate", json_string(r.gate));
+  report.add("", "", "gate_limit", limit != 0 ? json_number(double{limit}) : "null");
+  report.add("", "", "bias", r.bias.empty() ? "null" : json_string(r.bias));
 }
 
 void report_run(Report& report, const Device& device, const Request& r, const wltest::Problem& p,
@@ -159,6 +193,7 @@ void report_run(Report& report, const Device& device, const Request& r, const wl
   report_inputs(report, r);
   report.add("alpha1, alpha2", format("%.9g, %.9g", double{p.alpha1}, double{p.alpha2}), "alpha",
              "[" + json_number(double{p.alpha1}) + "," + json_number(double{p.alpha2}) + "]");
+  report_gate(report, r);
   report.add_text("output type", "out", r.out);
   report_schedule(report, device, r);
   report_plan(report, device, outcome.plan, outcome.seconds);
@@ -173,35 +208,38 @@ ExitStatus run_dual_gemm(const Arguments& arguments) {
     std::fputs(options.help().c_str(), stdout);
     return exit_right;
   }
-  FileProblem file;
+  DualGemmFile file;
+  DualGemmProblem& operands = file.problem;
+  wltest::Problem& problem = operands.product;
   if (!request.input.empty()) {
-    refuse_with_input("dual-gemm", options, {"-m", "-n", "-k", "-l", "--seed"});
-    file = read_problem(request.input);
+    refuse_with_input("dual-gemm", options, {"-m", "-n", "-k", "-l", "--seed", "--bias"});
+    file = read_dual_gemm_problem(request.input);
     if (!file.unused.empty())
       std::fprintf(stderr, "warpline: %s: not used: %s\n", request.input.c_str(),
                    shown_names(file.unused).c_str());
-    request.m = file.problem.m;
-    request.n = file.problem.n;
-    request.k = file.problem.k;
-    request.l = file.problem.l;
+    request.m = problem.m;
+    request.n = problem.n;
+    request.k = problem.k;
+    request.l = problem.l;
+    for (const Numbers* bias : {&operands.bias1, &operands.bias2})
+      if (bias->given()) request.bias = name_of(bias->type);
   } else
     request.verify = true;
   const Device device = prepare_product("dual-gemm", &request);
   const Context context(device.ordinal);
   check_sizes(*context.get(), request);
   check_memory("dual-gemm", "m, n, k, l", memory_needed(request, device));
-  wltest::Problem& problem = file.problem;
   if (request.input.empty()) {
     const Progress progress("making the inputs");
-    problem = wltest::make_problem(request.m, request.n, request.k, request.l,
-                                   wltest::InputKind::public_problem, request.seed);
+    operands = make_dual_gemm_problem(request.m, request.n, request.k, request.l, request.bias,
+                                      request.seed);
   }
   problem.alpha1 = request.alpha1.value_or(problem.alpha1);
   problem.alpha2 = request.alpha2.value_or(problem.alpha2);
 
   if (!request.trace.empty()) create_folder_of(request.trace);
   const Outcome outcome = with_virtual_report(
-      device, [&] { return run_on_device(context.get(), device, request, problem); });
+      device, [&] { return run_on_device(context.get(), device, request, operands); });
 
   Report report;
   report_version(report, "dual-gemm");
@@ -211,7 +249,7 @@ ExitStatus run_dual_gemm(const Arguments& arguments) {
                  list_configs(context.get(), sizes_only(request), wl_dual_gemm_list_configs),
                  outcome.plan.config, outcome.counted);
   std::optional<Verdict> verdict;
-  if (request.verify) verdict = verify(problem, outcome, request);
+  if (request.verify) verdict = verify(operands, outcome, request);
   const End end = conclude(report, request, verdict, [&] {
     const bool batched = file.batched || problem.l > 1;
     if (request.quantised())
@@ -219,7 +257,7 @@ ExitStatus run_dual_gemm(const Arguments& arguments) {
     else
       write_d(request.output, "dual-gemm", request.d_type(),
               matrix_shape(batched, problem.l, problem.m, problem.n), outcome.d.data(),
-              2 * outcome.d.size());
+              outcome.d.size());
   });
   print_report(report, request, end.result);
   return end.status;

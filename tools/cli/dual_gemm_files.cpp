@@ -1,12 +1,27 @@
 #include "tools/cli/dual_gemm_files.hpp"
 
+#include "tools/cli/product.hpp"
+
 namespace warpline::cli {
 
-FileProblem read_problem(const std::string& path) {
-  ProductFile file(path, {"a", "b1", "b2", "a_scale", "b1_scale", "b2_scale", "alpha1", "alpha2",
-                          "a_tensor_scale", "b1_tensor_scale", "b2_tensor_scale"});
-  FileProblem result;
-  wltest::Problem& p = result.problem;
+DualGemmProblem make_dual_gemm_problem(int64_t m, int64_t n, int64_t k, int64_t l,
+                                       const std::string& bias, uint64_t seed) {
+  DualGemmProblem p;
+  p.product = wltest::make_problem(m, n, k, l, wltest::InputKind::public_problem, seed);
+  if (bias.empty()) return p;
+  // Streams behind those of the operands.
+  p.bias1 = random_numbers(dtype_of(bias), static_cast<size_t>(n), seed, 16);
+  p.bias2 = random_numbers(dtype_of(bias), static_cast<size_t>(n), seed, 17);
+  return p;
+}
+
+DualGemmFile read_dual_gemm_problem(const std::string& path) {
+  ProductFile file(path,
+                   {"a", "b1", "b2", "a_scale", "b1_scale", "b2_scale", "alpha1", "alpha2",
+                    "a_tensor_scale", "b1_tensor_scale", "b2_tensor_scale", "bias1", "bias2"});
+  DualGemmFile result;
+  DualGemmProblem& problem = result.problem;
+  wltest::Problem& p = problem.product;
   p.a = file.read_a();
   p.b1 = file.read_b("b1");
   p.b2 = file.read_b("b2");
@@ -21,11 +36,17 @@ FileProblem read_problem(const std::string& path) {
   if (p.b2.rows != p.n)
     file.refuse("tensor \"b2\" has " + std::to_string(p.b2.rows) + " rows, \"b1\" has " +
                 std::to_string(p.n) + ": they must be equal");
+  problem.bias1 = file.bias("bias1", "b1", p.n);
+  problem.bias2 = file.bias("bias2", "b2", p.n);
+  if (problem.bias1.given() && problem.bias2.given() && problem.bias1.type != problem.bias2.type)
+    file.refuse(std::string("tensor \"bias1\" is ") + file_dtype(problem.bias1.type) +
+                ", \"bias2\" is " + file_dtype(problem.bias2.type) + ": they must be equal");
   result.unused = file.unused();
   return result;
 }
 
-void write_problem(const std::string& path, const wltest::Problem& p) {
+void write_dual_gemm_problem(const std::string& path, const DualGemmProblem& problem) {
+  const wltest::Problem& p = problem.product;
   const bool batched = p.l > 1;
   std::vector<OutputTensor> tensors;
   tensors.push_back({"alpha1", "F32", {1}, &p.alpha1, sizeof p.alpha1});
@@ -33,6 +54,8 @@ void write_problem(const std::string& path, const wltest::Problem& p) {
   add_operand(&tensors, "a", batched, p.a);
   add_operand(&tensors, "b1", batched, p.b1);
   add_operand(&tensors, "b2", batched, p.b2);
+  add_numbers(&tensors, "bias1", {static_cast<uint64_t>(p.n)}, problem.bias1);
+  add_numbers(&tensors, "bias2", {static_cast<uint64_t>(p.n)}, problem.bias2);
   write_safetensors(path, tensors, {{"format", "nvfp4"}, {"producer", "warpline make-example"}});
 }
 

@@ -1,20 +1,9 @@
 #include "tools/cli/gemm_files.hpp"
 
-#include "tools/cli/json.hpp"
 #include "tools/cli/product.hpp"
-
-#include <cstring>
 
 namespace warpline::cli {
 namespace {
-
-Numbers random_numbers(wl_dtype type, size_t count, uint64_t seed, uint64_t stream) {
-  const wltest::Random random(seed, stream);
-  std::vector<float> values(count);
-  for (size_t i = 0; i < count; ++i)
-    values[i] = static_cast<float>(static_cast<int>(random.below(i, 127)) - 63) / 8;
-  return {type, wltest::rounded(values, type)};
-}
 
 // From 1/2 to 2.
 Numbers random_factors(size_t count, uint64_t seed, uint64_t stream) {
@@ -24,20 +13,6 @@ Numbers random_factors(size_t count, uint64_t seed, uint64_t stream) {
   return {WL_F32, wltest::rounded(values, WL_F32)};
 }
 
-wl_dtype dtype_of_file(const std::string& dtype) {
-  return dtype == "F16" ? WL_F16 : dtype == "BF16" ? WL_BF16 : WL_F32;
-}
-
-Numbers read_numbers(const ProductFile& file, const std::string& name,
-                     const std::vector<std::string>& dtypes, const std::vector<uint64_t>& shape,
-                     const std::string& what) {
-  const Tensor* tensor = file.find(name);
-  if (!tensor) return {};
-  file.require_dtype(*tensor, dtypes);
-  file.require_shape(*tensor, shape, what);
-  return {dtype_of_file(tensor->dtype), file.read(*tensor)};
-}
-
 std::vector<uint64_t> row_shape(bool batched, const wltest::Problem& p) {
   std::vector<uint64_t> shape = matrix_shape(batched, p.l, p.m, 1);
   shape.pop_back();
@@ -45,22 +20,6 @@ std::vector<uint64_t> row_shape(bool batched, const wltest::Problem& p) {
 }
 
 } // namespace
-
-std::vector<float> values_of(const Numbers& numbers) {
-  const size_t element = element_bytes(numbers.type);
-  std::vector<float> values(numbers.bytes.size() / element);
-  if (numbers.type == WL_F32) {
-    if (!values.empty()) std::memcpy(values.data(), numbers.bytes.data(), numbers.bytes.size());
-    return values;
-  }
-  const auto type = numbers.type == WL_F16 ? wltest::OutputType::f16 : wltest::OutputType::bf16;
-  for (size_t i = 0; i < values.size(); ++i) {
-    uint16_t code;
-    std::memcpy(&code, &numbers.bytes[2 * i], 2);
-    values[i] = static_cast<float>(wltest::decode_output(type, code));
-  }
-  return values;
-}
 
 GemmProblem make_gemm_problem(int64_t m, int64_t n, int64_t k, int64_t l, const Beside& beside,
                               uint64_t seed) {
@@ -89,13 +48,12 @@ GemmFile read_gemm_problem(const std::string& path) {
   p.k = p.a.k;
   p.l = p.a.l;
   result.batched = file.batched();
-  problem.bias = read_numbers(file, "bias", {"F32", "F16", "BF16"}, {static_cast<uint64_t>(p.n)},
-                              "one number for each row of \"b\"");
-  problem.row = read_numbers(file, "row", {"F32"}, row_shape(result.batched, p),
+  problem.bias = file.bias("bias", "b", p.n);
+  problem.row = file.numbers("row", {"F32"}, row_shape(result.batched, p),
                              "one factor for each row of \"a\"");
   problem.residual =
-      read_numbers(file, "residual", {"F16", "BF16", "F32"},
-                   matrix_shape(result.batched, p.l, p.m, p.n), "rows of \"a\" and rows of \"b\"");
+      file.numbers("residual", {"F16", "BF16", "F32"}, matrix_shape(result.batched, p.l, p.m, p.n),
+                   "rows of \"a\" and rows of \"b\"");
   result.unused = file.unused();
   return result;
 }
@@ -107,13 +65,9 @@ void write_gemm_problem(const std::string& path, const GemmProblem& problem) {
   tensors.push_back({"alpha", "F32", {1}, &p.alpha1, sizeof p.alpha1});
   add_operand(&tensors, "a", batched, p.a);
   add_operand(&tensors, "b", batched, p.b1);
-  const auto add = [&](const char* name, const std::vector<uint64_t>& shape, const Numbers& of) {
-    if (of.given())
-      tensors.push_back({name, file_dtype(of.type), shape, of.bytes.data(), of.bytes.size()});
-  };
-  add("bias", {static_cast<uint64_t>(p.n)}, problem.bias);
-  add("row", row_shape(batched, p), problem.row);
-  add("residual", matrix_shape(batched, p.l, p.m, p.n), problem.residual);
+  add_numbers(&tensors, "bias", {static_cast<uint64_t>(p.n)}, problem.bias);
+  add_numbers(&tensors, "row", row_shape(batched, p), problem.row);
+  add_numbers(&tensors, "residual", matrix_shape(batched, p.l, p.m, p.n), problem.residual);
   write_safetensors(path, tensors, {{"format", "nvfp4"}, {"producer", "warpline make-example"}});
 }
 

@@ -12,14 +12,6 @@
 
 namespace warpline::cli {
 
-// Numbers of a type, as they are stored; no bytes: there are none.
-struct Numbers {
-  wl_dtype type = WL_F32;
-  std::vector<uint8_t> bytes;
-  bool given() const { return !bytes.empty(); }
-};
-std::vector<float> values_of(const Numbers& numbers);
-
 struct GemmProblem {
   wltest::Problem product; // b1 alone, alpha1
   Numbers bias, row, residual;
@@ -31,8 +23,6 @@ struct Beside {
   bool row = false;
   std::string residual; // likewise
 };
-// Biases and residuals are multiples of 1/8 below 8, exact in every type, so that problems of one
-// seed differ in nothing else.
 GemmProblem make_gemm_problem(int64_t m, int64_t n, int64_t k, int64_t l, const Beside& beside,
                               uint64_t seed);
 

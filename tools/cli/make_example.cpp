@@ -38,7 +38,7 @@ Options declare(Request& r) {
   o.integer("-l", "batch (default 1)", r.l, 1, 1 << 16);
   o.choice("--type", "of a and b, or of a, b1 and b2 (default nvfp4)", r.type,
            {"nvfp4", "f16", "bf16"});
-  o.choice("--bias", "gemm: a bias of this type", r.beside.bias, {"f32", "f16", "bf16"});
+  o.choice("--bias", "a bias of this type, or two", r.beside.bias, {"f32", "f16", "bf16"});
   o.flag("--row", "gemm: factors of rows", r.beside.row);
   o.choice("--residual", "gemm: a residual of this type, which is D's then", r.beside.residual,
            {"f16", "bf16", "f32"});
@@ -59,13 +59,13 @@ void check(const Options& options, const Request& r) {
   if (r.path == "-")
     throw Failure(exit_usage, "make-example: FILE is '-', must be a file's name: nothing goes to "
                               "standard output (a file of that name is ./-)");
-  for (const char* name : {"--bias", "--row", "--residual"}) {
+  for (const std::string name : {"--bias", "--row", "--residual"}) {
     if (!options.given(name)) continue;
-    if (!r.gemm())
-      throw Failure(exit_usage, std::string("make-example: ") + name + " is for --operation gemm");
+    if (!r.gemm() && name != "--bias")
+      throw Failure(exit_usage, "make-example: " + name + " is for --operation gemm");
     if (r.type != "nvfp4")
-      throw Failure(exit_usage, std::string("make-example: ") + name +
-                                    " is for --type nvfp4, --type is " + r.type);
+      throw Failure(exit_usage,
+                    "make-example: " + name + " is for --type nvfp4, --type is " + r.type);
   }
   check_outputs("make-example", {{"FILE", r.path}});
   require_multiple("-n", r.n, 8);
@@ -88,11 +88,10 @@ void write_wide(const Request& r) {
 }
 
 void write_dual_gemm(const Request& r) {
-  wltest::Problem problem =
-      wltest::make_problem(r.m, r.n, r.k, r.l, wltest::InputKind::public_problem, r.seed);
-  problem.alpha1 = 0.25f;
-  problem.alpha2 = 0.125f;
-  write_problem(r.path, problem);
+  DualGemmProblem problem = make_dual_gemm_problem(r.m, r.n, r.k, r.l, r.beside.bias, r.seed);
+  problem.product.alpha1 = 0.25f;
+  problem.product.alpha2 = 0.125f;
+  write_dual_gemm_problem(r.path, problem);
 }
 
 void write_gemm(const Request& r) {
@@ -127,7 +126,7 @@ ExitStatus run_make_example(const Arguments& arguments) {
     request.gemm() ? write_gemm(request) : write_dual_gemm(request);
     text = shapes_text(request, request.k / 2) + " bytes of NVFP4, their scales, " +
            (request.gemm() ? "alpha" : "alpha1, alpha2");
-    if (!request.beside.bias.empty()) text += ", bias";
+    if (!request.beside.bias.empty()) text += request.gemm() ? ", bias" : ", bias1, bias2";
     if (request.beside.row) text += ", row";
     if (!request.beside.residual.empty()) text += ", residual";
   }

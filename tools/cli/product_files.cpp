@@ -1,7 +1,9 @@
 #include "tools/cli/product_files.hpp"
 
+#include "tests/reference/linear.hpp"
 #include "tools/cli/json.hpp"
 #include "tools/cli/options.hpp"
+#include "tools/cli/product.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -10,6 +12,30 @@ namespace warpline::cli {
 
 const char* file_dtype(wl_dtype type) {
   return type == WL_F16 ? "F16" : type == WL_BF16 ? "BF16" : "F32";
+}
+
+std::vector<float> values_of(const Numbers& numbers) {
+  const size_t element = element_bytes(numbers.type);
+  std::vector<float> values(numbers.bytes.size() / element);
+  if (numbers.type == WL_F32) {
+    if (!values.empty()) std::memcpy(values.data(), numbers.bytes.data(), numbers.bytes.size());
+    return values;
+  }
+  const auto type = numbers.type == WL_F16 ? wltest::OutputType::f16 : wltest::OutputType::bf16;
+  for (size_t i = 0; i < values.size(); ++i) {
+    uint16_t code;
+    std::memcpy(&code, &numbers.bytes[2 * i], 2);
+    values[i] = static_cast<float>(wltest::decode_output(type, code));
+  }
+  return values;
+}
+
+Numbers random_numbers(wl_dtype type, size_t count, uint64_t seed, uint64_t stream) {
+  const wltest::Random random(seed, stream);
+  std::vector<float> values(count);
+  for (size_t i = 0; i < count; ++i)
+    values[i] = static_cast<float>(static_cast<int>(random.below(i, 127)) - 63) / 8;
+  return {type, wltest::rounded(values, type)};
 }
 
 ProductFile::ProductFile(const std::string& path, std::vector<std::string> names)
@@ -115,6 +141,23 @@ float ProductFile::factor(const std::string& name) const {
   return value;
 }
 
+Numbers ProductFile::numbers(const std::string& name, const std::vector<std::string>& dtypes,
+                             const std::vector<uint64_t>& shape, const std::string& what) const {
+  const Tensor* tensor = find(name);
+  if (!tensor) return {};
+  require_dtype(*tensor, dtypes);
+  require_shape(*tensor, shape, what);
+  const wl_dtype type = tensor->dtype == "F16"    ? WL_F16
+                        : tensor->dtype == "BF16" ? WL_BF16
+                                                  : WL_F32;
+  return {type, read(*tensor)};
+}
+
+Numbers ProductFile::bias(const std::string& name, const std::string& b, int64_t n) const {
+  return numbers(name, {"F32", "F16", "BF16"}, {static_cast<uint64_t>(n)},
+                 "one number for each row of " + shown_name(b));
+}
+
 std::vector<uint64_t> matrix_shape(bool batched, int64_t l, int64_t rows, int64_t columns) {
   std::vector<uint64_t> shape;
   if (batched) shape.push_back(static_cast<uint64_t>(l));
@@ -130,6 +173,13 @@ void add_operand(std::vector<OutputTensor>* tensors, const std::string& name, bo
   tensors->push_back({name + scale_ending, "F8_E4M3",
                       matrix_shape(batched, operand.l, operand.rows, operand.k / 16),
                       operand.scales.data(), operand.scales.size()});
+}
+
+void add_numbers(std::vector<OutputTensor>* tensors, const std::string& name,
+                 const std::vector<uint64_t>& shape, const Numbers& numbers) {
+  if (numbers.given())
+    tensors->push_back(
+        {name, file_dtype(numbers.type), shape, numbers.bytes.data(), numbers.bytes.size()});
 }
 
 void write_d(const std::string& path, const std::string& command, wl_dtype type,

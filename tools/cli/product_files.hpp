@@ -15,6 +15,18 @@ namespace warpline::cli {
 
 constexpr char scale_ending[] = "_scale";
 
+// Numbers of a type, as they are stored; no bytes: there are none.
+struct Numbers {
+  wl_dtype type = WL_F32;
+  std::vector<uint8_t> bytes;
+  bool given() const { return !bytes.empty(); }
+};
+std::vector<float> values_of(const Numbers& numbers);
+
+// Multiples of 1/8 below 8, exact in every type, so that problems of one seed differ in nothing
+// else.
+Numbers random_numbers(wl_dtype type, size_t count, uint64_t seed, uint64_t stream);
+
 // A file's name of a type, for types that are no NVFP4: "F16".
 const char* file_dtype(wl_dtype type);
 
@@ -28,6 +40,12 @@ public:
   wltest::Operand read_b(const std::string& name);
   bool batched() const { return batched_; }
   float factor(const std::string& name) const; // 1 where there is none
+
+  // None where the file has none; the shape's words as below.
+  Numbers numbers(const std::string& name, const std::vector<std::string>& dtypes,
+                  const std::vector<uint64_t>& shape, const std::string& what) const;
+  // A number of any type for each of the n rows of `b`.
+  Numbers bias(const std::string& name, const std::string& b, int64_t n) const;
 
   // Refuses a tensor of another type or shape than these; `what` says in words what the shape
   // holds.
@@ -55,6 +73,8 @@ private:
 std::vector<uint64_t> matrix_shape(bool batched, int64_t l, int64_t rows, int64_t columns);
 void add_operand(std::vector<OutputTensor>* tensors, const std::string& name, bool batched,
                  const wltest::Operand& operand);
+void add_numbers(std::vector<OutputTensor>* tensors, const std::string& name,
+                 const std::vector<uint64_t>& shape, const Numbers& numbers); // where there are any
 
 // D, in rows without gaps; and in NVFP4: d (U8), d_scale (F8_E4M3, plain layout) and the scale of
 // the whole, d_tensor_scale.
