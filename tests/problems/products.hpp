@@ -99,6 +99,23 @@ uint32_t draw_product_way(Draw& draw, Problem* problem);
 int64_t draw_planned_rows(const Sizes& sizes, const std::set<std::string>& weights, Draw& draw,
                           Problem* problem);
 
+// Of a plan whose runs bring their own: another activation or gate, and biases that come or go.
+inline void other_epilogue(wl_dual_gemm_args* args) {
+  const bool biased = args->bias1 != nullptr || args->bias2 != nullptr;
+  args->bias1 = args->bias2 = biased ? nullptr : args->b1;
+  args->bias_type = WL_F16;
+  args->gate = args->gate == WL_GATE_SILU ? WL_GATE_GELU_TANH : WL_GATE_SILU;
+  args->gate_limit = 0;
+}
+inline void other_epilogue(wl_gemm_args* args) {
+  args->bias = args->bias != nullptr ? nullptr : args->b;
+  args->bias_type = WL_F16;
+  args->row = nullptr;
+  args->residual = nullptr;
+  args->activation =
+      args->activation == WL_ACTIVATION_NONE ? WL_ACTIVATION_GELU_ERF : WL_ACTIVATION_NONE;
+}
+
 // Plan and run by the operation's functions, `args_of` making arguments of addresses. Strides of a
 // plan for other memory are the default ones; what is the plan's alone, a run gives wrong.
 template <class Args, class ArgsOf>
@@ -112,6 +129,7 @@ void set_calls(int64_t planned_rows, const ArgsOf& args_of,
       args.m = planned_rows;
       args.ldd = args.batch_stride_d = 0;
       if constexpr (requires { args.ldr; }) args.ldr = args.batch_stride_r = 0;
+      other_epilogue(&args);
     }
     return plan(context, &args, made);
   };

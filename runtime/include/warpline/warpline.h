@@ -272,11 +272,12 @@ WL_API wl_status wl_dual_gemm_check(wl_context* context, const wl_dual_gemm_args
 WL_API wl_status wl_dual_gemm_plan(wl_context* context, const wl_dual_gemm_args* args,
                                    wl_plan** plan);
 /* Runs a plan of wl_dual_gemm_plan with the operands of `args`. N, K, L and d_type are the plan's,
- * M is at most the plan's; pointers, strides and what else `args` says may differ. The arguments
- * are checked as by wl_dual_gemm_check, except that memory which a run of this plan asked the
- * driver about is not asked about again. The configuration and flags are the plan's, args->config
- * and args->flags are not looked at; a plan with WL_GRAPH_LAUNCH launches its kernels one by one.
- * Workspace, stream and threads are as at wl_plan_run, which runs with the plan's own operands. */
+ * M is at most the plan's; pointers, strides and what else `args` says may differ: biases may come
+ * or go, and the gate may be another one. The arguments are checked as by wl_dual_gemm_check,
+ * except that memory which a run of this plan asked the driver about is not asked about again. The
+ * configuration and flags are the plan's, args->config and args->flags are not looked at; a plan
+ * with WL_GRAPH_LAUNCH launches its kernels one by one. Workspace, stream and threads are as at
+ * wl_plan_run, which runs with the plan's own operands. */
 WL_API wl_status wl_dual_gemm_run(const wl_plan* plan, const wl_dual_gemm_args* args,
                                   void* workspace, size_t workspace_bytes, wl_stream stream);
 
