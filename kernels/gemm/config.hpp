@@ -109,10 +109,13 @@ constexpr int sm90_shared_bytes(int tokens, int stages, int columns, int b_tenso
 // ---- sm90_small.ptx
 
 constexpr int sm90_small_mma_columns(int tokens) { return tokens < 8 ? 8 : tokens; }
-constexpr int sm90_small_decoders(int tokens) {
-  return tokens == 1 ? 1 : sm90_small_mma_columns(tokens) / 4;
+// DECODERS, TOKEN_STAGES: with 16 tokens and few columns a warp decodes all tokens of its half.
+constexpr int sm90_small_decoders(int tokens, int columns) {
+  return tokens == 1 ? 1 : columns == 16 ? 2 : sm90_small_mma_columns(tokens) / 4;
 }
-constexpr int sm90_small_token_stages(int tokens) { return tokens == 1 ? 8 : 4; }
+constexpr int sm90_small_token_stages(int tokens, int columns) {
+  return tokens == 1 ? 8 : tokens == 16 && columns == 16 ? 3 : 4;
+}
 constexpr int sm90_small_token_bytes(int tokens) {
   return tokens == 1 ? 544 : sm90_small_mma_columns(tokens) * 512;
 }
@@ -124,17 +127,15 @@ constexpr int sm90_small_owners(int columns, int split_k) {
 }
 constexpr int sm90_small_shared_bytes(int tokens, int columns, int stages, int split_k = 2) {
   return stages * (sm90_small_stage_bytes(columns) + 16) +
-         sm90_small_token_stages(tokens) * (sm90_small_token_bytes(tokens) + 16) +
+         sm90_small_token_stages(tokens, columns) * (sm90_small_token_bytes(tokens) + 16) +
          sm90_small_mma_columns(tokens) * columns * 32 * split_k /
              sm90_small_owners(columns, split_k) +
          8;
 }
 // CTAs that an SM holds: CTAS_AN_SM.
-constexpr int sm90_small_ctas(int tokens, int columns) {
-  return columns == 32 ? 2 : tokens == 16 ? 3 : 4;
-}
+constexpr int sm90_small_ctas(int columns) { return columns == 32 ? 2 : 4; }
 constexpr int sm90_small_threads(int tokens, int columns) {
-  return 32 + 32 * sm90_small_decoders(tokens) + 8 * columns;
+  return 32 + 32 * sm90_small_decoders(tokens, columns) + 8 * columns;
 }
 
 } // namespace warpline::gemm

@@ -117,6 +117,7 @@ LaunchConfig launch_of(const Problem& problem, const Config& config) {
   std::copy(config.cluster, config.cluster + 3, launch.cluster);
   launch.dynamic_shared_bytes = static_cast<unsigned>(config.shared_bytes);
   launch.programmatic_dependent = true;
+  launch.stores_to_cluster = true;
   return launch;
 }
 
@@ -138,26 +139,42 @@ public:
 
 } // namespace
 
-// The model, in SM clocks, from measurements of the dual GEMM on an H200 at 1.75 GHz:
-//   a full SM takes 700 clocks and 18 for each token for 256 k of 128 columns of weights, both
-//   products counted; the tokens' part, decoding them, is for each CTA of two that it holds
-//   DRAM bytes of the whole device: 2400
-//   launch, first loads and the end of the last tile: 5000; the sum over splits: 1000
+// The models, in SM clocks, from measurements on an H200 at 1.75 GHz. DRAM bytes of the whole
+// device: 2400.
+//
+// Of two tensors: a full SM takes 700 clocks and 18 for each token for 256 k of 128 columns of
+// weights, both products counted; the tokens' part, decoding them, is for each CTA of two that it
+// holds. Launch, first loads and the end of the last tile: 5000; the sum over splits: 1000.
+//
+// Of one: for 256 k of 32 columns a CTA takes 190 clocks and 8 for each token of an SM that is
+// busy, and at least 800 by itself. Launch: 3200; first loads and sums of each wave: 2200.
 Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
   Cost result{};
   const int64_t row_tiles = divide_up(problem.m, config.tile_m);
-  const int resident = sm90_small_ctas(config.tile_m, config.tile_n);
+  const int resident = sm90_small_ctas(config.tile_n);
   result.tiles = row_tiles * tiles_n(config, problem.n) * problem.l;
   result.clusters = result.tiles;
   const int64_t clusters = std::max(resident * device.sm_count / config.cluster[0], 1);
   result.waves = divide_up(result.tiles, clusters);
   const int64_t k_blocks = divide_up(divide_up(problem.k, config.tile_k), config.split_k);
+  result.memory_clocks = static_cast<double>(config.b_tensors * problem.n * row_tiles * problem.l) *
+                         static_cast<double>(problem.k) * 9 / 16 / 2400;
+  if (config.b_tensors == 1) {
+    const int64_t an_sm = divide_up(result.tiles * config.split_k, std::max(device.sm_count, 1));
+    const double busy = (190 + 8.0 * config.tile_m) * config.tile_n / 16;
+    result.tile_clocks = static_cast<double>(k_blocks) * std::max(800.0, busy);
+    result.loop_clocks =
+        static_cast<double>(k_blocks) *
+        std::max(static_cast<double>(an_sm) * busy, static_cast<double>(result.waves) * 800);
+    result.epilogue_clocks = 2200;
+    result.total = 3200 + std::max(result.loop_clocks, result.memory_clocks) +
+                   static_cast<double>(result.waves) * result.epilogue_clocks;
+    return result;
+  }
   result.tile_clocks = static_cast<double>(k_blocks) *
                        (700 * resident * config.tile_n / 64.0 + 9 * resident * config.tile_m);
   result.loop_clocks = static_cast<double>(result.waves) * result.tile_clocks;
   result.epilogue_clocks = 1000;
-  result.memory_clocks = static_cast<double>(config.b_tensors * problem.n * row_tiles * problem.l) *
-                         static_cast<double>(problem.k) * 9 / 16 / 2400;
   result.total = 5000 + std::max(static_cast<double>(result.waves) *
                                      (result.tile_clocks + result.epilogue_clocks),
                                  result.memory_clocks);

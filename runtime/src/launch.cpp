@@ -43,7 +43,7 @@ void log_launch(const Kernel& kernel, const LaunchConfig& config, void** params,
 // A launch as the driver takes it.
 struct DriverLaunch {
   DriverLaunch(const LaunchConfig& from, wl_stream stream) {
-    if (volume(from.cluster) > 1) {
+    if (volume(from.cluster) > 1 || from.stores_to_cluster) {
       cuapi::CUlaunchAttribute& attribute = attributes[config.numAttrs++];
       attribute.id = cuapi::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
       attribute.value.clusterDim = {from.cluster[0], from.cluster[1], from.cluster[2]};

@@ -20,6 +20,8 @@ struct LaunchConfig {
   // Programmatic dependent launch: the kernel may start before its predecessor in the stream has
   // ended and orders itself with griddepcontrol.wait.
   bool programmatic_dependent = false;
+  // A cluster is named even if it is one CTA, without which st.async does not run.
+  bool stores_to_cluster = false;
 };
 
 // Grid divisible by cluster; grid, block, threads, shared bytes and cluster within the limits of
