@@ -32,67 +32,21 @@ constexpr Grid STREAM_K = Grid::stream_k;
 
 const std::vector<Row>& rows() {
   static const std::vector<Row> table = {
-#define SM100_ROW(name_, out, store_, epilogue_, group, cluster_m_, cluster_n_, split, tile_n_,    \
-                  stages_, acc, sets, feed, grid_, group_m_)                                       \
-  {.name = #name_,                                                                                 \
-   .target = "sm_100f",                                                                            \
-   .family = Family::sm100,                                                                        \
-   .d_type = out,                                                                                  \
-   .tile_m = 128 * group,                                                                          \
-   .tile_n = tile_n_,                                                                              \
-   .tile_k = 256,                                                                                  \
-   .stages = stages_,                                                                              \
-   .acc_stages = acc,                                                                              \
-   .group_m = group_m_,                                                                            \
-   .cluster = {cluster_m_ * cluster_n_ * split, 1, 1},                                             \
-   .threads = 384,                                                                                 \
-   .shared_bytes =                                                                                 \
-       sm100_shared_bytes(group, split, tile_n_, stages_, acc, grid_, store_, epilogue_),          \
-   .image = [] { return WL_IMAGE(name_); },                                                        \
-   .split_k = split,                                                                               \
-   .cta_group = group,                                                                             \
-   .cluster_m = cluster_m_,                                                                        \
-   .cluster_n = cluster_n_,                                                                        \
-   .scale_sets = sets,                                                                             \
-   .grid = grid_,                                                                                  \
-   .store = store_,                                                                                \
-   .epilogue = epilogue_},
-#define SM90_ANY(family_, name_, out, tokens, stages_, cluster_rows, split, consumers, group_m_,   \
-                 producers)                                                                        \
-  {.name = #name_,                                                                                 \
-   .target = "sm_90a",                                                                             \
-   .family = Family::family_,                                                                      \
-   .d_type = out,                                                                                  \
-   .tile_m = tokens,                                                                               \
-   .tile_n = sm90_columns(consumers),                                                              \
-   .tile_k = 128,                                                                                  \
-   .stages = stages_,                                                                              \
-   .acc_stages = 1,                                                                                \
-   .group_m = group_m_,                                                                            \
-   .cluster = {cluster_rows * split, 1, 1},                                                        \
-   .threads = producers + 128 * consumers,                                                         \
-   .shared_bytes = sm90_shared_bytes(tokens, stages_, sm90_columns(consumers)),                    \
-   .image = [] { return WL_IMAGE(name_); },                                                        \
-   .split_k = split},
-#define SM90_ROW(...) SM90_ANY(sm90, __VA_ARGS__, 128)
-#define SM90_DOUBLE_BUFFERED_ROW(...) SM90_ANY(sm90_double_buffered, __VA_ARGS__, 0)
-#define SM90_SMALL_ROW(name_, out, tokens, columns, stages_, split)                                \
-  {.name = #name_,                                                                                 \
-   .target = "sm_90a",                                                                             \
-   .family = Family::sm90_small,                                                                   \
-   .d_type = out,                                                                                  \
-   .tile_m = tokens,                                                                               \
-   .tile_n = columns,                                                                              \
-   .tile_k = 256,                                                                                  \
-   .stages = stages_,                                                                              \
-   .acc_stages = 1,                                                                                \
-   .group_m = 1,                                                                                   \
-   .cluster = {split, 1, 1},                                                                       \
-   .threads = sm90_small_threads(tokens, columns),                                                 \
-   .shared_bytes = sm90_small_shared_bytes(tokens, columns, stages_),                              \
-   .image = [] { return WL_IMAGE(name_); },                                                        \
-   .split_k = split,                                                                               \
-   .grid = Grid::one_tile},
+// FEED is of the PTX alone.
+#define SM100_ROW(name, out, store, epilogue, group, cluster_m, cluster_n, split, tile_n, stages,  \
+                  acc, sets, feed, ...)                                                            \
+  sm100_config(                                                                                    \
+      #name, [] { return WL_IMAGE(name); }, 2, out, store, epilogue, group, cluster_m, cluster_n,  \
+      split, tile_n, stages, acc, sets, __VA_ARGS__),
+#define SM90_ROW(name, ...)                                                                        \
+  sm90_config(                                                                                     \
+      #name, [] { return WL_IMAGE(name); }, 2, Family::sm90, __VA_ARGS__),
+#define SM90_SMALL_ROW(name, ...)                                                                  \
+  sm90_small_config(                                                                               \
+      #name, [] { return WL_IMAGE(name); }, 2, __VA_ARGS__),
+#define SM90_DOUBLE_BUFFERED_ROW(name, ...)                                                        \
+  sm90_config(                                                                                     \
+      #name, [] { return WL_IMAGE(name); }, 2, Family::sm90_double_buffered, __VA_ARGS__),
 #include "kernels/dual_gemm/rows.def"
   };
   return table;

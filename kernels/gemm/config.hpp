@@ -41,6 +41,7 @@ struct Config {
   // 128 for each CTA of its group.
   int cta_group = 1, cluster_m = 1, cluster_n = 1;
   int scale_sets = 0; // sets of scale columns in tensor memory
+  int decoders = 0;   // sm90_small: warps that decode activations
   Grid grid = Grid::persistent;
   Store store = Store::direct;
   Epilogue epilogue = Epilogue::both;
@@ -109,12 +110,9 @@ constexpr int sm90_shared_bytes(int tokens, int stages, int columns, int b_tenso
 // ---- sm90_small.ptx
 
 constexpr int sm90_small_mma_columns(int tokens) { return tokens < 8 ? 8 : tokens; }
-// DECODERS, TOKEN_STAGES: with 16 tokens and few columns a warp decodes all tokens of its half.
-constexpr int sm90_small_decoders(int tokens, int columns) {
-  return tokens == 1 ? 1 : columns == 16 ? 2 : sm90_small_mma_columns(tokens) / 4;
-}
-constexpr int sm90_small_token_stages(int tokens, int columns) {
-  return tokens == 1 ? 8 : tokens == 16 && columns == 16 ? 3 : 4;
+// TOKEN_STAGES
+constexpr int sm90_small_token_stages(int tokens, int decoders) {
+  return tokens == 1 ? 8 : tokens == 16 && decoders == 2 ? 3 : 4;
 }
 constexpr int sm90_small_token_bytes(int tokens) {
   return tokens == 1 ? 544 : sm90_small_mma_columns(tokens) * 512;
@@ -125,17 +123,20 @@ constexpr int sm90_small_stage_bytes(int columns) { return (columns * 288 + 1023
 constexpr int sm90_small_owners(int columns, int split_k) {
   return split_k < columns / 8 ? split_k : columns / 8;
 }
-constexpr int sm90_small_shared_bytes(int tokens, int columns, int stages, int split_k = 2) {
+constexpr int sm90_small_shared_bytes(int tokens, int columns, int stages, int split_k,
+                                      int decoders) {
   return stages * (sm90_small_stage_bytes(columns) + 16) +
-         sm90_small_token_stages(tokens, columns) * (sm90_small_token_bytes(tokens) + 16) +
+         sm90_small_token_stages(tokens, decoders) * (sm90_small_token_bytes(tokens) + 16) +
          sm90_small_mma_columns(tokens) * columns * 32 * split_k /
              sm90_small_owners(columns, split_k) +
          8;
 }
 // CTAs that an SM holds: CTAS_AN_SM.
-constexpr int sm90_small_ctas(int columns) { return columns == 32 ? 2 : 4; }
-constexpr int sm90_small_threads(int tokens, int columns) {
-  return 32 + 32 * sm90_small_decoders(tokens, columns) + 8 * columns;
+constexpr int sm90_small_ctas(int columns, int decoders) {
+  return columns == 32 ? 2 : decoders == 4 ? 3 : 4;
+}
+constexpr int sm90_small_threads(int columns, int decoders) {
+  return 32 + 32 * decoders + 8 * columns;
 }
 
 } // namespace warpline::gemm

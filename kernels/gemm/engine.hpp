@@ -79,6 +79,27 @@ const Config* choose(const Table& table, const Problem& problem, const DeviceLim
 std::vector<wl_dual_gemm_config> candidates(const Table& table, const Problem& problem,
                                             const DeviceLimits& device);
 
+// ---- tables -------------------------------------------------------------------------------------
+
+// An entry of a table, of the columns of rows.def; `b_tensors` is the form's.
+inline Config sm100_config(const char* name, Image (*image)(), int b_tensors, wl_dtype out,
+                           Store store, Epilogue epilogue, int cta_group, int cluster_m,
+                           int cluster_n, int split, int tile_n, int stages, int acc_stages,
+                           int scale_sets, Grid grid, int group_m) {
+  Config c{};
+  c.name = name, c.target = "sm_100f", c.image = image;
+  c.family = Family::sm100, c.d_type = out, c.b_tensors = b_tensors;
+  c.tile_m = 128 * cta_group, c.tile_n = tile_n, c.tile_k = 256;
+  c.stages = stages, c.acc_stages = acc_stages, c.group_m = group_m;
+  c.cluster[0] = cluster_m * cluster_n * split, c.cluster[1] = c.cluster[2] = 1;
+  c.threads = 384;
+  c.shared_bytes = sm100_shared_bytes(cta_group, split, tile_n, stages, acc_stages, grid, store,
+                                      epilogue, b_tensors);
+  c.split_k = split, c.cta_group = cta_group, c.cluster_m = cluster_m, c.cluster_n = cluster_n;
+  c.scale_sets = scale_sets, c.grid = grid, c.store = store, c.epilogue = epilogue;
+  return c;
+}
+
 // ---- plans --------------------------------------------------------------------------------------
 
 // The configuration of the name `forced`, or the chosen one where that is null. The context is

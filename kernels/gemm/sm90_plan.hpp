@@ -20,15 +20,15 @@ inline Config sm90_config(const char* name, Image (*image)(), int b_tensors, Fam
   return c;
 }
 inline Config sm90_small_config(const char* name, Image (*image)(), int b_tensors, wl_dtype out,
-                                int tokens, int columns, int stages, int split) {
+                                int tokens, int columns, int stages, int split, int decoders) {
   Config c{};
   c.name = name, c.target = "sm_90a", c.image = image;
   c.family = Family::sm90_small, c.d_type = out, c.b_tensors = b_tensors;
   c.tile_m = tokens, c.tile_n = columns, c.tile_k = 256;
   c.stages = stages, c.acc_stages = 1, c.group_m = 1, c.grid = Grid::one_tile;
   c.cluster[0] = split, c.cluster[1] = c.cluster[2] = 1, c.split_k = split;
-  c.threads = sm90_small_threads(tokens, columns);
-  c.shared_bytes = sm90_small_shared_bytes(tokens, columns, stages, split);
+  c.decoders = decoders, c.threads = sm90_small_threads(columns, decoders);
+  c.shared_bytes = sm90_small_shared_bytes(tokens, columns, stages, split, decoders);
   return c;
 }
 

@@ -147,25 +147,29 @@ public:
 // holds. Launch, first loads and the end of the last tile: 5000; the sum over splits: 1000.
 //
 // Of one: for 256 k of 32 columns a CTA takes 190 clocks and 8 for each token of an SM that is
-// busy, and at least 800 by itself. Launch: 3200; first loads and sums of each wave: 2200.
+// busy, and by itself at least 590 and 13 for each token, half as long again where warps decode or
+// consume twice as much. Launch: 3200; first loads and sums of each wave: 2200. Of clusters of 4 an
+// H200 holds 30 for each CTA that fits an SM: its GPCs have 16 or 18 SMs.
 Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
   Cost result{};
   const int64_t row_tiles = divide_up(problem.m, config.tile_m);
-  const int resident = sm90_small_ctas(config.tile_n);
+  const int resident = sm90_small_ctas(config.tile_n, config.decoders);
   result.tiles = row_tiles * tiles_n(config, problem.n) * problem.l;
   result.clusters = result.tiles;
-  const int64_t clusters = std::max(resident * device.sm_count / config.cluster[0], 1);
-  result.waves = divide_up(result.tiles, clusters);
+  const bool one = config.b_tensors == 1;
+  const int64_t size = config.cluster[0], sms = std::max(device.sm_count, 1);
+  const int64_t clusters = one && size == 4 ? resident * (sms * 10 / 44) : resident * sms / size;
+  result.waves = divide_up(result.tiles, std::max<int64_t>(clusters, 1));
   const int64_t k_blocks = divide_up(divide_up(problem.k, config.tile_k), config.split_k);
   result.memory_clocks = static_cast<double>(config.b_tensors * problem.n * row_tiles * problem.l) *
                          static_cast<double>(problem.k) * 9 / 16 / 2400;
-  if (config.b_tensors == 1) {
-    const int64_t an_sm = divide_up(result.tiles * config.split_k, std::max(device.sm_count, 1));
+  if (one) {
+    const double an_sm = static_cast<double>(divide_up(result.tiles * config.split_k, sms));
     const double busy = (190 + 8.0 * config.tile_m) * config.tile_n / 16;
-    result.tile_clocks = static_cast<double>(k_blocks) * std::max(800.0, busy);
-    result.loop_clocks =
-        static_cast<double>(k_blocks) *
-        std::max(static_cast<double>(an_sm) * busy, static_cast<double>(result.waves) * 800);
+    const bool twice = config.tile_n == 32 || (config.tile_m == 16 && config.decoders == 2);
+    const double alone = (590 + 13.0 * config.tile_m) * (twice ? 1.5 : 1);
+    result.tile_clocks = static_cast<double>(k_blocks) * std::max(alone, busy);
+    result.loop_clocks = static_cast<double>(k_blocks) * std::max(alone, an_sm * busy);
     result.epilogue_clocks = 2200;
     result.total = 3200 + std::max(result.loop_clocks, result.memory_clocks) +
                    static_cast<double>(result.waves) * result.epilogue_clocks;

@@ -17,32 +17,12 @@ const gemm::Table& configs() {
   constexpr Grid PERSISTENT = Grid::persistent, ONE_TILE = Grid::one_tile,
                  LAUNCH_CONTROL = Grid::launch_control, STREAM_K = Grid::stream_k;
   static const Table table = {
-#define SM100_ROW(name_, out, store_, epilogue_, group, cluster_m_, cluster_n_, split, tile_n_,    \
-                  stages_, acc, sets, feed, grid_, group_m_)                                       \
-  {.name = #name_,                                                                                 \
-   .target = "sm_100f",                                                                            \
-   .family = Family::sm100,                                                                        \
-   .d_type = out,                                                                                  \
-   .tile_m = 128 * group,                                                                          \
-   .tile_n = tile_n_,                                                                              \
-   .tile_k = 256,                                                                                  \
-   .stages = stages_,                                                                              \
-   .acc_stages = acc,                                                                              \
-   .group_m = group_m_,                                                                            \
-   .cluster = {cluster_m_ * cluster_n_ * split, 1, 1},                                             \
-   .threads = 384,                                                                                 \
-   .shared_bytes =                                                                                 \
-       sm100_shared_bytes(group, split, tile_n_, stages_, acc, grid_, store_, epilogue_, 1),       \
-   .image = [] { return WL_IMAGE(name_); },                                                        \
-   .b_tensors = 1,                                                                                 \
-   .split_k = split,                                                                               \
-   .cta_group = group,                                                                             \
-   .cluster_m = cluster_m_,                                                                        \
-   .cluster_n = cluster_n_,                                                                        \
-   .scale_sets = sets,                                                                             \
-   .grid = grid_,                                                                                  \
-   .store = store_,                                                                                \
-   .epilogue = epilogue_},
+// FEED is of the PTX alone.
+#define SM100_ROW(name, out, store, epilogue, group, cluster_m, cluster_n, split, tile_n, stages,  \
+                  acc, sets, feed, ...)                                                            \
+  sm100_config(                                                                                    \
+      #name, [] { return WL_IMAGE(name); }, 1, out, store, epilogue, group, cluster_m, cluster_n,  \
+      split, tile_n, stages, acc, sets, __VA_ARGS__),
 #define SM90_ROW(name, ...)                                                                        \
   sm90_config(                                                                                     \
       #name, [] { return WL_IMAGE(name); }, 1, Family::sm90, __VA_ARGS__),

@@ -23,14 +23,14 @@ vgpu::check::LedgerNames ledger_names(const Config& config) {
     number("QUERIES", sm100_queries(config.grid));
   } else if (config.fused()) {
     const int tiles = sm90_small_mma_columns(config.tile_m) / 8;
-    const int first_consumer = 1 + sm90_small_decoders(config.tile_m, config.tile_n);
+    const int first_consumer = 1 + config.decoders;
     number("COLUMNS", config.tile_n);
     number("G", config.tile_n / 16);
     number("T", tiles);
     number("SUM_BYTES", tiles * 256 * config.tile_n * config.split_k /
                             sm90_small_owners(config.tile_n, config.split_k));
     number("F", first_consumer);
-    number("R", sm90_small_token_stages(config.tile_m, config.tile_n));
+    number("R", sm90_small_token_stages(config.tile_m, config.decoders));
     names["set"] = std::to_string(first_consumer) + "-";
   } else {
     const int groups = config.tile_n / 32, part = config.tile_m / 8 / config.split_k;
