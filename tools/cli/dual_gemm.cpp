@@ -24,10 +24,6 @@ struct Request : ProductRequest {
         static_cast<wl_gate>(std::find(gates.begin(), gates.end(), gate) - gates.begin());
     return {kind, gate_limit.value_or(kind == WL_GATE_CLAMPED ? 7.0f : 0.0f)};
   }
-
-  wltest::OutputType type() const { // of outputs of 16 bits
-    return out == "f16" ? wltest::OutputType::f16 : wltest::OutputType::bf16;
-  }
 };
 
 Options declare(Request& r) {
@@ -55,17 +51,9 @@ Options declare(Request& r) {
 }
 
 wl_dual_gemm_args sizes_only(const Request& r) {
-  wl_dual_gemm_args args = {};
-  args.struct_size = sizeof args;
-  args.m = r.m;
-  args.n = r.n;
-  args.k = r.k;
-  args.l = r.l;
-  args.sf_layout = WL_SF_128x4;
-  args.d_type = r.d_type();
+  auto args = sizes_of<wl_dual_gemm_args>(r);
   args.gate = r.gate_of().kind;
   args.gate_limit = r.gate_of().limit;
-  args.config = r.config.empty() ? nullptr : r.config.c_str();
   return args;
 }
 
@@ -98,11 +86,6 @@ double memory_needed(const Request& r, const Device& device) {
   const double comparing = d + (r.verify ? (8 + 8 + 8) * outputs : 0);
   return values + scales + std::max(running, comparing);
 }
-
-struct Outcome : ProductRun {
-  std::vector<uint8_t> d;    // [l, m, n]
-  wltest::Operand quantised; // D with --out nvfp4
-};
 
 Outcome run_on_device(wl_context* context, const Device& device, const Request& r,
                       const DualGemmProblem& operands) {
@@ -140,7 +123,7 @@ Outcome run_on_device(wl_context* context, const Device& device, const Request& 
   }
   progress.reset();
   Outcome outcome{
-      ProductRunner("dual-gemm", context, device, r).run(args, wl_dual_gemm_plan), {}, {}};
+      ProductRunner("dual-gemm", context, device, r).run(args, wl_dual_gemm_plan), {}, 0, {}};
   outcome.counted.tensors = {{"A", args.a},     {"B1", args.b1},     {"B2", args.b2},
                              {"SFA", args.sfa}, {"SFB1", args.sfb1}, {"SFB2", args.sfb2}};
   if (r.quantised())
@@ -151,29 +134,12 @@ Outcome run_on_device(wl_context* context, const Device& device, const Request& 
 }
 
 Verdict verify(const DualGemmProblem& problem, const Outcome& outcome, const Request& r) {
-  Progress progress("comparing with the reference");
-  Verdict verdict;
   const wltest::Problem& p = problem.product;
-  const wltest::Sums sums =
-      wltest::accumulate(p, 0, [&](double fraction) { progress.fraction(fraction); });
   const wltest::GatedOperands operands{r.gate_of(), p.alpha1, p.alpha2, values_of(problem.bias1),
                                        values_of(problem.bias2)};
-  const float scale = r.d_scale.value_or(1);
-  {
-    const std::vector<double> reference = wltest::gated(sums, operands);
-    verdict.comparison =
-        r.quantised()
-            ? wltest::compare_nvfp4(sums, reference, outcome.quantised, double{scale})
-            : wltest::compare(sums, reference, reinterpret_cast<const uint16_t*>(outcome.d.data()),
-                              p.n, p.m * p.n, r.type());
-  }
-  const std::vector<float> replayed = wltest::gated_replayed(sums, operands);
-  verdict.unequal =
-      r.quantised()
-          ? wltest::count_unequal(outcome.quantised, quantized(replayed, sums, scale))
-          : wltest::count_unequal(outcome.d, wltest::rounded(replayed, r.d_type()), r.d_type());
-  verdict.seconds = progress.seconds();
-  return verdict;
+  return judge(
+      r, p, outcome, [&](const wltest::Sums& sums) { return wltest::gated(sums, operands); },
+      [&](const wltest::Sums& sums) { return wltest::gated_replayed(sums, operands); });
 }
 
 void report_gate(Report& report, const Request& r) {
@@ -214,13 +180,7 @@ ExitStatus run_dual_gemm(const Arguments& arguments) {
   if (!request.input.empty()) {
     refuse_with_input("dual-gemm", options, {"-m", "-n", "-k", "-l", "--seed", "--bias"});
     file = read_dual_gemm_problem(request.input);
-    if (!file.unused.empty())
-      std::fprintf(stderr, "warpline: %s: not used: %s\n", request.input.c_str(),
-                   shown_names(file.unused).c_str());
-    request.m = problem.m;
-    request.n = problem.n;
-    request.k = problem.k;
-    request.l = problem.l;
+    take_sizes(&request, problem, file.unused);
     for (const Numbers* bias : {&operands.bias1, &operands.bias2})
       if (bias->given()) request.bias = name_of(bias->type);
   } else
@@ -251,13 +211,7 @@ ExitStatus run_dual_gemm(const Arguments& arguments) {
   std::optional<Verdict> verdict;
   if (request.verify) verdict = verify(operands, outcome, request);
   const End end = conclude(report, request, verdict, [&] {
-    const bool batched = file.batched || problem.l > 1;
-    if (request.quantised())
-      write_d(request.output, "dual-gemm", batched, outcome.quantised, request.d_scale.value_or(1));
-    else
-      write_d(request.output, "dual-gemm", request.d_type(),
-              matrix_shape(batched, problem.l, problem.m, problem.n), outcome.d.data(),
-              outcome.d.size());
+    write_outcome("dual-gemm", request, file.batched || request.l > 1, outcome);
   });
   print_report(report, request, end.result);
   return end.status;

@@ -113,8 +113,8 @@ double memory_needed(const Request& r, const Device& device) {
   return values + scales + dense_residual + std::max(running, comparing);
 }
 
-ProductOutcome run_on_device(wl_context* context, const Device& device, const Request& r,
-                             const GemmProblem& problem) {
+Outcome run_on_device(wl_context* context, const Device& device, const Request& r,
+                      const GemmProblem& problem) {
   std::optional<Progress> progress("sending the inputs");
   const wltest::Problem& p = problem.product;
   const DeviceMemory a(context, p.a.values), b(context, p.b1.values),
@@ -151,8 +151,7 @@ ProductOutcome run_on_device(wl_context* context, const Device& device, const Re
     args.d_scale = static_cast<const float*>(d_scale.get());
   }
   progress.reset();
-  ProductOutcome outcome{
-      ProductRunner("gemm", context, device, r).run(args, wl_gemm_plan), {}, 0, {}};
+  Outcome outcome{ProductRunner("gemm", context, device, r).run(args, wl_gemm_plan), {}, 0, {}};
   outcome.counted.tensors = {{"A", args.a}, {"B", args.b}, {"SFA", args.sfa}, {"SFB", args.sfb}};
   if (r.quantised())
     outcome.quantised = out.read_operand(p.m, p.n, p.l);
@@ -161,7 +160,7 @@ ProductOutcome run_on_device(wl_context* context, const Device& device, const Re
   return outcome;
 }
 
-Verdict verify(const GemmProblem& problem, const ProductOutcome& outcome, const Request& r) {
+Verdict verify(const GemmProblem& problem, const Outcome& outcome, const Request& r) {
   const wltest::LinearOperands operands{r.activation(), problem.product.alpha1,
                                         values_of(problem.row), values_of(problem.bias),
                                         values_of(problem.residual)};
@@ -200,7 +199,7 @@ void report_strides(Report& report, const Request& r) {
 }
 
 void report_run(Report& report, const Device& device, const Request& r, const GemmProblem& p,
-                const ProductOutcome& outcome) {
+                const Outcome& outcome) {
   report_device(report, device);
   report_problem(report, r);
   report_inputs(report, r);
@@ -272,7 +271,7 @@ ExitStatus run_gemm(const Arguments& arguments) {
   problem.product.alpha1 = request.alpha.value_or(problem.product.alpha1);
 
   if (!request.trace.empty()) create_folder_of(request.trace);
-  const ProductOutcome outcome = with_virtual_report(
+  const Outcome outcome = with_virtual_report(
       device, [&] { return run_on_device(context.get(), device, request, problem); });
 
   Report report;

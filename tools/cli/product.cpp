@@ -129,8 +129,7 @@ ProductRun ProductRunner::run(const Plan& plan) {
   return result;
 }
 
-Verdict judge(const ProductRequest& r, const wltest::Problem& problem,
-              const ProductOutcome& outcome,
+Verdict judge(const ProductRequest& r, const wltest::Problem& problem, const Outcome& outcome,
               const std::function<std::vector<double>(const wltest::Sums&)>& reference,
               const std::function<std::vector<float>(const wltest::Sums&)>& replay) {
   Progress progress("comparing with the reference");
@@ -242,7 +241,7 @@ End conclude(Report& report, const ProductRequest& r, const std::optional<Verdic
 }
 
 void write_outcome(const std::string& command, const ProductRequest& r, bool batched,
-                   const ProductOutcome& outcome) {
+                   const Outcome& outcome) {
   if (r.quantised())
     write_d(r.output, command, batched, outcome.quantised, r.d_scale.value_or(1));
   else

@@ -112,7 +112,7 @@ private:
 };
 
 // A run and what it made.
-struct ProductOutcome : ProductRun {
+struct Outcome : ProductRun {
   std::vector<uint8_t> d;    // [l, m, n], no gaps
   int64_t strayed = 0;       // bytes written between rows
   wltest::Operand quantised; // D with --out nvfp4
@@ -128,8 +128,7 @@ struct Verdict {
 
 // Compares with what the two functions make of the sums: D in double, and as the kernels compute it
 // before they round it.
-Verdict judge(const ProductRequest& r, const wltest::Problem& problem,
-              const ProductOutcome& outcome,
+Verdict judge(const ProductRequest& r, const wltest::Problem& problem, const Outcome& outcome,
               const std::function<std::vector<double>(const wltest::Sums&)>& reference,
               const std::function<std::vector<float>(const wltest::Sums&)>& replay);
 
@@ -144,6 +143,6 @@ struct End {
 End conclude(Report& report, const ProductRequest& r, const std::optional<Verdict>& verdict,
              const std::function<void()>& write);
 void write_outcome(const std::string& command, const ProductRequest& r, bool batched,
-                   const ProductOutcome& outcome);
+                   const Outcome& outcome);
 
 } // namespace warpline::cli
