@@ -254,7 +254,8 @@ TEST_CASE("stamps: without a place for the timeline nothing runs", "[virtual][st
                           {{"WARPLINE_DRIVER", ""}});
     CHECK(nowhere.status == 2);
     CHECK(nowhere.out == "");
-    CHECK_THAT(nowhere.err, ContainsSubstring("/dev/null/t: cannot be written: /dev/null is not a directory"));
+    CHECK_THAT(nowhere.err,
+               ContainsSubstring("/dev/null/t: cannot be written: /dev/null is not a directory"));
   }
 }
 
