@@ -535,8 +535,18 @@ TEST_CASE("cli: gemm --stats counts what moved, by operand", "[virtual][cli]") {
   CHECK(stats.find("partial_sectors")->number == 0);
 
   // Hopper's small kernel keeps the stages of so short a K: there is no average to give.
-  const Words small = {"gemm", "-m",  "16",       "-n",           "128",
-                       "-k",   "256", "--device", "virtual:h200", "--stats"};
+  const Words small = {"gemm",
+                       "-m",
+                       "16",
+                       "-n",
+                       "128",
+                       "-k",
+                       "256",
+                       "--device",
+                       "virtual:h200",
+                       "--config",
+                       "gemm_sm90_small_t1_f16",
+                       "--stats"};
   const ChildResult child = warpline_cli(small);
   INFO_CHILD(child);
   CHECK(child.status == 0);
