@@ -47,9 +47,10 @@ TEST_CASE("Hopper rows agree with their PTX", "[host][dual_gemm]") {
     if (row.fused()) {
       CHECK(64 / row.tile_n * (row.shared_bytes + 1024) <= 233472); // CTAs of an SM
       CHECK(row.stages % 2 == 0);
-      const int full = row.stages * sm90_small_stage_bytes(row.tile_n) +
-                       sm90_small_token_stages(row.tile_m, row.decoders) * sm90_small_token_bytes(row.tile_m) +
-                       sm90_small_mma_columns(row.tile_m) * row.tile_n * 32;
+      const int full =
+          row.stages * sm90_small_stage_bytes(row.tile_n) +
+          sm90_small_token_stages(row.tile_m, row.decoders) * sm90_small_token_bytes(row.tile_m) +
+          sm90_small_mma_columns(row.tile_m) * row.tile_n * 32;
       CHECK(contains(text, " + " + std::to_string(full) + "], "));
       CHECK(contains(text, ", " + std::to_string(sm90_small_stage_bytes(row.tile_n)) + ";"));
       CHECK(contains(text, row.tile_m == 1 ? "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"

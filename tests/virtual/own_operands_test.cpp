@@ -82,7 +82,9 @@ void check_refusals(const char* profile, const char* config) {
   }
 
   // Of another operation.
-  wltest::LinearRun linear(context, {.m = 130, .n = 128, .k = 256});
+  wltest::LinearCase c;
+  c.m = 130, c.n = 128, c.k = 256;
+  wltest::LinearRun linear(context, c);
   REQUIRE(linear.message().empty());
   CHECK(wl_dual_gemm_run(linear.plan(), &p.args, planned.workspace, planned.info.workspace_bytes,
                          nullptr) == invalid);

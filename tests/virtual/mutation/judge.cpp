@@ -207,7 +207,8 @@ Row make_row(const warpline::Image& image) {
   // Every stage a second time: each barrier is initialised by an instruction of its own, and rows
   // for few tokens have code of its own for each stage of activations.
   using warpline::dual_gemm::sm90_small_token_stages;
-  const int stages = row->fused() ? sm90_small_token_stages(row->tile_m, row->decoders) : row->stages;
+  const int stages =
+      row->fused() ? sm90_small_token_stages(row->tile_m, row->decoders) : row->stages;
   c.k = row->tile_k * (2 * stages + 1) * row->split_k - 64;
   return r;
 }
