@@ -172,7 +172,8 @@ typedef struct wl_plan_info {
   char kernel[96];    /* entry name in the PTX */
   char target[16];    /* "sm_100f", "sm_90a" */
   unsigned grid[3], block[3], cluster[3];
-  int tile_m, tile_n, tile_k; /* tile_n counts columns of one product; 0: there is no such extent */
+  /* tile_n: columns of one product, of wl_gemm half of a tile's; 0: there is no such extent */
+  int tile_m, tile_n, tile_k;
   int stages;                 /* 0: none */
   int shared_bytes;           /* dynamic + static */
   int registers;              /* per thread at entry, as the driver reports */
