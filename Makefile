@@ -72,7 +72,7 @@ SUITES := host virtual hardware
 object = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
 
 .PHONY: bench all help lib shared vgpu demo test test-host test-virtual hardware-test check-ptx lint format clean \
-        mutation sweep false-alarms deps suites install uninstall sass-check coverage \
+        mutation sweep false-alarms try deps suites install uninstall sass-check coverage \
         timeline report sanitize fuzz vgpu-driver vgpu-speed
 all: lib $(BUILD)/warpline $(BUILD)/libvgpu.so $(BUILD)/vgpu-driver/libcuda.so.1 $(BUILD)/vgpu-forms $(BUILD)/vgpu
 
@@ -82,6 +82,7 @@ help:
 	@echo "make demo         the flagship, 256 x 4096 x 7168 NVFP4 dual GEMM, on a virtual B200"
 	@echo "make test         all tests that need no GPU, 3 minutes on two idle cores and 5 to build; installs"
 	@echo "                  Catch2 where it is missing"
+	@echo "make try OP=linear  the rules and the drawn problems of one operation, a folder of kernels/; a minute or two"
 	@echo "make hardware-test  tests on the GPU of this machine; skipped and counted without one"
 	@echo "make mutation     breaks the kernels' instructions, one at a time: who notices? An hour or more"
 	@echo "make sweep        every Blackwell configuration at all edges of M, N, K, in 9 orders; half an hour"
@@ -107,7 +108,7 @@ help:
 	@echo "options: DEBUG=1, SANITIZE=address,undefined, CUBINS=0, V=1, CXX=..., -jN"
 	@echo "for a part of a target's work, options of its program: MUTATION_FLAGS, SEMANTIC_FLAGS, FALSE_ALARMS_FLAGS,"
 	@echo "  SWEEP_FLAGS, BENCH_FLAGS, HOST_COST_FLAGS, DRIVER_COST_FLAGS, REPORT_FLAGS, SANITIZE_FLAGS,"
-	@echo "  SASS_FLAGS: make sweep SWEEP_FLAGS=\"--rows dual_gemm_sm100_n64_f16 --sizes 2\""
+	@echo "  SASS_FLAGS, TRY_FLAGS: make sweep SWEEP_FLAGS=\"--rows dual_gemm_sm100_n64_f16 --sizes 2\""
 
 # ---- kernels: preprocess, one statement a line, embed ------------------------------------------
 
@@ -347,6 +348,13 @@ test: suites
 	@tests/run_suites.sh $(SUITES:%=$(BUILD)/tests/%)
 test-host test-virtual: test-%: suites
 	@tests/run_suites.sh $(BUILD)/tests/$*
+# What a change to one operation wants first.
+OPERATIONS := $(patsubst kernels/%/rows.def,%,$(wildcard kernels/*/rows.def))
+try: $(if $(filter try,$(MAKECMDGOALS)),$(if $(filter $(OP),$(OPERATIONS)),, \
+       $(error OP = "$(OP)" must be a folder of kernels/ with a table of configurations: $(OPERATIONS)))) \
+     $(BUILD)/tests/host $(BUILD)/tests/libfakecuda.so $(BUILD)/tests/problems $(BUILD)/libvgpu.so $(BUILD)/warpline
+	$(BUILD)/tests/host "[$(OP)]"
+	$(BUILD)/tests/problems --operation $(OP) $(TRY_FLAGS)
 mutation: $(BUILD)/tests/mutation $(BUILD)/tests/semantic $(BUILD)/libvgpu.so
 	$(BUILD)/tests/mutation --out $(BUILD)/mutation/synchronising.md --summary tests/virtual/mutation.md \
 	  $(MUTATION_FLAGS)

@@ -67,6 +67,7 @@ const Case kCases[] = {
      "checks all,advice,ledger: 0 reported"},
     {"make sweep", "SWEEP_FLAGS='--rows dual_gemm_sm100_n64_f16 --sizes 2' make sweep",
      "1 rows, 32 cases, 174160 outputs: all right, bit for bit."},
+    {"make try OP=quantize", "", ": 0 wrong"},
     {"make timeline", "", "PASS"},
     {"make CUBINS=0",
      "mkdir -p plain/obj && ln -s ../build/std plain/std && "

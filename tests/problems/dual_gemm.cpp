@@ -192,7 +192,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
 } // namespace
 
 Operation dual_gemm() {
-  Operation op{"dual_gemm", "wl_dual_gemm_args", {}, make};
+  Operation op{"dual_gemm", "dual_gemm", "wl_dual_gemm_args", {}, make};
   for (const Row& row : warpline::dual_gemm::rows())
     op.configurations.push_back(configuration_of(row, "dual_gemm_sm90_decode"));
   return op;

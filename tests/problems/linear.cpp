@@ -174,7 +174,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
 } // namespace
 
 Operation linear() {
-  Operation op{"gemm", "wl_gemm_args", {}, make};
+  Operation op{"gemm", "linear", "wl_gemm_args", {}, make};
   for (const warpline::gemm::Config& config : warpline::linear::configs())
     op.configurations.push_back(configuration_of(config, "dual_gemm_sm90_decode"));
   return op;

@@ -1,4 +1,5 @@
-// build/tests/problems [--config A,B] [--seed N] [--problems N] [--only I] [--check LIST]
+// build/tests/problems [--operation FOLDER] [--config A,B] [--seed N] [--problems N] [--only I]
+// [--check LIST]
 //                      [--jobs N] [--list] [--verbose] [--source PTX] [--schedule S]
 // Runs the problems of all configurations on the virtual GPU, each configuration in a process of
 // its own, and says which are wrong: configuration, seed and number make the problem again. A
@@ -23,7 +24,7 @@ using namespace wltest::problems;
 namespace {
 
 struct Options {
-  std::string configs, check, source, schedule;
+  std::string operation, configs, check, source, schedule;
   uint64_t seed = 1;
   size_t problems = 0; // 0 = the configuration's list
   long only = -1;
@@ -80,7 +81,9 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string a = argv[i];
     const auto value = [&] { return std::string(i + 1 < argc ? argv[++i] : ""); };
-    if (a == "--config")
+    if (a == "--operation")
+      o.operation = value();
+    else if (a == "--config")
       o.configs = value();
     else if (a == "--seed")
       o.seed = std::strtoull(value().c_str(), nullptr, 0);
@@ -108,9 +111,16 @@ int main(int argc, char** argv) {
   std::vector<Task> tasks;
   for (const Operation& operation : operations())
     for (const Configuration& c : operation.configurations)
-      if (named(o.configs, c.name)) tasks.push_back({&operation, &c});
+      if (named(o.operation, operation.folder) && named(o.configs, c.name))
+        tasks.push_back({&operation, &c});
   if (tasks.empty()) {
-    std::fprintf(stderr, "problems: no such configuration\n");
+    std::string folders;
+    for (const Operation& operation : operations())
+      folders += (folders.empty() ? "" : ", ") + operation.folder;
+    std::fprintf(stderr,
+                 "problems: no such configuration of %s; operations are %s, --list shows "
+                 "configurations\n",
+                 o.operation.empty() ? "any operation" : o.operation.c_str(), folders.c_str());
     return 2;
   }
   if (o.list) {

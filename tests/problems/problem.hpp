@@ -91,8 +91,9 @@ struct Configuration {
 enum class Values { all, none };
 
 struct Operation {
-  std::string name; // its configurations' names start with it
-  std::string args; // the struct in warpline.h
+  std::string name;   // its configurations' names start with it
+  std::string folder; // in kernels/
+  std::string args;   // the struct in warpline.h
   std::vector<Configuration> configurations;
   Problem (*make)(const Configuration&, Draw&, Values);
 };

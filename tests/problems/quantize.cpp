@@ -118,7 +118,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
 } // namespace
 
 Operation quantize() {
-  Operation op{"quantize", "wl_quantize_args", {}, make};
+  Operation op{"quantize", "quantize", "wl_quantize_args", {}, make};
   for (const Row& row : warpline::quantize::rows()) {
     Configuration c;
     c.name = row.name;
