@@ -21,8 +21,8 @@ Configuration configuration_of(const Config& config, const char* decoder) {
   c.name = config.name;
   c.kernels = {config.name};
   c.type = config.d_type;
-  // Kernels of BF16 outputs have the text of those of FP16 outputs but for the last conversion.
-  c.problems = config.d_type == WL_BF16 ? few_outputs : all_sizes;
+  // Kernels of BF16 and FP32 outputs have the text of those of FP16 outputs but for how they store.
+  c.problems = config.d_type == WL_BF16 || config.d_type == WL_F32 ? few_outputs : all_sizes;
   c.tile_k = config.tile_k;
   c.group = config.group_m;
   if (std::string(config.target) == "sm_100f") {
@@ -282,7 +282,7 @@ uint32_t draw_product_way(Draw& draw, Problem* problem) {
   if (draw.index() % all_sizes == 1) {
     // Clusters that share the tile lag behind each other, whatever they do not wait for; and the
     // checkers follow what they tell each other.
-    problem->runs = 3;
+    problem->runs = 2;
     problem->schedule = draw.note("schedule", "hold:" + std::to_string(1 + draw.below("hold", 3)));
     problem->checks = draw.note<std::string>("checks", "all");
   }
