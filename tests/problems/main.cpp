@@ -1,6 +1,6 @@
 // build/tests/problems [--operation FOLDER] [--config A,B] [--seed N] [--problems N] [--only I]
-// [--check LIST]
-//                      [--jobs N] [--list] [--verbose] [--source PTX] [--schedule S]
+//                      [--check LIST] [--jobs N] [--list] [--verbose] [--source PTX]
+//                      [--schedule S]
 // Runs the problems of all configurations on the virtual GPU, each configuration in a process of
 // its own, and says which are wrong: configuration, seed and number make the problem again. A
 // process that fails is counted as wrong. The last line counts; the status is 0 when nothing is
