@@ -174,10 +174,10 @@ typedef struct wl_plan_info {
   unsigned grid[3], block[3], cluster[3];
   /* tile_n: columns of one product, of wl_gemm half of a tile's; 0: there is no such extent */
   int tile_m, tile_n, tile_k;
-  int stages;                 /* 0: none */
-  int shared_bytes;           /* dynamic + static */
-  int registers;              /* per thread at entry, as the driver reports */
-  int launches;               /* kernels that one run enqueues */
+  int stages;       /* 0: none */
+  int shared_bytes; /* dynamic + static */
+  int registers;    /* per thread at entry, as the driver reports */
+  int launches;     /* kernels that one run enqueues */
   size_t workspace_bytes;
   double load_ms;  /* time that loading the kernels took in this process, JIT included */
   int precompiled; /* 1: machine code of the library; 0: the driver compiled the PTX */
