@@ -1,6 +1,6 @@
 // A test problem of any operation: what a call reads and must write, and how it is run. One
 // function runs them all through the C ABI; an operation says only what its arguments mean
-// (dual_gemm.cpp, quantize.cpp).
+// (dual_gemm.cpp, linear.cpp, quantize.cpp).
 #pragma once
 
 #include "tests/problems/draw.hpp"
