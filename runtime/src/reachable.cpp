@@ -55,8 +55,8 @@ Verdict whole_extent(const wl_context& context, Ask ask, uint64_t address, uint6
 
 } // namespace
 
-// Each word is mixed into the mark (as splitmix64 does, without loss), so contents that differ in
-// one word have different marks.
+// Each word is mixed into the mark as splitmix64 does, without loss; the last bit is given up so
+// that no mark is 0.
 uint64_t mark_of(const void* content, size_t bytes, uint64_t seed) {
   uint64_t mark = seed + bytes;
   for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
