@@ -56,9 +56,9 @@ VGPU_FLAGS := -O0
 VGPU_ONCE_FLAGS := -O0
 endif
 
-OPERATIONS := $(notdir $(patsubst %/,%,$(dir $(wildcard kernels/*/rows.def))))
-ROWS := $(foreach op,$(OPERATIONS),$(shell awk -v list=1 -f kernels/rows.awk kernels/$(op)/rows.def | awk '{print $$1}'))
-PTX := $(ROWS:%=$(BUILD)/ptx/%.ptx)
+OPERATIONS := $(notdir $(patsubst %/,%,$(dir $(wildcard kernels/*/configs.def))))
+KERNELS := $(foreach op,$(OPERATIONS),$(shell awk -v list=1 -f kernels/configs.awk kernels/$(op)/configs.def | awk '{print $$1}'))
+PTX := $(KERNELS:%=$(BUILD)/ptx/%.ptx)
 
 LIB_SOURCES := $(wildcard runtime/src/*.cpp) $(wildcard kernels/*/*.cpp)
 # forms/ is the main of its own small program.
@@ -115,14 +115,14 @@ help:
 # The flags of each configuration lie in a file of their own, which changes only with them: one
 # changed line of a table makes one kernel anew.
 define flags_rule
-$(BUILD)/gen/flags/$(1).stamp: kernels/$(1)/rows.def kernels/rows.awk
+$(BUILD)/gen/flags/$(1).stamp: kernels/$(1)/configs.def kernels/configs.awk
 	@mkdir -p $$(@D)
-	$(Q)awk -v flags=1 -f kernels/rows.awk kernels/$(1)/rows.def | while read -r name flags; do \
+	$(Q)awk -v flags=1 -f kernels/configs.awk kernels/$(1)/configs.def | while read -r name flags; do \
 	  echo "$$$$flags" | cmp -s - $$(@D)/$$$$name || echo "$$$$flags" > $$(@D)/$$$$name; done && touch $$@
 endef
 $(foreach op,$(OPERATIONS),$(eval $(call flags_rule,$(op))))
 
-# $(1) row, $(2) operation, $(3) source: the operation's own, else the engine's.
+# $(1) kernel, $(2) operation, $(3) source: the operation's own, else the engine's.
 define ptx_rule
 $(BUILD)/gen/flags/$(1): $(BUILD)/gen/flags/$(2).stamp
 	@:
@@ -135,7 +135,7 @@ $(BUILD)/ptx/$(1).ptx: $(firstword $(wildcard kernels/$(2)/$(3).ptx kernels/gemm
 	  | awk -f ptx/expand.awk > $$@.tmp && mv $$@.tmp $$@
 endef
 
-# $(1) row, $(2) target. Machine code is an extra: a ptxas that does not know the target leaves the
+# $(1) kernel, $(2) target. Machine code is an extra: a ptxas that does not know the target leaves the
 # file empty and the driver compiles the PTX. That every kernel assembles is check-ptx's business.
 define cubin_rule
 CUBIN_FILES += $(BUILD)/cubin/$(1).$(2).cubin
@@ -148,14 +148,14 @@ endef
 
 machine_targets = $(or $(filter %f,$(1)),$(filter %a,$(1)))
 # One machine code for a family (targets that end in "f"), else one for each architecture ("a").
-define row_rules
+define kernel_rules
 $(call ptx_rule,$(1),$(2),$(3))
 $(if $(filter 1,$(CUBINS)),$(foreach target,$(call machine_targets,$(subst $(comma), ,$(4))), \
   $(eval $(call cubin_rule,$(1),$(target)))))
 endef
-$(foreach op,$(OPERATIONS),$(foreach row,$(shell awk -v list=1 -f kernels/rows.awk \
-  kernels/$(op)/rows.def | awk '{print $$1 ":" $$2 ":" $$3}'),$(eval $(call row_rules,$(word \
-  1,$(subst :, ,$(row))),$(op),$(word 2,$(subst :, ,$(row))),$(word 3,$(subst :, ,$(row)))))))
+$(foreach op,$(OPERATIONS),$(foreach kernel,$(shell awk -v list=1 -f kernels/configs.awk \
+  kernels/$(op)/configs.def | awk '{print $$1 ":" $$2 ":" $$3}'),$(eval $(call kernel_rules,$(word \
+  1,$(subst :, ,$(kernel))),$(op),$(word 2,$(subst :, ,$(kernel))),$(word 3,$(subst :, ,$(kernel)))))))
 
 # The library is made anew when CUBINS changes.
 $(BUILD)/gen/cubins.$(CUBINS):
@@ -242,7 +242,7 @@ $(BUILD)/vgpu: $(call object,$(wildcard tools/vgpu/run/*.cpp) $(VGPU_CORE))
 	@echo "  LD   $@"
 	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
-# How fast the virtual GPU is on this machine: instructions, then whole GEMMs of a Blackwell and a Hopper row.
+# How fast the virtual GPU is on this machine: instructions, then whole GEMMs of a Blackwell and a Hopper configuration.
 vgpu-speed: $(BUILD)/vgpu $(BUILD)/warpline $(BUILD)/libvgpu.so
 	@tools/vgpu/run/speed.sh $(BUILD)
 
@@ -349,7 +349,7 @@ test: suites
 test-host test-virtual: test-%: suites
 	@tests/run_suites.sh $(BUILD)/tests/$*
 # What a change to one operation wants first.
-OPERATIONS := $(patsubst kernels/%/rows.def,%,$(wildcard kernels/*/rows.def))
+OPERATIONS := $(patsubst kernels/%/configs.def,%,$(wildcard kernels/*/configs.def))
 try: $(if $(filter try,$(MAKECMDGOALS)),$(if $(filter $(OP),$(OPERATIONS)),, \
        $(error OP = "$(OP)" must be a folder of kernels/ with a table of configurations: $(OPERATIONS)))) \
      $(BUILD)/tests/host $(BUILD)/tests/libfakecuda.so $(BUILD)/tests/problems $(BUILD)/libvgpu.so $(BUILD)/warpline

@@ -33,9 +33,9 @@ wl_status check(wl_context* context, const wl_dual_gemm_args* args) {
 
 wl_status make_plan(wl_context* context, const wl_dual_gemm_args& args, wl_plan** plan) {
   const Problem problem = problem_of(args);
-  const Row* row = nullptr;
-  WL_TRY(take(context, rows(), problem, args.config, &row));
-  return make_product_plan(context, problem, *row, plan);
+  const Config* config = nullptr;
+  WL_TRY(take(context, configs(), problem, args.config, &config));
+  return make_product_plan(context, problem, *config, plan);
 }
 
 } // namespace
@@ -58,7 +58,7 @@ wl_status wl_dual_gemm_run(const wl_plan* plan, const wl_dual_gemm_args* args, v
                            size_t workspace_bytes, wl_stream stream) {
   return warpline::api("wl_dual_gemm_run", [&] {
     using namespace warpline::dual_gemm;
-    return warpline::gemm::run_args(plan, args, "wl_dual_gemm_args", rules(), rows(), log_args,
+    return warpline::gemm::run_args(plan, args, "wl_dual_gemm_args", rules(), configs(), log_args,
                                     problem_of, operands, workspace, workspace_bytes, stream);
   });
 }
@@ -67,7 +67,7 @@ wl_status wl_dual_gemm_list_configs(wl_context* context, const wl_dual_gemm_args
                                     wl_dual_gemm_config* configs, size_t config_size, int* count) {
   using namespace warpline;
   return api("wl_dual_gemm_list_configs", [&] {
-    return gemm::list_configs(context, args, dual_gemm::rules(), dual_gemm::rows(),
+    return gemm::list_configs(context, args, dual_gemm::rules(), dual_gemm::configs(),
                               dual_gemm::problem_of, configs, config_size, count);
   });
 }

@@ -1,4 +1,4 @@
-// The dual GEMM's tables: configuration rows, their costs, and the rules of its arguments.
+// The dual GEMM's tables: configurations, their costs, and the rules of its arguments.
 // The kernels' contracts are in sm100.ptx; the public contract is in warpline.h.
 #pragma once
 
@@ -19,19 +19,20 @@
 namespace warpline::dual_gemm {
 
 using namespace gemm;
-using Row = gemm::Config;
+using Config = gemm::Config;
 
-// ---- configurations (rows.def) ------------------------------------------------------------------
+// ---- configurations (configs.def)
+// ------------------------------------------------------------------
 
-const std::vector<Row>& rows();
-const Row* find_row(const std::string& name);
+const std::vector<Config>& configs();
+const Config* find_config(const std::string& name);
 
 // ---- choice -------------------------------------------------------------------------------------
 
 Problem problem_of(const wl_dual_gemm_args& args);
 
-inline const Row* choose_row(const Problem& problem, const DeviceLimits& device) {
-  return choose(rows(), problem, device);
+inline const Config* choose_config(const Problem& problem, const DeviceLimits& device) {
+  return choose(configs(), problem, device);
 }
 
 // ---- constraint table ---------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 // The constraint table of the dual GEMM: the one source of its check, documentation and tests.
 #include "kernels/dual_gemm/dual_gemm.hpp"
 #include "kernels/gemm/rules.hpp"
-#include "runtime/src/rows.hpp"
+#include "runtime/src/configs.hpp"
 #include "runtime/src/status.hpp"
 
 #include <algorithm>
@@ -70,7 +70,7 @@ const RuleTable<Subject>& rules() {
       "wl_dual_gemm",
       joined<Subject>({
           List{WL_RULE("device", "device", "must run one of the library's targets", support,
-                       device_supported(rows(), s.device))},
+                       device_supported(configs(), s.device))},
           size_rules<Subject>(),
           List{
               WL_RULE("d_type", "d_type", "must be WL_F16 (0), WL_BF16 (1) or WL_NVFP4 (2)", range,
@@ -100,9 +100,9 @@ const RuleTable<Subject>& rules() {
               WL_RULE("sfd_overlaps", "SFD", "must overlap neither D nor an input", overlap,
                       disjoint(sfd_of(s.args), others(s.args))),
               WL_RULE("config_known", "config", "must name a configuration", range,
-                      config_known(rows(), s.args.config, serving(s, problem_of))),
+                      config_known(configs(), s.args.config, serving(s, problem_of))),
               WL_RULE("config_runs", "config", "must be a configuration for this device and output",
-                      support, config_runs(rows(), s.args.config, serving(s, problem_of))),
+                      support, config_runs(configs(), s.args.config, serving(s, problem_of))),
           },
       })};
   return table;

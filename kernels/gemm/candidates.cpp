@@ -19,7 +19,7 @@ struct Candidate {
 
 std::string percent(double part, double whole) { return format("%.0f %%", 100 * part / whole); }
 
-// The largest term of a row's time.
+// The largest term of a configuration's time.
 const char* bound(const Candidate& c) {
   return c.cost.loop_clocks > c.cost.memory_clocks ? "its main loops" : "DRAM";
 }

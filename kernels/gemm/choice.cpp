@@ -1,7 +1,7 @@
 // Which configuration of a table takes a problem.
 #include "kernels/gemm/engine.hpp"
 #include "kernels/gemm/sm90_plan.hpp"
-#include "runtime/src/rows.hpp"
+#include "runtime/src/configs.hpp"
 #include "runtime/src/status.hpp"
 
 #include <algorithm>
@@ -102,7 +102,7 @@ wl_status take(wl_context* context, const Table& table, const Problem& problem, 
                const Config** taken) {
   DeviceLimits device = known_limits(*context);
   if (forced != nullptr)
-    *taken = find_row(table, forced);
+    *taken = find_config(table, forced);
   else
     WL_TRY(choose_asking(context, table, problem, &device, taken));
   if (*taken != nullptr) return WL_SUCCESS;

@@ -1,6 +1,6 @@
 // Configurations of the engine's kernels and their sizes: the memory maps at the heads of the
 // kernels in this folder, as formulas. An operation's table lists configurations (configs of
-// kernels/<op>/rows.def).
+// kernels/<op>/configs.def).
 #pragma once
 
 #include "runtime/src/images.hpp"

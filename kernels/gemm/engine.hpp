@@ -81,7 +81,7 @@ std::vector<wl_dual_gemm_config> candidates(const Table& table, const Problem& p
 
 // ---- tables -------------------------------------------------------------------------------------
 
-// An entry of a table, of the columns of rows.def; `b_tensors` is the form's.
+// An entry of a table, of the columns of configs.def; `b_tensors` is the form's.
 inline Config sm100_config(const char* name, Image (*image)(), int b_tensors, wl_dtype out,
                            Store store, Epilogue epilogue, int cta_group, int cluster_m,
                            int cluster_n, int split, int tile_n, int stages, int acc_stages,

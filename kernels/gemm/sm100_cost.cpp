@@ -1,5 +1,5 @@
-// What an sm100 row would cost and move. The choice of a row rests on it; `warpline configs` prints
-// it. The figures are the device's published and measured rates; no row was timed on a B200.
+// What an sm100 configuration would cost and move. The choice rests on it; `warpline configs`
+// prints it. The figures are the device's published and measured rates; none was timed on a B200.
 #include "kernels/gemm/engine.hpp"
 
 #include <algorithm>
@@ -139,7 +139,8 @@ double store_clocks(const Config& config, const Problem& problem) {
 //     sums for another cluster (128 rows x 2 x FP32 at 64 bytes a clock), which a second
 //     accumulator set hides as it hides an epilogue, and 1000 + 16 a column to wait for the sums of
 //     others and read them
-//   total = max(DRAM, loops + epilogues) + starts. A STREAM_K row counts 5 % more: it asks the
+//   total = max(DRAM, loops + epilogues) + starts. A STREAM_K configuration counts 5 % more: it
+//   asks the
 //     caller for a workspace, and what flags and sums through L2 cost is not known well enough to
 //     decide a close choice
 Cost sm100_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
@@ -150,10 +151,10 @@ Cost sm100_cost(const Config& config, const Problem& problem, const DeviceLimits
   result.clusters = sm100_clusters(config, problem, device);
   const bool streams = config.grid == Grid::stream_k;
   const int64_t all_k_tiles = sm100_all_k_tiles(config, problem);
-  const int64_t share = divide_up(all_k_tiles, result.clusters); // of a STREAM_K row
+  const int64_t share = divide_up(all_k_tiles, result.clusters); // of a STREAM_K configuration
   result.waves =
       streams ? divide_up(share, k_tiles(config, problem)) : divide_up(result.tiles, resident);
-  // Of a STREAM_K row: clusters that find no room start when others have ended.
+  // Of a STREAM_K configuration: clusters that find no room start when others have ended.
   const auto rounds = static_cast<double>(streams ? divide_up(result.clusters, resident) : 1);
 
   double fill = 0;

@@ -5,7 +5,7 @@
 
 namespace warpline::gemm {
 
-// A line of a table: SM90_ROW or SM90_DOUBLE_BUFFERED_ROW, SM90_SMALL_ROW.
+// A line of a table: SM90_CONFIG or SM90_DOUBLE_BUFFERED_CONFIG, SM90_SMALL_CONFIG.
 inline Config sm90_config(const char* name, Image (*image)(), int b_tensors, Family family,
                           wl_dtype out, int tokens, int stages, int rows, int split, int consumers,
                           int group_m) {

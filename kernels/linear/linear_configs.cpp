@@ -2,10 +2,10 @@
 #include "kernels/gemm/sm90_plan.hpp"
 #include "kernels/linear/linear.hpp"
 
-#define SM100_ROW(name, ...) WL_EMBEDDED_PTX(name);
-#define SM90_ROW(name, ...) WL_EMBEDDED_PTX(name);
-#define SM90_SMALL_ROW(name, ...) WL_EMBEDDED_PTX(name);
-#include "kernels/linear/rows.def"
+#define SM100_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_SMALL_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#include "kernels/linear/configs.def"
 
 namespace warpline::linear {
 
@@ -18,18 +18,18 @@ const gemm::Table& configs() {
                  LAUNCH_CONTROL = Grid::launch_control, STREAM_K = Grid::stream_k;
   static const Table table = {
 // FEED is of the PTX alone.
-#define SM100_ROW(name, out, store, epilogue, group, cluster_m, cluster_n, split, tile_n, stages,  \
-                  acc, sets, feed, ...)                                                            \
+#define SM100_CONFIG(name, out, store, epilogue, group, cluster_m, cluster_n, split, tile_n,       \
+                     stages, acc, sets, feed, ...)                                                 \
   sm100_config(                                                                                    \
       #name, [] { return WL_IMAGE(name); }, 1, out, store, epilogue, group, cluster_m, cluster_n,  \
       split, tile_n, stages, acc, sets, __VA_ARGS__),
-#define SM90_ROW(name, ...)                                                                        \
+#define SM90_CONFIG(name, ...)                                                                     \
   sm90_config(                                                                                     \
       #name, [] { return WL_IMAGE(name); }, 1, Family::sm90, __VA_ARGS__),
-#define SM90_SMALL_ROW(name, ...)                                                                  \
+#define SM90_SMALL_CONFIG(name, ...)                                                               \
   sm90_small_config(                                                                               \
       #name, [] { return WL_IMAGE(name); }, 1, __VA_ARGS__),
-#include "kernels/linear/rows.def"
+#include "kernels/linear/configs.def"
   };
   return table;
 }

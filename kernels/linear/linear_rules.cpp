@@ -1,7 +1,7 @@
 // The constraint table of wl_gemm: the one source of its check, documentation and tests.
 #include "kernels/gemm/rules.hpp"
 #include "kernels/linear/linear.hpp"
-#include "runtime/src/rows.hpp"
+#include "runtime/src/configs.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,17 +1,17 @@
-// wl_quantize_check and wl_quantize_plan: rows, shares of the work, launch.
+// wl_quantize_check and wl_quantize_plan: configurations, shares of the work, launch.
 #include "kernels/quantize/quantize.hpp"
+#include "runtime/src/configs.hpp"
 #include "runtime/src/log.hpp"
 #include "runtime/src/module.hpp"
 #include "runtime/src/operation.hpp"
-#include "runtime/src/rows.hpp"
 
 #include <algorithm>
 #include <cinttypes>
 #include <memory>
 
-#define SM100_ROW(name, ...) WL_EMBEDDED_PTX(name);
-#define SM90_ROW(name, ...) WL_EMBEDDED_PTX(name);
-#include "kernels/quantize/rows.def"
+#define SM100_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#include "kernels/quantize/configs.def"
 
 namespace warpline::quantize {
 
@@ -44,17 +44,17 @@ wl_status check(wl_context* context, const wl_quantize_args* args) {
   return check_args(context, args, "wl_quantize_args", rules(), log_args);
 }
 
-// One row for each device and type: there is nothing to weigh.
-const Row* choose_row(const wl_quantize_args& args, const DeviceLimits& device) {
-  if (args.config != nullptr) return find_row(rows(), args.config);
-  for (const Row& row : rows())
-    if (can_run(row, args.x_type, device, nullptr)) return &row;
+// One configuration for each device and type: there is nothing to weigh.
+const Config* choose_config(const wl_quantize_args& args, const DeviceLimits& device) {
+  if (args.config != nullptr) return find_config(configs(), args.config);
+  for (const Config& config : configs())
+    if (can_run(config, args.x_type, device, nullptr)) return &config;
   return nullptr;
 }
 
 wl_status make_plan(wl_context* context, const wl_quantize_args& args, wl_plan** plan) {
-  const Row* row = choose_row(args, context->limits);
-  if (row == nullptr)
+  const Config* config = choose_config(args, context->limits);
+  if (config == nullptr)
     return fail(WL_ERROR_NOT_SUPPORTED, "no configuration reads x_type %d on %s",
                 static_cast<int>(args.x_type), context->limits.name.c_str());
   auto made = std::make_unique<wl_plan>(context);
@@ -65,7 +65,7 @@ wl_status make_plan(wl_context* context, const wl_quantize_args& args, wl_plan**
 #include "kernels/quantize/quantize_params.def"
   };
   const Kernel* kernel = nullptr;
-  WL_TRY(load_kernel(*context, row->image(), needs, &kernel));
+  WL_TRY(load_kernel(*context, config->image(), needs, &kernel));
 
   const Work work = share_out(args.m, args.k, args.l, context->limits);
   Params params{};
@@ -84,7 +84,7 @@ wl_status make_plan(wl_context* context, const wl_quantize_args& args, wl_plan**
   params.step_entries = work.step_entries;
   WL_TRY(made->add(*kernel, work.launch, params));
 
-  report_launch(row->name, *kernel, work.launch, &made->info);
+  report_launch(config->name, *kernel, work.launch, &made->info);
   made->info.tile_m = group_rows;
   made->info.tile_k = atom_values;
   *plan = made.release();
@@ -93,19 +93,20 @@ wl_status make_plan(wl_context* context, const wl_quantize_args& args, wl_plan**
 
 } // namespace
 
-const std::vector<Row>& rows() {
-#define SM100_ROW(name, in) {#name, "sm_100f", in, [] { return WL_IMAGE(name); }},
-#define SM90_ROW(name, in) {#name, "sm_90a", in, [] { return WL_IMAGE(name); }},
-  static const std::vector<Row> table = {
-#include "kernels/quantize/rows.def"
+const std::vector<Config>& configs() {
+#define SM100_CONFIG(name, in) {#name, "sm_100f", in, [] { return WL_IMAGE(name); }},
+#define SM90_CONFIG(name, in) {#name, "sm_90a", in, [] { return WL_IMAGE(name); }},
+  static const std::vector<Config> table = {
+#include "kernels/quantize/configs.def"
   };
   return table;
 }
 
-bool can_run(const Row& row, wl_dtype x_type, const DeviceLimits& device, std::string* reason) {
-  std::string why = target_mismatch(row, device);
-  if (why.empty() && row.x_type != x_type)
-    why = format("it reads %s", row.x_type == WL_F16 ? "WL_F16" : "WL_BF16");
+bool can_run(const Config& config, wl_dtype x_type, const DeviceLimits& device,
+             std::string* reason) {
+  std::string why = target_mismatch(config, device);
+  if (why.empty() && config.x_type != x_type)
+    why = format("it reads %s", config.x_type == WL_F16 ? "WL_F16" : "WL_BF16");
   if (reason != nullptr) *reason = why;
   return why.empty();
 }

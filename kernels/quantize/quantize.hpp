@@ -1,4 +1,4 @@
-// The quantiser's tables: configuration rows and the rules of its arguments. The kernel's contract
+// The quantiser's tables: configurations and the rules of its arguments. The kernel's contract
 // is in quantize.inc, the public one in warpline.h.
 #pragma once
 
@@ -13,17 +13,18 @@
 
 namespace warpline::quantize {
 
-struct Row {
+struct Config {
   const char* name;   // also the PTX file and its entry
   const char* target; // of the PTX
   wl_dtype x_type;
   Image (*image)();
 };
 
-const std::vector<Row>& rows();
+const std::vector<Config>& configs();
 
-// Whether the row's kernel runs on the device and reads the type; `reason` says why not.
-bool can_run(const Row& row, wl_dtype x_type, const DeviceLimits& device, std::string* reason);
+// Whether the configuration's kernel runs on the device and reads the type; `reason` says why not.
+bool can_run(const Config& config, wl_dtype x_type, const DeviceLimits& device,
+             std::string* reason);
 
 struct Subject {
   const wl_quantize_args& args;

@@ -1,7 +1,7 @@
 // The constraint table of the quantiser: the one source of its check, documentation and tests.
 #include "kernels/gemm/rules.hpp"
 #include "kernels/quantize/quantize.hpp"
-#include "runtime/src/rows.hpp"
+#include "runtime/src/configs.hpp"
 
 namespace warpline::quantize {
 
@@ -38,9 +38,9 @@ Extent d_of(const Args& a) { return {"D", a.d, d_bytes(a)}; }
 Extent sfd_of(const Args& a) { return {"SFD", a.sfd, sfd_bytes(a)}; }
 Extent d_scale_of(const Args& a) { return {"d_scale", a.d_scale, sizeof(float)}; }
 
-auto row_serving(const Subject& s) {
-  return [&s](const Row& row, std::string* reason) {
-    return can_run(row, s.args.x_type, s.device, reason);
+auto config_serving(const Subject& s) {
+  return [&s](const Config& config, std::string* reason) {
+    return can_run(config, s.args.x_type, s.device, reason);
   };
 }
 
@@ -60,7 +60,7 @@ const RuleTable<Subject>& rules() {
       "wl_quantize",
       {
           WL_RULE("device", "device", "must run one of the library's targets", support,
-                  device_supported(rows(), s.device)),
+                  device_supported(configs(), s.device)),
           WL_RULE("m_range", "M", "must be from 1 to 2^30 rows", range,
                   in_range(s.args.m, 1, largest_extent)),
           WL_RULE("k_range", "K", "must be from 64 to 2^30 elements", range,
@@ -107,9 +107,9 @@ const RuleTable<Subject>& rules() {
               disjoint(sfd_of(s.args), std::array{d_of(s.args), x_of(s.args), d_scale_of(s.args)})),
 
           WL_RULE("config_known", "config", "must name a configuration", range,
-                  config_known(rows(), s.args.config, row_serving(s))),
+                  config_known(configs(), s.args.config, config_serving(s))),
           WL_RULE("config_runs", "config", "must be a configuration for this device and input",
-                  support, config_runs(rows(), s.args.config, row_serving(s))),
+                  support, config_runs(configs(), s.args.config, config_serving(s))),
       }};
   return table;
 }

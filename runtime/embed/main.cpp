@@ -1,8 +1,8 @@
-// embed OUT.bin ROW.ptx... ROW.TARGET.cubin...   packs expanded kernels and their machine code into
-// OUT.bin and writes to stdout the assembler file that puts them in the library. A row is the PTX
-// file's name without .ptx. The contract is runtime/src/images.hpp: for each row a record
-// wl_ptx_<row>, all records in one array wl_ptx_index, which a record without a name ends. Records
-// hold addresses, so they lie where a position-independent program may relocate them.
+// embed OUT.bin KERNEL.ptx... KERNEL.TARGET.cubin...   packs expanded kernels and their machine
+// code into OUT.bin and writes to stdout the assembler file that puts them in the library. A kernel
+// is the PTX file's name without .ptx. The contract is runtime/src/images.hpp: for each kernel a
+// record wl_ptx_<kernel>, all records in one array wl_ptx_index, which a record without a name
+// ends. Records hold addresses, so they lie where a position-independent program may relocate them.
 #include "runtime/src/packed_text.hpp"
 #include "runtime/src/ptx_header.hpp"
 
@@ -31,7 +31,7 @@ struct Cubin {
   Blob blob;
 };
 
-struct Row {
+struct Kernel {
   std::string name;
   Blob text;
   PtxHeader header;
@@ -58,8 +58,8 @@ std::string stem_of(const std::string& file, const std::string& ending) {
 }
 
 // Blobs that others may be packed against. What shares little with those before it stands alone and
-// is offered to all that follow; every blob is offered to its nearest followers, which are rows
-// with like names and the same row for another target.
+// is offered to all that follow; every blob is offered to its nearest followers, which are texts
+// with like names and the same text for another target.
 class Bases {
 public:
   void pack(Blob* blob) {
@@ -101,33 +101,34 @@ private:
   std::vector<const Blob*> standing_, latest_;
 };
 
-std::vector<Row> read_rows(const std::vector<std::string>& files) {
-  std::vector<Row> rows;
+std::vector<Kernel> read_kernels(const std::vector<std::string>& files) {
+  std::vector<Kernel> kernels;
   for (const std::string& file : files) {
     const std::string name = stem_of(file, ".ptx");
     if (name.empty()) continue;
-    Row& row = rows.emplace_back();
-    row.name = name;
-    row.text.label = "text_" + name;
-    row.text.bytes = read_file(file);
-    row.header = read_ptx_header(row.text.bytes);
-    if (row.header.target.empty() || row.header.major == 0)
+    Kernel& kernel = kernels.emplace_back();
+    kernel.name = name;
+    kernel.text.label = "text_" + name;
+    kernel.text.bytes = read_file(file);
+    kernel.header = read_ptx_header(kernel.text.bytes);
+    if (kernel.header.target.empty() || kernel.header.major == 0)
       fail(file + " has no .target or no .version");
   }
   for (const std::string& file : files) {
     const std::string name = stem_of(file, ".cubin");
     if (name.empty()) continue;
     const std::string owner = name.substr(0, name.find('.'));
-    const auto row =
-        std::find_if(rows.begin(), rows.end(), [&](const Row& r) { return r.name == owner; });
-    if (row == rows.end() || owner == name) fail(file + " is no ROW.TARGET.cubin of a row");
+    const auto kernel = std::find_if(kernels.begin(), kernels.end(),
+                                     [&](const Kernel& r) { return r.name == owner; });
+    if (kernel == kernels.end() || owner == name)
+      fail(file + " is no KERNEL.TARGET.cubin of a kernel");
     const std::string target = name.substr(owner.size() + 1);
     if (std::filesystem::exists(file) && std::filesystem::is_empty(file)) continue; // not assembled
-    Blob& blob = row->cubins.emplace_back(Cubin{target, {}}).blob;
+    Blob& blob = kernel->cubins.emplace_back(Cubin{target, {}}).blob;
     blob.label = "code_" + owner + "_" + target;
     blob.bytes = read_file(file);
   }
-  return rows;
+  return kernels;
 }
 
 // A label that leaves no symbol in the object file: there would be a thousand.
@@ -160,34 +161,34 @@ private:
   std::string file_, bytes_;
 };
 
-void put(const std::vector<Row>& rows, Assembler* out) {
+void put(const std::vector<Kernel>& kernels, Assembler* out) {
   std::cout << "        .section .rodata\n";
-  for (const Row& row : rows) {
-    out->string("name_" + row.name, row.name);
-    out->string("target_" + row.name, row.header.target);
-    out->packed(row.text);
-    for (const Cubin& cubin : row.cubins) {
+  for (const Kernel& kernel : kernels) {
+    out->string("name_" + kernel.name, kernel.name);
+    out->string("target_" + kernel.name, kernel.header.target);
+    out->packed(kernel.text);
+    for (const Cubin& cubin : kernel.cubins) {
       out->string("target_" + cubin.blob.label, cubin.target);
       out->packed(cubin.blob);
     }
   }
   std::cout << "        .section .data.rel.ro, \"aw\", @progbits\n        .balign 8\n";
-  for (const Row& row : rows) {
-    std::cout << local("cubins_" + row.name) << ":\n";
-    for (const Cubin& cubin : row.cubins) {
+  for (const Kernel& kernel : kernels) {
+    std::cout << local("cubins_" + kernel.name) << ":\n";
+    for (const Cubin& cubin : kernel.cubins) {
       std::cout << "        .quad " << local("target_" + cubin.blob.label) << "\n";
       out->record(cubin.blob);
     }
   }
   std::cout << "        .global wl_ptx_index\n        .hidden wl_ptx_index\nwl_ptx_index:\n";
-  for (const Row& row : rows) {
-    std::cout << "        .global wl_ptx_" << row.name << "\n        .hidden wl_ptx_" << row.name
-              << "\nwl_ptx_" << row.name << ":\n        .quad " << local("name_" + row.name) << ", "
-              << local("target_" + row.name) << "\n";
-    out->record(row.text);
-    std::cout << "        .quad " << local("cubins_" + row.name) << ", " << row.cubins.size()
-              << "\n        .long " << row.header.major << ", " << row.header.minor
-              << "\n        .quad " << row.header.params << "\n";
+  for (const Kernel& kernel : kernels) {
+    std::cout << "        .global wl_ptx_" << kernel.name << "\n        .hidden wl_ptx_"
+              << kernel.name << "\nwl_ptx_" << kernel.name << ":\n        .quad "
+              << local("name_" + kernel.name) << ", " << local("target_" + kernel.name) << "\n";
+    out->record(kernel.text);
+    std::cout << "        .quad " << local("cubins_" + kernel.name) << ", " << kernel.cubins.size()
+              << "\n        .long " << kernel.header.major << ", " << kernel.header.minor
+              << "\n        .quad " << kernel.header.params << "\n";
   }
   std::cout << "        .quad 0, 0, 0, 0, 0, 0, 0, 0, 0, 0\n"
             << "        .section .note.GNU-stack, \"\", @progbits\n";
@@ -196,14 +197,14 @@ void put(const std::vector<Row>& rows, Assembler* out) {
 } // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2) fail("usage: embed OUT.bin ROW.ptx... ROW.TARGET.cubin... > OUT.S");
-  std::vector<Row> rows = read_rows({argv + 2, argv + argc});
+  if (argc < 2) fail("usage: embed OUT.bin KERNEL.ptx... KERNEL.TARGET.cubin... > OUT.S");
+  std::vector<Kernel> kernels = read_kernels({argv + 2, argv + argc});
   Bases texts, codes;
-  for (Row& row : rows) texts.pack(&row.text);
-  for (Row& row : rows)
-    for (Cubin& cubin : row.cubins) codes.pack(&cubin.blob);
+  for (Kernel& kernel : kernels) texts.pack(&kernel.text);
+  for (Kernel& kernel : kernels)
+    for (Cubin& cubin : kernel.cubins) codes.pack(&cubin.blob);
   Assembler out(argv[1]);
-  put(rows, &out);
+  put(kernels, &out);
   if (!out.write()) fail(std::string(argv[1]) + " cannot be written");
   if (!std::cout.flush()) fail("standard output cannot be written");
 }

@@ -35,20 +35,21 @@ Image make_image(std::string name, std::string entry, std::string_view text) {
   return image;
 }
 
-Image make_image(const EmbeddedPtx& row) {
+Image make_image(const EmbeddedPtx& kernel) {
   Image image;
-  image.name = image.entry = row.name;
-  image.target = row.target;
-  image.ptx_major = row.ptx_major;
-  image.ptx_minor = row.ptx_minor;
-  image.params = static_cast<size_t>(row.params);
-  image.embedded = &row;
+  image.name = image.entry = kernel.name;
+  image.target = kernel.target;
+  image.ptx_major = kernel.ptx_major;
+  image.ptx_minor = kernel.ptx_minor;
+  image.params = static_cast<size_t>(kernel.params);
+  image.embedded = &kernel;
   return image;
 }
 
 std::vector<Image> embedded_images() {
   std::vector<Image> result;
-  for (const EmbeddedPtx* row = wl_ptx_index; row->name; ++row) result.push_back(make_image(*row));
+  for (const EmbeddedPtx* kernel = wl_ptx_index; kernel->name; ++kernel)
+    result.push_back(make_image(*kernel));
   return result;
 }
 

@@ -1,7 +1,7 @@
 // The kernels embedded in the library. runtime/embed packs each row's expanded PTX
 // (packed_text.hpp), and its machine code where ptxas was found at build, and writes an assembler
-// file with a record for each row, wl_ptx_<row>; the records make up the array wl_ptx_index, which
-// lets the runtime list all rows without knowing an operation.
+// file with a record for each kernel, wl_ptx_<name>; the records make up the array wl_ptx_index,
+// which lets the runtime list all kernels without knowing an operation.
 #pragma once
 
 #include "runtime/src/ptx_header.hpp"
@@ -38,20 +38,20 @@ std::string unpacked(const PackedBlob& blob);
 
 } // namespace warpline
 
-// kernels/<op>/<op>.cpp declares the rows it owns with this.
-#define WL_EMBEDDED_PTX(row) extern "C" const ::warpline::EmbeddedPtx wl_ptx_##row
+// kernels/<op>/<op>.cpp declares the kernels it owns with this.
+#define WL_EMBEDDED_PTX(name) extern "C" const ::warpline::EmbeddedPtx wl_ptx_##name
 
 namespace warpline {
 
 struct Image {
-  std::string name;                 // row, e.g. "dual_gemm_sm100_n128_f16"; names messages, dumps
-  std::string entry;                // .entry in the PTX
-  std::string target;               // first name of the .target directive, e.g. "sm_100f"
+  std::string name;   // kernel, e.g. "dual_gemm_sm100_n128_f16"; names messages, dumps
+  std::string entry;  // .entry in the PTX
+  std::string target; // first name of the .target directive, e.g. "sm_100f"
   int ptx_major = 0, ptx_minor = 0; // .version
   size_t params = 0;                // of the entry
 
   std::string_view plain;                // the text, of a caller's image
-  const EmbeddedPtx* embedded = nullptr; // or the row
+  const EmbeddedPtx* embedded = nullptr; // or the kernel
 
   // The PTX, unpacked at each call: it is needed once, when the kernel is loaded.
   std::string text() const;
@@ -61,11 +61,11 @@ struct Image {
 
 // Reads .version and .target from the text, which must outlive the image.
 Image make_image(std::string name, std::string entry, std::string_view text);
-// For an embedded row, whose entry has the row's name: WL_IMAGE(dual_gemm_sm100_n128_f16).
-Image make_image(const EmbeddedPtx& row);
-#define WL_IMAGE(row) ::warpline::make_image(wl_ptx_##row)
+// For an embedded kernel, whose entry has its name: WL_IMAGE(dual_gemm_sm100_n128_f16).
+Image make_image(const EmbeddedPtx& kernel);
+#define WL_IMAGE(name) ::warpline::make_image(wl_ptx_##name)
 
-// All rows in the library (row name = entry name).
+// All kernels in the library.
 std::vector<Image> embedded_images();
 
 // Whether a kernel of `target` runs on a device: sm_90a exactly on 9.0; sm_100f on 10.x from its

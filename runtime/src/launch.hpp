@@ -33,7 +33,8 @@ wl_status check_launch(const wl_context& context, const Kernel& kernel, const La
 // then remembered. The context is current.
 int resident_clusters(const wl_context& context, const Kernel& kernel, const LaunchConfig& config);
 
-// What a plan reports of the kernel that makes its outputs, launched so by the row `config_name`.
+// What a plan reports of the kernel that makes its outputs, launched so by the configuration
+// `config_name`.
 void report_launch(const char* config_name, const Kernel& kernel, const LaunchConfig& config,
                    wl_plan_info* info);
 

@@ -1,5 +1,5 @@
-// The packed form of an embedded text or machine code. A row's expanded PTX differs little from
-// other rows of its kernel, so a text is stored as pieces of a base text, of itself, and literal
+// The packed form of an embedded text or machine code. A kernel's expanded PTX differs little from
+// others of its source, so a text is stored as pieces of a base text, of itself, and literal
 // bytes:
 //   repeat: literal count, that many bytes, match length, distance back (absent at the end)
 // Numbers are little-endian base 128, the high bit saying that more follows. Distances count back

@@ -1,6 +1,6 @@
-// The dual GEMM's kernels on a real GPU: every row that the device can run, at the edges of its
-// tiles, with guards around D and NaN in the padding; sums that are exact in FP32 bit for bit;
-// repeated runs bit-identical.
+// The dual GEMM's kernels on a real GPU: every configuration that the device can run, at the edges
+// of its tiles, with guards around D and NaN in the padding; sums that are exact in FP32 bit for
+// bit; repeated runs bit-identical.
 #include "kernels/dual_gemm/dual_gemm.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/dual_gemm_run.hpp"
@@ -11,7 +11,7 @@
 #include <vector>
 
 using namespace wltest;
-using warpline::dual_gemm::Row;
+using warpline::dual_gemm::Config;
 
 namespace {
 
@@ -19,29 +19,31 @@ const std::vector<int64_t> kM = {1, 2, 7, 8, 9, 16, 33, 64, 65, 127, 128, 129, 2
 const std::vector<int64_t> kN = {8, 24, 56, 64, 72, 96, 104, 136, 264, 392};
 const std::vector<int64_t> kK = {64, 128, 192, 256, 320, 448, 1472};
 
-std::vector<const Row*> rows_of(const warpline::DeviceLimits& limits) {
-  std::vector<const Row*> rows;
-  for (const Row& row : warpline::dual_gemm::rows())
-    if (warpline::dual_gemm::can_run(row, row.d_type, limits, nullptr)) rows.push_back(&row);
-  return rows;
+std::vector<const Config*> configs_of(const warpline::DeviceLimits& limits) {
+  std::vector<const Config*> configs;
+  for (const Config& config : warpline::dual_gemm::configs())
+    if (warpline::dual_gemm::can_run(config, config.d_type, limits, nullptr))
+      configs.push_back(&config);
+  return configs;
 }
 
 // The real GPU and the rows that it runs.
 struct Device : HardwareContext {
-  std::vector<const Row*> rows;
-  Device() : HardwareContext([](const auto& limits) { return !rows_of(limits).empty(); }) {
-    if (reason.empty()) rows = rows_of(context->limits);
+  std::vector<const Config*> configs;
+  Device() : HardwareContext([](const auto& limits) { return !configs_of(limits).empty(); }) {
+    if (reason.empty()) configs = configs_of(context->limits);
   }
 };
 
-DualGemmCase case_of(const Row& row, int64_t m, int64_t n, int64_t k, int64_t l, uint64_t seed) {
+DualGemmCase case_of(const Config& config, int64_t m, int64_t n, int64_t k, int64_t l,
+                     uint64_t seed) {
   DualGemmCase c;
   c.m = m;
   c.n = n;
   c.k = k;
   c.l = l;
-  c.out = row.d_type == WL_F16 ? OutputType::f16 : OutputType::bf16;
-  c.config = row.name;
+  c.out = config.d_type == WL_F16 ? OutputType::f16 : OutputType::bf16;
+  c.config = config.name;
   c.seed = seed;
   return c;
 }
@@ -78,16 +80,16 @@ void expect_right(wl_context* context, const DualGemmCase& c, int64_t* unequal =
 
 } // namespace
 
-TEST_CASE("every row at its edges, within the bound", "[hardware][dual_gemm]") {
+TEST_CASE("every configuration at its edges, within the bound", "[hardware][dual_gemm]") {
   Device device;
   if (!device.reason.empty()) WL_SKIP(device.reason);
   const InputKind kinds[] = {InputKind::public_problem, InputKind::full_range, InputKind::exact,
                              InputKind::extremes, InputKind::one_hot};
   size_t i = 0;
   int64_t unequal = 0;
-  for (const Row* row : device.rows)
+  for (const Config* config : device.configs)
     for (size_t s = 0; s < kM.size(); ++s, ++i) {
-      DualGemmCase c = case_of(*row, kM[s], kN[(3 * i + s) % kN.size()], kK[(i + s) % kK.size()],
+      DualGemmCase c = case_of(*config, kM[s], kN[(3 * i + s) % kN.size()], kK[(i + s) % kK.size()],
                                i % 5 == 2 ? 3 : 1, 9000 + i);
       c.kind = kinds[i % 5];
       c.ldd = i % 3 == 0 ? c.n + 24 : 0;
@@ -103,13 +105,14 @@ TEST_CASE("every row at its edges, within the bound", "[hardware][dual_gemm]") {
 // alpha1 = 2^20 makes silu(x) = x or -0 exactly, whatever the last place of ex2 and rcp, and the
 // inputs' FP32 sums are exact in any order: every bit of D is determined. So it is with biases that
 // are multiples of 256, of every gate, and under a limit of 128.
-TEST_CASE("every row bit for bit where the arithmetic is exact", "[hardware][dual_gemm]") {
+TEST_CASE("every configuration bit for bit where the arithmetic is exact",
+          "[hardware][dual_gemm]") {
   Device device;
   if (!device.reason.empty()) WL_SKIP(device.reason);
   size_t i = 0;
-  for (const Row* row : device.rows)
+  for (const Config* config : device.configs)
     for (size_t s = 0; s < 6; ++s, ++i) {
-      DualGemmCase c = case_of(*row, kM[(7 * i + s) % kM.size()], kN[(i + 3 * s) % kN.size()],
+      DualGemmCase c = case_of(*config, kM[(7 * i + s) % kM.size()], kN[(i + 3 * s) % kN.size()],
                                kK[(2 * i + s) % kK.size()], s == 4 ? 2 : 1, 400 + i);
       c.alpha1 = 1048576.0f;
       c.alpha2 = 1.0f / 268435456.0f;
@@ -123,8 +126,8 @@ TEST_CASE("200 fresh inputs, each bit-identical over three runs", "[hardware][du
   if (!device.reason.empty()) WL_SKIP(device.reason);
   int64_t unequal = 0;
   for (size_t i = 0; i < 200; ++i) {
-    const Row& row = *device.rows[i % device.rows.size()];
-    DualGemmCase c = case_of(row, i % 3 == 0 ? 256 : row.tile_m, 384, 1472, 1, 70000 + i);
+    const Config& config = *device.configs[i % device.configs.size()];
+    DualGemmCase c = case_of(config, i % 3 == 0 ? 256 : config.tile_m, 384, 1472, 1, 70000 + i);
     c.kind = InputKind::public_problem;
     c.runs = 3;
     expect_right(device.context, c, &unequal);

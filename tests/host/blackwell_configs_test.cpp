@@ -19,7 +19,7 @@ namespace {
 
 std::vector<Config> blackwell_configs() {
   std::vector<Config> all;
-  for (const Table* table : {&dual_gemm::rows(), &linear::configs()}) {
+  for (const Table* table : {&dual_gemm::configs(), &linear::configs()}) {
     const size_t before = all.size();
     for (const Config& config : *table)
       if (config.family == Family::sm100) all.push_back(config);

@@ -82,7 +82,7 @@ const Case kCases[] = {
      STAND_IN "tools/sass/sass-diff quantize_sm100_f16 --ptxas $toolkit/bin/ptxas "
               "--ptxas $toolkit/bin/ptxas",
      "the code is the same"},
-    {"build/warpline dual-gemm --stats --config ROW",
+    {"build/warpline dual-gemm --stats --config NAME",
      "build/warpline dual-gemm -m 256 -n 4096 -k 512 --device virtual:b200 --stats "
      "--config dual_gemm_sm100_pair_n64_f16",
      "PASS"},

@@ -33,7 +33,7 @@ bool contains(const std::string& text, const std::string& part) {
 
 TEST_CASE("Hopper rows agree with their PTX", "[host][dual_gemm]") {
   int count = 0;
-  for (const Row& row : rows()) {
+  for (const Config& row : configs()) {
     if (std::string(row.target) != "sm_90a") continue;
     ++count;
     INFO(row.name);
@@ -98,11 +98,11 @@ TEST_CASE("the Hopper cost function chooses what was measured to be fastest", "[
                 {256, 3072, 4096, "dual_gemm_sm90_t128c96_split_f16"},
                 {512, 3072, 7168, "dual_gemm_sm90_t128c96_f16"}};
   for (const auto& shape : shapes) {
-    const Row* row = choose_row({shape.m, shape.n, shape.k, 1, WL_F16}, h200());
+    const Config* row = choose_config({shape.m, shape.n, shape.k, 1, WL_F16}, h200());
     REQUIRE(row != nullptr);
     CHECK(std::string(row->name) == shape.row);
   }
-  const Row* bf16 = choose_row({256, 4096, 7168, 1, WL_BF16}, h200());
+  const Config* bf16 = choose_config({256, 4096, 7168, 1, WL_BF16}, h200());
   REQUIRE(bf16 != nullptr);
   CHECK(bf16->d_type == WL_BF16);
 }

@@ -276,7 +276,7 @@ TEST_CASE("every rule of the dual GEMM refuses what it names and nothing else",
   // A device of another kind has no row at all, so a forced row cannot run either.
   DeviceLimits h100 = b200();
   h100.compute_major = 9;
-  if (choose_row({256, 4096, 7168, 1, WL_F16}, h100) == nullptr)
+  if (choose_config({256, 4096, 7168, 1, WL_F16}, h100) == nullptr)
     CHECK(violated_ids(legal(), h100) == std::set<std::string>{"device"});
   DeviceLimits turing = b200();
   turing.compute_major = 7;
@@ -310,7 +310,7 @@ TEST_CASE("a forced row that cannot run names the reason, an unknown one the cho
   std::istringstream names(found[0].verdict.nearest);
   int named = 0;
   for (std::string name; std::getline(names >> std::ws, name, ','); ++named) {
-    const Row* row = find_row(name);
+    const Config* row = find_config(name);
     INFO(name);
     REQUIRE(row != nullptr);
     CHECK(can_run(*row, {256, 4096, 7168, 1, WL_F16}, b200(), nullptr));
@@ -346,7 +346,7 @@ TEST_CASE("the cost function chooses rows as its model says", "[host][dual_gemm]
       {256, 4096, 7168, 64}, {512, 4096, 7168, 128}, {256, 3072, 4096, 64}, {512, 3072, 7168, 128}};
   for (const auto& shape : shapes)
     for (wl_dtype type : {WL_F16, WL_BF16}) {
-      const Row* row = choose_row({shape.m, shape.n, shape.k, 1, type}, device);
+      const Config* row = choose_config({shape.m, shape.n, shape.k, 1, type}, device);
       REQUIRE(row != nullptr);
       INFO(row->name);
       CHECK(row->cta_group == 2);
@@ -354,7 +354,7 @@ TEST_CASE("the cost function chooses rows as its model says", "[host][dual_gemm]
       CHECK(row->d_type == type);
     }
 
-  const Row* row = find_row("dual_gemm_sm100_n128_f16");
+  const Config* row = find_config("dual_gemm_sm100_n128_f16");
   REQUIRE(row != nullptr);
   const Cost one = cost(*row, {512, 4096, 7168, 1, WL_F16}, device);
   CHECK(one.tiles == 128);
@@ -368,13 +368,13 @@ TEST_CASE("the cost function chooses rows as its model says", "[host][dual_gemm]
   // 76 pairs of tiles on 74 pairs of SMs: even shares of K instead of a second wave. The best row
   // without them is more than 5 % slower.
   const Problem overflow{256, 4864, 7168, 1, WL_F16};
-  const Row* stream = choose_row(overflow, device);
+  const Config* stream = choose_config(overflow, device);
   REQUIRE(stream != nullptr);
   INFO(stream->name);
   CHECK(stream->grid == Grid::stream_k);
   CHECK(sm100_clusters(*stream, overflow, device) == 74);
   CHECK(sm100_all_k_tiles(*stream, overflow) == 4864 / stream->tile_n * 28);
-  for (const Row& other : rows())
+  for (const Config& other : configs())
     if (other.grid != Grid::stream_k && can_run(other, overflow, device, nullptr))
       CHECK(cost(other, overflow, device).total >= cost(*stream, overflow, device).total);
   // At least sm100_least_share K tiles for each cluster.
@@ -389,8 +389,8 @@ TEST_CASE("the cost function chooses rows as its model says", "[host][dual_gemm]
 
   // A second accumulator set hides an epilogue no longer than the main loop beside it; one
   // warpgroup alone is slower at the end.
-  const Row* both = find_row("dual_gemm_sm100_pair_n64_f16");
-  const Row* in_turn = find_row("dual_gemm_sm100_pair_n64_pingpong_f16");
+  const Config* both = find_config("dual_gemm_sm100_pair_n64_f16");
+  const Config* in_turn = find_config("dual_gemm_sm100_pair_n64_pingpong_f16");
   REQUIRE(both != nullptr);
   REQUIRE(in_turn != nullptr);
   const Problem flat{4096, 4096, 256, 1, WL_F16}, deep{4096, 4096, 7168, 1, WL_F16};
@@ -408,7 +408,7 @@ TEST_CASE("the cost function chooses rows as its model says", "[host][dual_gemm]
   for (const int64_t n : {4096, 4104}) {
     wl_dual_gemm_args args{};
     args.m = 1000, args.n = n, args.k = 7168, args.l = 1, args.d_type = WL_F16;
-    const auto stores = [&] { return choose_row(problem_of(args), device)->store; };
+    const auto stores = [&] { return choose_config(problem_of(args), device)->store; };
     CHECK(stores() == (n == 4096 ? Store::direct : Store::bulk));
     args.ldd = 4112;
     CHECK(stores() == Store::direct);
@@ -423,7 +423,7 @@ TEST_CASE("the cost function chooses rows as its model says", "[host][dual_gemm]
   CHECK(reason.find("shared memory") != std::string::npos);
   small = device;
   small.max_cluster = 2;
-  const Row* wide = find_row("dual_gemm_sm100_pair_2x2_n64_f16");
+  const Config* wide = find_config("dual_gemm_sm100_pair_2x2_n64_f16");
   REQUIRE(wide != nullptr);
   CHECK_FALSE(can_run(*wide, WL_F16, small, &reason));
   CHECK(reason.find("cluster of 4 CTAs is larger than the device's limit of 2") !=
@@ -434,7 +434,7 @@ TEST_CASE("pairs and multicast move less from L2", "[host][dual_gemm]") {
   // 256 x 4096 x 7168: each step of the ladder, in MiB; the figures of gemm/README's table.
   const Problem problem{256, 4096, 7168, 1, WL_F16};
   const auto mib = [&](const char* name) {
-    const Row* row = find_row(name);
+    const Config* row = find_config(name);
     REQUIRE(row != nullptr);
     return static_cast<double>(traffic(*row, problem).total()) / (1 << 20);
   };
@@ -442,7 +442,7 @@ TEST_CASE("pairs and multicast move less from L2", "[host][dual_gemm]") {
   CHECK(mib("dual_gemm_sm100_pair_n64_f16") == 98);
   CHECK(mib("dual_gemm_sm100_pair_2x2_n64_f16") == 66.5);
   // One K tile of one tile, by hand: A 128 x 128 B, B1 and B2 64 x 128 B, three scale atoms x 4.
-  const Row* row = find_row("dual_gemm_sm100_n64_f16");
+  const Config* row = find_config("dual_gemm_sm100_n64_f16");
   const Traffic one = traffic(*row, {128, 64, 256, 1, WL_F16});
   CHECK(one.a == 16384);
   CHECK(one.b == 16384);

@@ -295,8 +295,8 @@ TEST_CASE("every unit of a quantisation is taken once", "[host][quantize]") {
 }
 
 TEST_CASE("rows of the quantiser agree with their PTX", "[host][quantize]") {
-  REQUIRE(rows().size() == 4);
-  for (const Row& row : rows()) {
+  REQUIRE(configs().size() == 4);
+  for (const Config& row : configs()) {
     INFO(row.name);
     const Image image = row.image();
     CHECK(image.name == row.name);

@@ -164,7 +164,7 @@ TEST_CASE("an operation's folder under another name becomes kernels", "[host][re
   if (!wltest::plain_build()) WL_SKIP("an instrumented build");
   const wltest::TreeCopy copy;
   fs::rename(copy / "kernels/quantize", copy / "kernels/narrow");
-  const std::string table = copy / "kernels/narrow/rows.def";
+  const std::string table = copy / "kernels/narrow/configs.def";
   std::string rows = wltest::read_text(table);
   wltest::replace_all(&rows, "quantize_", "narrow_");
   wltest::write_text(table, rows);
@@ -192,14 +192,14 @@ TEST_CASE("make's options have build folders of their own", "[host][readme]") {
 TEST_CASE("the documentation's configuration becomes a kernel", "[host][readme]") {
   if (!wltest::plain_build()) WL_SKIP("an instrumented build");
   const std::vector<std::string> lines = wltest::Markdown("kernels/README.md").indented;
-  const auto row = std::find_if(lines.begin(), lines.end(), [](const std::string& line) {
-    return line.rfind("SM100_ROW(", 0) == 0;
+  const auto config = std::find_if(lines.begin(), lines.end(), [](const std::string& line) {
+    return line.rfind("SM100_CONFIG(", 0) == 0;
   });
-  REQUIRE(row != lines.end());
-  const std::string name = row->substr(10, row->find(',') - 10);
+  REQUIRE(config != lines.end());
+  const std::string name = config->substr(13, config->find(',') - 13);
   // It has as many stages as fit, or the tests over all configurations would refuse it.
   std::vector<std::string> fields{""};
-  for (const char c : *row)
+  for (const char c : *config)
     if (c == ',')
       fields.emplace_back();
     else if (c != ' ')
@@ -214,9 +214,9 @@ TEST_CASE("the documentation's configuration becomes a kernel", "[host][readme]"
   CHECK(bytes + sm100_stage_bytes(number(4), number(8)) > 232448);
   const wltest::TreeCopy copy;
   // Behind the table's others, before their macros end.
-  const std::string table = copy / "kernels/dual_gemm/rows.def";
-  std::string rows = wltest::read_text(table);
-  rows.insert(rows.find("\n//: SM90_ROW"), *row + "\n");
-  wltest::write_text(table, rows);
+  const std::string table = copy / "kernels/dual_gemm/configs.def";
+  std::string entries = wltest::read_text(table);
+  entries.insert(entries.find("\n//: SM90_CONFIG"), *config + "\n");
+  wltest::write_text(table, entries);
   CHECK(make(copy, "build/ptx/" + name + ".ptx").find(".entry " + name + "(") != std::string::npos);
 }

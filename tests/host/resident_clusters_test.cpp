@@ -97,11 +97,11 @@ TEST_CASE("the choice rests on the answer, whatever was planned before", "[host]
     Plans plans(-1);
     known = plans.context().limits;
   }
-  const Row* estimated = choose_row(problem, known);
+  const Config* estimated = choose_config(problem, known);
   REQUIRE(estimated != nullptr);
   for (int size = 2; size <= DeviceLimits::largest_cluster; ++size)
     known.resident_clusters[size] = 5;
-  const Row* expected = choose_row(problem, known);
+  const Config* expected = choose_config(problem, known);
   REQUIRE(expected != nullptr);
   INFO(estimated->name << ", then " << expected->name);
   REQUIRE(estimated->cluster[0] > 1);

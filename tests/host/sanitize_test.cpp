@@ -56,7 +56,7 @@ TEST_CASE("sanitize: the rows it forces exist", "[host][tools]") {
   int count = 0;
   for (std::sregex_iterator at(script.begin(), script.end(), forced), end; at != end; ++at) {
     INFO((*at)[1]);
-    CHECK(warpline::dual_gemm::find_row((*at)[1]) != nullptr);
+    CHECK(warpline::dual_gemm::find_config((*at)[1]) != nullptr);
     ++count;
   }
   CHECK(count >= 1);

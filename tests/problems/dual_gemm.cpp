@@ -13,7 +13,7 @@ namespace wltest::problems {
 
 namespace {
 
-using warpline::dual_gemm::Row;
+using warpline::dual_gemm::Config;
 
 // Outputs alpha1 * b1 * alpha2 * b2 without a sum: silu leaves what is 18 and more as it is. Here
 // the last place of every step tells. In the first run, with an alpha2 of 17 * 2^-10, the scales of
@@ -193,7 +193,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
 
 Operation dual_gemm() {
   Operation op{"dual_gemm", "dual_gemm", "wl_dual_gemm_args", {}, make};
-  for (const Row& row : warpline::dual_gemm::rows())
+  for (const Config& row : warpline::dual_gemm::configs())
     op.configurations.push_back(configuration_of(row, "dual_gemm_sm90_decode"));
   return op;
 }

@@ -11,7 +11,7 @@ namespace wltest::problems {
 
 namespace {
 
-using warpline::quantize::Row;
+using warpline::quantize::Config;
 
 Problem make(const Configuration& c, Draw& draw, Values wanted) {
   Problem p;
@@ -119,7 +119,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
 
 Operation quantize() {
   Operation op{"quantize", "quantize", "wl_quantize_args", {}, make};
-  for (const Row& row : warpline::quantize::rows()) {
+  for (const Config& row : warpline::quantize::configs()) {
     Configuration c;
     c.name = row.name;
     c.kernels = {row.name};

@@ -144,7 +144,7 @@ void start_device(const char* profile) {
 
 void expect_all_configs(const char* target) {
   for (const warpline::gemm::Table* table :
-       {&warpline::dual_gemm::rows(), &warpline::linear::configs()})
+       {&warpline::dual_gemm::configs(), &warpline::linear::configs()})
     for (const Config& config : *table) {
       if (std::string(config.target) != target || config.d_type == WL_BF16) continue;
       for (const char* schedule : {"lazy", "random:5"}) {
@@ -245,7 +245,7 @@ TEST_CASE("ledger: the rows keep their tables", "[virtual]") {
 TEST_CASE("tables of the Blackwell rows, in a process of their own", "[.b200-ledger]") {
   start_device("b200");
   expect_all_configs("sm_100f");
-  const Config* row = warpline::dual_gemm::find_row("dual_gemm_sm100_pair_n64_f16");
+  const Config* row = warpline::dual_gemm::find_config("dual_gemm_sm100_pair_n64_f16");
   REQUIRE(row);
   const std::string text = row->image().text();
   TemporaryDirectory directory;

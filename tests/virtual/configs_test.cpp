@@ -1,4 +1,4 @@
-// The list of configuration rows, through the C ABI and through `warpline configs`.
+// The list of configurations, through the C ABI and through `warpline configs`.
 #include "tests/support/catch.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/virtual_gpu.hpp"

@@ -16,7 +16,7 @@ using namespace wltest;
 
 TEST_CASE("NVFP4 output: values and scales, bit for bit", "[virtual]") {
   std::vector<std::string> rows;
-  for (const warpline::dual_gemm::Row& row : warpline::dual_gemm::rows())
+  for (const warpline::dual_gemm::Config& row : warpline::dual_gemm::configs())
     if (row.d_type == WL_NVFP4) rows.push_back(row.name);
   REQUIRE(rows.size() >= 7);
   const char* const schedules[] = {"lazy", "eager", "random:1", "random:2", "random:3"};
@@ -53,7 +53,7 @@ TEST_CASE("NVFP4 output: NaN scales, infinite alphas and overflow, bit for bit",
   } cases[] = {{1, 1, 1},          {inf, 1, 1},         {-inf, 1, 0.5f},       {0x1p-6f, inf, 1},
                {0x1p-6f, -inf, 1}, {0x1p-6f, 1e30f, 1}, {std::nanf(""), 1, 2}, {1, 1, 0x1p-126f}};
   size_t i = 0;
-  for (const warpline::dual_gemm::Row& row : warpline::dual_gemm::rows()) {
+  for (const warpline::dual_gemm::Config& row : warpline::dual_gemm::configs()) {
     if (row.d_type != WL_NVFP4) continue;
     for (const auto& c : cases) {
       Problem p = make_problem(130, 128, 256, 1, InputKind::exact, 950 + i);

@@ -1,5 +1,5 @@
 // The shipped dual GEMM kernels on the virtual B200 and B300, through the C ABI: every edge of the
-// tiles in M, N and K, batches, both outputs, all configuration rows, all schedules.
+// tiles in M, N and K, batches, both outputs, all configurations, all schedules.
 #include "tests/support/catch.hpp"
 #include "tests/support/dual_gemm_run.hpp"
 #include "tests/support/virtual_gpu.hpp"
@@ -56,7 +56,7 @@ TEST_CASE("dual GEMM at every edge of M, N and K", "[virtual]") {
       }
 }
 
-TEST_CASE("dual GEMM: every row under every schedule", "[virtual]") {
+TEST_CASE("dual GEMM: every configuration under every schedule", "[virtual]") {
   for (const std::string& schedule : kSchedules)
     for (size_t r = 0; r < kRows.size(); ++r)
       for (OutputType out : {OutputType::f16, OutputType::bf16}) {

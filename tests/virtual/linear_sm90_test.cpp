@@ -21,9 +21,9 @@
 #include <string>
 #include <vector>
 
-#define SM90_ROW(name, ...) WL_EMBEDDED_PTX(name);
-#define SM90_SMALL_ROW(name, ...) WL_EMBEDDED_PTX(name);
-#include "kernels/dual_gemm/rows.def"
+#define SM90_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_SMALL_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#include "kernels/dual_gemm/configs.def"
 
 using namespace wltest;
 using warpline::gemm::Config;
@@ -42,13 +42,13 @@ std::vector<Config> linear_configs() {
 
 const std::vector<Config>& gated_configs() {
   static const std::vector<Config> table = {
-#define SM90_ROW(name, ...)                                                                        \
+#define SM90_CONFIG(name, ...)                                                                     \
   warpline::gemm::sm90_config(                                                                     \
       #name, [] { return WL_IMAGE(name); }, 2, Family::sm90, __VA_ARGS__),
-#define SM90_SMALL_ROW(name, ...)                                                                  \
+#define SM90_SMALL_CONFIG(name, ...)                                                               \
   warpline::gemm::sm90_small_config(                                                               \
       #name, [] { return WL_IMAGE(name); }, 2, __VA_ARGS__),
-#include "kernels/dual_gemm/rows.def"
+#include "kernels/dual_gemm/configs.def"
   };
   return table;
 }

@@ -88,7 +88,7 @@ def wrong(operands, run, bias, gelu):
 
 def configs(m):
     """FP16 configurations for this device, without those of many more tiles than rows need."""
-    rows = (warpline.abi.ROOT / "kernels" / "linear" / "rows.def").read_text()
+    rows = (warpline.abi.ROOT / "kernels" / "linear" / "configs.def").read_text()
     major = torch.cuda.get_device_properties(0).major
     names = re.findall(r"^\w+\((gemm_sm%d0_\w*_f16)," % major, rows, re.MULTILINE)
     tokens = {name: int((re.findall(r"_t(\d+)", name) or ["128"])[0]) for name in names}

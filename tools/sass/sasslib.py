@@ -1,4 +1,4 @@
-"""What sass, sass-summary and sass-diff share: the CUDA tools, assembling a row, reading its SASS."""
+"""What sass, sass-summary and sass-diff share: the CUDA tools, assembling a kernel, reading its SASS."""
 
 import collections
 import glob
@@ -55,32 +55,33 @@ def tool_version(path):
     return match.group(1) if match else "unknown"
 
 
-def listed_rows():
-    """The rows of all rows.def; build/ptx may hold others that are gone."""
+def listed_configs():
+    """The kernels of all configs.def; build/ptx may hold others that are gone."""
     names = set()
-    for table in glob.glob(os.path.join(ROOT, "kernels", "*", "rows.def")):
+    for table in glob.glob(os.path.join(ROOT, "kernels", "*", "configs.def")):
         with open(table, encoding="utf-8") as file:
-            names.update(re.findall(r"^[A-Z0-9_]+_ROW\((\w+)", file.read(), re.MULTILINE))
+            names.update(re.findall(r"^[A-Z0-9_]+_CONFIG\((\w+)", file.read(), re.MULTILINE))
     return names
 
 
-def find_rows(kernel, config=None, folder=None):
-    """The expanded .ptx files that KERNEL and --config name: a file, a row, or rows that begin so."""
+def find_configs(kernel, config=None, folder=None):
+    """The expanded .ptx files that KERNEL and --config name: a file, one, or those that begin so."""
     if os.path.isfile(kernel):
         return [kernel]
     folder = folder or os.path.join(ROOT, "build", "ptx")
     if not os.path.isdir(folder):
         raise Failure(f"{folder} is not there: run make first")
-    rows = sorted(listed_rows() & {name[:-4] for name in os.listdir(folder)})
+    names = sorted(listed_configs() & {name[:-4] for name in os.listdir(folder)})
     if config:
-        wanted = [row for row in rows if row == config or row == f"{kernel}_{config}"]
+        wanted = [one for one in names if one == config or one == f"{kernel}_{config}"]
     else:
-        wanted = [row for row in rows if row == kernel]
-        wanted = wanted or [row for row in rows if row.startswith(kernel)]
+        wanted = [one for one in names if one == kernel]
+        wanted = wanted or [one for one in names if one.startswith(kernel)]
     if not wanted:
         name = f"{kernel} --config {config}" if config else kernel
-        raise Failure(f"no row {name}; rows in {os.path.relpath(folder)}:\n  " + "\n  ".join(rows))
-    return [os.path.join(folder, row + ".ptx") for row in wanted]
+        raise Failure(f"no kernel {name}; kernels in {os.path.relpath(folder)}:\n  "
+                      + "\n  ".join(names))
+    return [os.path.join(folder, one + ".ptx") for one in wanted]
 
 
 class Instruction:
@@ -97,7 +98,7 @@ class Instruction:
 
 
 class Kernel:
-    """A row assembled for one architecture."""
+    """A kernel assembled for one architecture."""
 
     def __init__(self, path, arch, registers, spill_bytes, shared, instructions, labels, ptx, roles):
         self.path, self.arch, self.registers, self.spill_bytes = path, arch, registers, spill_bytes

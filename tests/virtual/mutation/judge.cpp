@@ -165,7 +165,7 @@ Row make_row(const warpline::Image& image) {
     return r;
   }
   if (r.name == "dual_gemm_sm90_decode") r.config = "dual_gemm_sm90_t32_f16";
-  const warpline::dual_gemm::Row* row = warpline::dual_gemm::find_row(r.config);
+  const warpline::dual_gemm::Config* row = warpline::dual_gemm::find_config(r.config);
   if (!row)
     throw std::runtime_error(r.name + " has no problem to run its mutants on: make_row in " +
                              __FILE__ + " must say what the kernel is run as");

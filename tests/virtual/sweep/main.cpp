@@ -31,7 +31,7 @@
 #include <vector>
 
 using namespace wltest;
-using warpline::dual_gemm::Row;
+using warpline::dual_gemm::Config;
 
 namespace {
 
@@ -59,12 +59,12 @@ struct Place { // in the lists
   size_t m, n, k;
 };
 
-int64_t k_of(const Row& row, size_t index) {
+int64_t k_of(const Config& row, size_t index) {
   return index == 3 && row.split_k == 2 ? kLongSplitK : kK[index];
 }
 
 // One problem of every row that makes `type` with this K, under the place's schedules.
-void run_problem(wl_context* context, const std::vector<const Row*>& rows, const Place& at,
+void run_problem(wl_context* context, const std::vector<const Config*>& rows, const Place& at,
                  int64_t k, wl_dtype type, Pass& pass) {
   const bool nvfp4 = type == WL_NVFP4;
   DualGemmCase c;
@@ -84,7 +84,7 @@ void run_problem(wl_context* context, const std::vector<const Row*>& rows, const
   std::vector<std::string> schedules = {"lazy", "random:" + std::to_string(1 + turn)};
   if (pass.full) schedules.push_back("random:" + std::to_string(5 + turn));
   size_t i = at.m + 3 * at.n + at.k;
-  for (const Row* row : rows)
+  for (const Config* row : rows)
     for (const std::string& schedule : schedules) {
       Tally& tally = pass.tallies[row->name];
       const Tally before = tally;
@@ -123,7 +123,7 @@ void run_problem(wl_context* context, const std::vector<const Row*>& rows, const
 }
 
 // In a process of its own: a process holds one profile.
-void run_pass(const std::vector<const Row*>& rows, Pass& pass) {
+void run_pass(const std::vector<const Config*>& rows, Pass& pass) {
   setenv("WARPLINE_DRIVER", ("virtual:" + std::string(pass.profile)).c_str(), 1);
   wl_context* context = nullptr;
   if (wl_context_create(0, &context) != WL_SUCCESS) {
@@ -135,8 +135,8 @@ void run_pass(const std::vector<const Row*>& rows, Pass& pass) {
       for (at.n = 0; at.n < (type == WL_NVFP4 ? kNvfp4N : kN).size(); ++at.n)
         for (at.k = 0; at.k < kK.size(); ++at.k) {
           if (!pass.full && at.k != (at.m + at.n) % kK.size()) continue;
-          std::map<int64_t, std::vector<const Row*>> by_k;
-          for (const Row* row : rows)
+          std::map<int64_t, std::vector<const Config*>> by_k;
+          for (const Config* row : rows)
             if (row->d_type == type) by_k[k_of(*row, at.k)].push_back(row);
           for (const auto& [k, with_k] : by_k) run_problem(context, with_k, at, k, type, pass);
         }
@@ -170,10 +170,10 @@ void read_pass(const std::string& text, Pass& pass) {
 }
 
 // `jobs` processes at once, each with every jobs-th row.
-void run_in_children(const std::vector<const Row*>& rows, size_t jobs, Pass& pass) {
+void run_in_children(const std::vector<const Config*>& rows, size_t jobs, Pass& pass) {
   std::vector<std::pair<pid_t, FILE*>> children;
   for (size_t job = 0; job < jobs; ++job) {
-    std::vector<const Row*> mine;
+    std::vector<const Config*> mine;
     for (size_t i = job; i < rows.size(); i += jobs) mine.push_back(rows[i]);
     FILE* file = std::tmpfile();
     const pid_t pid = fork();
@@ -206,11 +206,11 @@ void run_in_children(const std::vector<const Row*>& rows, size_t jobs, Pass& pas
 struct Known {
   Tally b200, b300;
 };
-std::string text_hash(const Row& row) { return hash_code(row.image().text()).substr(5); }
+std::string text_hash(const Config& row) { return hash_code(row.image().text()).substr(5); }
 std::map<std::string, Known> read_table(const std::string& path,
-                                        const std::vector<const Row*>& rows) {
+                                        const std::vector<const Config*>& rows) {
   std::map<std::string, std::string> texts;
-  for (const Row* row : rows) texts[row->name] = text_hash(*row);
+  for (const Config* row : rows) texts[row->name] = text_hash(*row);
   std::map<std::string, Known> known;
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {
@@ -236,7 +236,7 @@ std::string list(const std::vector<int64_t>& values) {
 }
 
 // The table; whether everything is right.
-bool report(const std::vector<const Row*>& rows, const Pass& b200, const Pass& b300,
+bool report(const std::vector<const Config*>& rows, const Pass& b200, const Pass& b300,
             const std::string& run, std::ostream& out) {
   char date[32];
   const std::time_t now = std::time(nullptr);
@@ -256,7 +256,7 @@ bool report(const std::vector<const Row*>& rows, const Pass& b200, const Pass& b
          "bound | guards broken | did not run |\n|---|---|---|---|---|---|---|---|---|---|\n";
   bool clean = b200.failures.empty() && b300.failures.empty();
   Tally sum;
-  for (const Row* row : rows) {
+  for (const Config* row : rows) {
     const auto found = [&](const Pass& pass) {
       const auto at = pass.tallies.find(row->name);
       return at == pass.tallies.end() ? Tally{} : at->second;
@@ -311,13 +311,13 @@ int main(int argc, char** argv) {
     for (std::vector<int64_t>* list : {&kM, &kN, &kNvfp4N, &kK})
       list->resize(std::min(list->size(), sizes));
   }
-  std::vector<const Row*> all, rows; // those to run
-  for (const Row& row : warpline::dual_gemm::rows())
+  std::vector<const Config*> all, rows; // those to run
+  for (const Config& row : warpline::dual_gemm::configs())
     if (std::string(row.target) == "sm_100f") all.push_back(&row);
   std::map<std::string, Known> known;
   if (!out_path.empty() && !fresh) known = read_table(out_path, all);
   Pass b200{"b200", true, {}, {}}, b300{"b300", false, {}, {}};
-  for (const Row* row : all) {
+  for (const Config* row : all) {
     const bool named =
         ("," + wanted + ",").find("," + std::string(row->name) + ",") != std::string::npos;
     if (named || (wanted.empty() && known.count(row->name) == 0)) {

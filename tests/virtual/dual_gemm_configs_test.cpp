@@ -1,5 +1,5 @@
-// Every Blackwell row of the dual GEMM (one CTA, pairs, clusters with multicast) on the virtual
-// B200: the edges of its tiles and clusters under eager, lazy and eight random schedules.
+// Every Blackwell configuration of the dual GEMM (one CTA, pairs, clusters with multicast) on the
+// virtual B200: the edges of its tiles and clusters under eager, lazy and eight random schedules.
 #include "kernels/dual_gemm/dual_gemm.hpp"
 #include "runtime/src/driver.hpp"
 #include "tests/support/catch.hpp"
@@ -13,7 +13,7 @@
 #include <vector>
 
 using namespace wltest;
-using warpline::dual_gemm::Row;
+using warpline::dual_gemm::Config;
 
 namespace {
 
@@ -25,10 +25,11 @@ const std::vector<int64_t> kN = {8, 120, 128, 136, 264, 384};
 const std::vector<int64_t> kK = {64, 192, 256, 1472, 7168};
 
 // NVFP4 outputs have their own test.
-std::vector<const Row*> blackwell_rows() {
-  std::vector<const Row*> result;
-  for (const Row& row : warpline::dual_gemm::rows())
-    if (std::string(row.target) == "sm_100f" && row.d_type != WL_NVFP4) result.push_back(&row);
+std::vector<const Config*> blackwell_configs() {
+  std::vector<const Config*> result;
+  for (const Config& config : warpline::dual_gemm::configs())
+    if (std::string(config.target) == "sm_100f" && config.d_type != WL_NVFP4)
+      result.push_back(&config);
   return result;
 }
 
@@ -47,14 +48,14 @@ void expect_exact(const DualGemmCase& c, const std::string& schedule) {
   CHECK(r.exact.unequal == 0);
 }
 
-DualGemmCase make_case(const Row& row, int64_t m, int64_t n, int64_t k, int64_t l, size_t i) {
+DualGemmCase make_case(const Config& config, int64_t m, int64_t n, int64_t k, int64_t l, size_t i) {
   DualGemmCase c;
   c.m = m;
   c.n = n;
   c.k = k;
   c.l = l;
-  c.out = row.d_type == WL_F16 ? OutputType::f16 : OutputType::bf16;
-  c.config = row.name;
+  c.out = config.d_type == WL_F16 ? OutputType::f16 : OutputType::bf16;
+  c.config = config.name;
   c.seed = 4000 + i;
   c.ldd = i % 3 == 0 ? n + 24 : 0;
   c.entry_gap = i % 5 == 0 ? 40 : 0;
@@ -76,37 +77,37 @@ warpline::cli::Json count(const DualGemmCase& c) {
 } // namespace
 
 // Steps that share no factor with the lists' lengths, so that cases mix all values of M, N, K and
-// the schedules over the rows.
-TEST_CASE("every Blackwell row at its edges", "[virtual]") {
+// the schedules over the configurations.
+TEST_CASE("every Blackwell configuration at its edges", "[virtual]") {
   size_t i = 0;
-  for (const Row* row : blackwell_rows())
+  for (const Config* config : blackwell_configs())
     for (size_t s = 0; s < kSchedules.size(); ++s, ++i) {
       const int64_t m = kM[(5 * i + 2 * s) % kM.size()], n = kN[(5 * i + s) % kN.size()];
       int64_t k = kK[(3 * i + s) % kK.size()];
       const int64_t l = i % 7 == 3 ? 3 : 1;
       if (k == 7168 && m * n * l > 40000) k = 1472;
-      expect_exact(make_case(*row, m, n, k, l, i), kSchedules[s]);
+      expect_exact(make_case(*config, m, n, k, l, i), kSchedules[s]);
     }
 }
 
 // Lone rows, whole warps and whole CTAs of a tile beyond M; every N of kN leaves columns over.
-TEST_CASE("Blackwell rows at every M from 1 to 129", "[virtual]") {
-  const std::vector<const Row*> rows = blackwell_rows();
+TEST_CASE("Blackwell configurations at every M from 1 to 129", "[virtual]") {
+  const std::vector<const Config*> configs = blackwell_configs();
   for (size_t m = 1; m <= 129; ++m) {
-    const Row& row = *rows[17 * m % rows.size()];
+    const Config& config = *configs[17 * m % configs.size()];
     const int64_t n = kN[m % kN.size()], k = m % 2 == 0 ? 320 : 1472;
-    expect_exact(make_case(row, static_cast<int64_t>(m), n, k, 1, m),
+    expect_exact(make_case(config, static_cast<int64_t>(m), n, k, 1, m),
                  kSchedules[m % kSchedules.size()]);
   }
 }
 
-TEST_CASE("every Blackwell row runs twice over more tiles than clusters are resident",
+TEST_CASE("every Blackwell configuration runs twice over more tiles than clusters are resident",
           "[virtual]") {
   // Ring slots, stages and accumulator sets wrap at odd places.
   size_t i = 0;
-  for (const Row* row : blackwell_rows()) {
-    if (row->d_type != WL_F16) continue;
-    DualGemmCase c = make_case(*row, 1100, 3104, 320, 1, i);
+  for (const Config* config : blackwell_configs()) {
+    if (config->d_type != WL_F16) continue;
+    DualGemmCase c = make_case(*config, 1100, 3104, 320, 1, i);
     c.runs = i % 4 == 0 ? 2 : 1;
     expect_exact(c, kSchedules[(i + 1) % kSchedules.size()]);
     ++i;
@@ -114,27 +115,29 @@ TEST_CASE("every Blackwell row runs twice over more tiles than clusters are resi
 }
 
 // Every way to lag: the leader of a pair, its peer, several CTAs of a larger cluster.
-TEST_CASE("Blackwell rows whose CTAs start at different times", "[virtual][stagger]") {
+TEST_CASE("Blackwell configurations whose CTAs start at different times", "[virtual][stagger]") {
   size_t i = 0;
-  for (const Row* row : blackwell_rows()) {
-    if (row->d_type != WL_F16 || row->cluster[0] * row->cluster[1] == 1) continue;
+  for (const Config* config : blackwell_configs()) {
+    if (config->d_type != WL_F16 || config->cluster[0] * config->cluster[1] == 1) continue;
     for (int s = 0; s < 3; ++s, ++i)
-      expect_exact(make_case(*row, kM[(5 * i + 2) % kM.size()], kN[(5 * i) % kN.size()], kK[i % 4],
-                             i % 7 == 3 ? 3 : 1, i),
+      expect_exact(make_case(*config, kM[(5 * i + 2) % kM.size()], kN[(5 * i) % kN.size()],
+                             kK[i % 4], i % 7 == 3 ? 3 : 1, i),
                    "stagger:" + std::to_string(i));
   }
 }
 
 // Tiles in one to eight parts, of one cluster's share and of several; nothing is cleared between
 // the runs of a plan, and a graph's launches have the same parameters.
-TEST_CASE("STREAM_K rows run again and again in a workspace that nobody clears", "[virtual]") {
+TEST_CASE("STREAM_K configurations run again and again in a workspace that nobody clears",
+          "[virtual]") {
   wl_context* context = virtual_context("b200");
   size_t i = 0;
-  for (const Row* row : blackwell_rows()) {
-    if (row->grid != warpline::dual_gemm::Grid::stream_k) continue;
+  for (const Config* config : blackwell_configs()) {
+    if (config->grid != warpline::dual_gemm::Grid::stream_k) continue;
     for (int64_t k : {1472, 7168})
       for (bool graph : {false, true}) {
-        DualGemmCase c = make_case(*row, i % 2 == 0 ? 300 : 129, i % 3 == 0 ? 264 : 136, k, 1, i);
+        DualGemmCase c =
+            make_case(*config, i % 2 == 0 ? 300 : 129, i % 3 == 0 ? 264 : 136, k, 1, i);
         // Where sums round, they do so in the same order every time.
         c.kind = i % 2 == 0 ? InputKind::exact : InputKind::public_problem;
         c.runs = 3;
@@ -155,9 +158,9 @@ TEST_CASE("STREAM_K rows run again and again in a workspace that nobody clears",
 }
 
 TEST_CASE("what the virtual GPU counts is what the cost model says", "[virtual]") {
-  for (const Row* row : blackwell_rows()) {
-    if (row->d_type != WL_F16) continue;
-    const DualGemmCase c = make_case(*row, 300, 264, 832, 2, 1);
+  for (const Config* config : blackwell_configs()) {
+    if (config->d_type != WL_F16) continue;
+    const DualGemmCase c = make_case(*config, 300, 264, 832, 2, 1);
     INFO(describe(c));
     const warpline::cli::Json counted = count(c);
     int64_t read = 0, delivered = 0;
@@ -167,7 +170,7 @@ TEST_CASE("what the virtual GPU counts is what the cost model says", "[virtual]"
       delivered += static_cast<int64_t>(tensor.find("delivered_bytes")->integer);
     }
     const warpline::dual_gemm::Traffic model =
-        warpline::dual_gemm::traffic(*row, {c.m, c.n, c.k, c.l, row->d_type});
+        warpline::dual_gemm::traffic(*config, {c.m, c.n, c.k, c.l, config->d_type});
     CHECK(read == model.total());
     CHECK(delivered == model.delivered);
   }
@@ -175,38 +178,38 @@ TEST_CASE("what the virtual GPU counts is what the cost model says", "[virtual]"
 
 // PING_PONG: one warpgroup reads the tile ring, waits and releases for a tile, instead of two.
 TEST_CASE("a tile that one warpgroup drains takes fewer instructions", "[virtual]") {
-  for (const Row* row : blackwell_rows()) {
-    std::string twin = row->name;
+  for (const Config* config : blackwell_configs()) {
+    std::string twin = config->name;
     const size_t part = twin.find("_pingpong");
-    if (part == std::string::npos || row->d_type != WL_F16) continue;
+    if (part == std::string::npos || config->d_type != WL_F16) continue;
     twin.erase(part, std::strlen("_pingpong"));
-    const Row* both = warpline::dual_gemm::find_row(twin);
+    const Config* both = warpline::dual_gemm::find_config(twin);
     REQUIRE(both != nullptr);
-    const auto instructions = [](const Row& of) {
+    const auto instructions = [](const Config& of) {
       return count(make_case(of, 300, 3104, 320, 3, 1)).find("warp_instructions")->integer;
     };
-    INFO(row->name);
-    CHECK(instructions(*row) < instructions(*both));
+    INFO(config->name);
+    CHECK(instructions(*config) < instructions(*both));
   }
 }
 
-// WARPLINE_SWEEP=from:count runs that many cases of the full cross product of rows, edges and
-// schedules, in a fixed pseudo-random order.
+// WARPLINE_SWEEP=from:count runs that many cases of the full cross product of configurations, edges
+// and schedules, in a fixed pseudo-random order.
 TEST_CASE("sweep of the cross product", "[virtual][.sweep]") {
   const char* range = std::getenv("WARPLINE_SWEEP");
   const std::string text = range != nullptr ? range : "0:100";
   const size_t from = std::stoul(text), count = std::stoul(text.substr(text.find(':') + 1));
-  const std::vector<const Row*> rows = blackwell_rows();
+  const std::vector<const Config*> configs = blackwell_configs();
   for (size_t i = from; i < from + count; ++i) {
     uint64_t x = i * 0x9E3779B97F4A7C15ull + 12345;
     const auto pick = [&x](size_t n) {
       x = (x ^ x >> 31) * 0xD6E8FEB86659FD93ull;
       return static_cast<size_t>(x >> 33) % n;
     };
-    const Row& row = *rows[pick(rows.size())];
+    const Config& config = *configs[pick(configs.size())];
     const int64_t m = kM[pick(kM.size())], n = kN[pick(kN.size())], l = pick(4) == 0 ? 3 : 1;
     int64_t k = kK[pick(kK.size())];
     if (k == 7168 && m * n * l > 80000) k = 1472;
-    expect_exact(make_case(row, m, n, k, l, i), kSchedules[pick(kSchedules.size())]);
+    expect_exact(make_case(config, m, n, k, l, i), kSchedules[pick(kSchedules.size())]);
   }
 }

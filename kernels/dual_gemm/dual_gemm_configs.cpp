@@ -1,16 +1,16 @@
-// Configuration rows of the dual GEMM and the choice among them.
+// Configurations of the dual GEMM and the choice among them.
 #include "kernels/dual_gemm/dual_gemm.hpp"
-#include "runtime/src/rows.hpp"
+#include "runtime/src/configs.hpp"
 #include "runtime/src/status.hpp"
 
 #include <algorithm>
 
-#define SM100_ROW(name, ...) WL_EMBEDDED_PTX(name);
-#define SM90_ROW(name, ...) WL_EMBEDDED_PTX(name);
-#define SM90_DOUBLE_BUFFERED_ROW(name, ...) WL_EMBEDDED_PTX(name);
-#define SM90_SMALL_ROW(name, ...) WL_EMBEDDED_PTX(name);
-#define SM90_DECODE_ROW(name, ...) WL_EMBEDDED_PTX(name);
-#include "kernels/dual_gemm/rows.def"
+#define SM100_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_DOUBLE_BUFFERED_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_SMALL_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_DECODE_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#include "kernels/dual_gemm/configs.def"
 
 namespace warpline::dual_gemm {
 
@@ -30,28 +30,30 @@ constexpr Grid STREAM_K = Grid::stream_k;
 
 } // namespace
 
-const std::vector<Row>& rows() {
-  static const std::vector<Row> table = {
+const std::vector<Config>& configs() {
+  static const std::vector<Config> table = {
 // FEED is of the PTX alone.
-#define SM100_ROW(name, out, store, epilogue, group, cluster_m, cluster_n, split, tile_n, stages,  \
-                  acc, sets, feed, ...)                                                            \
+#define SM100_CONFIG(name, out, store, epilogue, group, cluster_m, cluster_n, split, tile_n,       \
+                     stages, acc, sets, feed, ...)                                                 \
   sm100_config(                                                                                    \
       #name, [] { return WL_IMAGE(name); }, 2, out, store, epilogue, group, cluster_m, cluster_n,  \
       split, tile_n, stages, acc, sets, __VA_ARGS__),
-#define SM90_ROW(name, ...)                                                                        \
+#define SM90_CONFIG(name, ...)                                                                     \
   sm90_config(                                                                                     \
       #name, [] { return WL_IMAGE(name); }, 2, Family::sm90, __VA_ARGS__),
-#define SM90_SMALL_ROW(name, ...)                                                                  \
+#define SM90_SMALL_CONFIG(name, ...)                                                               \
   sm90_small_config(                                                                               \
       #name, [] { return WL_IMAGE(name); }, 2, __VA_ARGS__),
-#define SM90_DOUBLE_BUFFERED_ROW(name, ...)                                                        \
+#define SM90_DOUBLE_BUFFERED_CONFIG(name, ...)                                                     \
   sm90_config(                                                                                     \
       #name, [] { return WL_IMAGE(name); }, 2, Family::sm90_double_buffered, __VA_ARGS__),
-#include "kernels/dual_gemm/rows.def"
+#include "kernels/dual_gemm/configs.def"
   };
   return table;
 }
 
-const Row* find_row(const std::string& name) { return warpline::find_row(rows(), name); }
+const Config* find_config(const std::string& name) {
+  return warpline::find_config(configs(), name);
+}
 
 } // namespace warpline::dual_gemm

@@ -1,10 +1,9 @@
-# Reads a rows.def: the configuration rows of an operation.
-#   awk -f kernels/rows.awk -v list=1 kernels/<op>/rows.def     one line a row: NAME SOURCE TARGETS
-#   awk -f kernels/rows.awk -v flags=1 kernels/<op>/rows.def    likewise: NAME and its -D flags for
-#   cpp
-# A table starts with its column names:  //: SM100_ROW  NAME  TILE_N ...   and its rows are
-# SM100_ROW(name, 128, ...). The macro's prefix names the source (SM90_DECODE: sm90_decode.ptx) and,
-# up to its first "_", the targets.
+# Reads a configs.def: the configurations of an operation.
+#   awk -f kernels/configs.awk -v list=1 kernels/<op>/configs.def   one a line: NAME SOURCE TARGETS
+#   awk -f kernels/configs.awk -v flags=1 kernels/<op>/configs.def  NAME and its -D flags for cpp
+# A table starts with its column names:  //: SM100_CONFIG  NAME  TILE_N ...   and its lines are
+# SM100_CONFIG(name, 128, ...). The macro's prefix names the source (SM90_DECODE: sm90_decode.ptx)
+# and, up to its first "_", the targets.
 # A number becomes -DCOLUMN=number, a word -DCOLUMN_WORD=1, NAME becomes -DKERNEL=name.
 
 BEGIN {
@@ -18,7 +17,7 @@ BEGIN {
   next
 }
 
-match($0, /^[A-Z0-9_]+_ROW\(/) {
+match($0, /^[A-Z0-9_]+_CONFIG\(/) {
   macro = substr($0, 1, RLENGTH - 1)
   if (!(macro in columns)) next
   body = substr($0, RLENGTH + 1)
@@ -32,7 +31,7 @@ match($0, /^[A-Z0-9_]+_ROW\(/) {
     exit 1
   }
   arch = macro
-  sub(/_ROW$/, "", arch)
+  sub(/_CONFIG$/, "", arch)
   family = arch
   sub(/_.*$/, "", family)
   if (list) print value[1], tolower(arch), targets[family]
