@@ -42,6 +42,7 @@ struct Config {
   int cta_group = 1, cluster_m = 1, cluster_n = 1;
   int scale_sets = 0; // sets of scale columns in tensor memory
   int decoders = 0;   // sm90_small: warps that decode activations
+  int ctas = 1;       // sm90: that an SM holds
   Grid grid = Grid::persistent;
   Store store = Store::direct;
   Epilogue epilogue = Epilogue::both;

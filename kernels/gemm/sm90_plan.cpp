@@ -164,8 +164,8 @@ wl_status fill_work(const wl_context& context, const Problem& problem, const Con
   fill_decode(problem, config, work->product, &work->decode);
   work->launch = cluster_launch(config);
   const int64_t tiles = work->product.tiles;
-  work->launch.grid[0] *=
-      static_cast<unsigned>(config.split_k > 1 ? tiles : std::min(tiles, resident));
+  work->launch.grid[0] *= static_cast<unsigned>(
+      config.split_k > 1 || config.ctas > 1 ? tiles : std::min(tiles, resident));
   work->decode_launch = decode_launch(problem, std::max(context.limits.sm_count, 1));
   // The activations, decoded.
   work->workspace_bytes = static_cast<size_t>(problem.l) * static_cast<size_t>(problem.m) *
@@ -224,13 +224,17 @@ private:
 
 // The model, in SM clocks, from measurements of the dual GEMM on an H200 at 1.75 GHz:
 //   wgmma: 64 x N x 16 takes N / 2, at least 16; a consumer of 32 columns runs 8 of them a stage
-//   decoding: 200 instructions of each warp a stage; a tenth of them shows under longer MMAs
+//   decoding: 200 instructions of each warp a stage; a tenth of them shows under longer MMAs, of up
+//   to 64 tokens without a second set of consumers four tenths
 //   DRAM bytes of the whole device: 2400
 //   launches, first loads and the end of the last tile: 8000
 //   the exchange of SPLIT_K CTAs: 700, and 24 a token for what a CTA sends of its sums (16 bytes a
 //   clock between two SMs)
 //   outputs: 16 clocks a token of the part that a CTA ends, for each product that makes some
-// Of one tensor 4000 of the 8000 are paid for each tile that a cluster of its own makes.
+// Of the 8000, 4000 are paid for each tile that a cluster of its own makes; of one tensor other
+// clusters do not pay them. Where an SM
+// holds two CTAs both are taken to share it: those of a grid that starts while another ends come to
+// the SMs that are free.
 Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
   Cost result{};
   const int64_t k_blocks = divide_up(divide_up(problem.k, config.tile_k), config.split_k);
@@ -239,23 +243,26 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
   // Of clusters of 4 an H200 holds 30: its GPCs have 16 or 18 SMs.
   const int64_t size = config.cluster[0];
   const int64_t clusters = size == 4 ? device.sm_count * 10 / 44 : device.sm_count / size;
-  result.waves = divide_up(result.tiles, std::max<int64_t>(clusters, 1));
+  result.waves = divide_up(result.tiles, std::max<int64_t>(config.ctas * clusters, 1));
   result.clusters = result.tiles;
 
   const double consumers = config.tile_n / 32.0;
   const double mma = consumers * 8 * std::max(config.tile_m / 2.0, 16.0);
   const double decode = consumers * 200;
+  const bool few = config.split_k == 1 && config.tile_m <= 64;
+  const double shows = std::min(mma, decode) * (few ? 0.4 : 0.1);
   result.tile_clocks =
-      static_cast<double>(k_blocks) * (std::max(mma, decode) + std::min(mma, decode) / 10);
+      static_cast<double>(k_blocks) * config.ctas * (std::max(mma, decode) + shows);
   // Without specialised warps loads, decoding and MMA hardly overlap.
   if (config.family == Family::sm90_double_buffered)
     result.tile_clocks += static_cast<double>(k_blocks) * 1000;
   result.loop_clocks = static_cast<double>(result.waves) * result.tile_clocks;
   const double sent = 1.0 - 1.0 / config.split_k;
-  const double start = config.b_tensors == 1 ? 4000 : 8000;
+  const bool own = config.split_k > 1 || few; // clusters that make one tile
+  const double start = config.b_tensors == 1 || own ? 4000 : 8000;
   result.epilogue_clocks = 16.0 * (3 - config.b_tensors) * config.tile_m / config.split_k;
-  if (config.split_k > 1)
-    result.epilogue_clocks += 700 + 24.0 * sent * config.tile_m + (8000 - start);
+  if (config.split_k > 1) result.epilogue_clocks += 700 + 24.0 * sent * config.tile_m;
+  if (own) result.epilogue_clocks += 4000;
   const double entry_bytes =
       static_cast<double>(config.b_tensors * problem.n) * static_cast<double>(problem.k) * 9 / 16 +
       static_cast<double>(problem.m) * static_cast<double>(problem.k) * 2;

@@ -8,12 +8,12 @@ namespace warpline::gemm {
 // A line of a table: SM90_CONFIG or SM90_DOUBLE_BUFFERED_CONFIG, SM90_SMALL_CONFIG.
 inline Config sm90_config(const char* name, Image (*image)(), int b_tensors, Family family,
                           wl_dtype out, int tokens, int stages, int rows, int split, int consumers,
-                          int group_m) {
+                          int group_m, int ctas = 1) {
   Config c{};
   c.name = name, c.target = "sm_90a", c.image = image;
   c.family = family, c.d_type = out, c.b_tensors = b_tensors;
   c.tile_m = tokens, c.tile_n = sm90_columns(consumers), c.tile_k = 128;
-  c.stages = stages, c.acc_stages = 1, c.group_m = group_m;
+  c.stages = stages, c.acc_stages = 1, c.group_m = group_m, c.ctas = ctas;
   c.cluster[0] = rows * split, c.cluster[1] = c.cluster[2] = 1, c.split_k = split;
   c.threads = 128 * consumers + (family == Family::sm90 ? 128 : 0);
   c.shared_bytes = sm90_shared_bytes(tokens, stages, c.tile_n, b_tensors);

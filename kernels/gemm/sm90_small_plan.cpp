@@ -148,8 +148,9 @@ public:
 //
 // Of one: for 256 k of 32 columns a CTA takes 190 clocks and 8 for each token of an SM that is
 // busy, and by itself at least 590 and 13 for each token, half as long again where warps decode or
-// consume twice as much. Launch: 3200; first loads and sums of each wave: 2200. Of clusters of 4 an
-// H200 holds 30 for each CTA that fits an SM: its GPCs have 16 or 18 SMs.
+// consume twice as much, which takes a busy SM a fifth longer from the second wave on. Launch:
+// 3200; first loads and sums of each wave: 2200. Of clusters of 4 an H200 holds 30 for each CTA
+// that fits an SM: its GPCs have 16 or 18 SMs.
 Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
   Cost result{};
   const int64_t row_tiles = divide_up(problem.m, config.tile_m);
@@ -165,8 +166,10 @@ Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceL
                          static_cast<double>(problem.k) * 9 / 16 / 2400;
   if (one) {
     const double an_sm = static_cast<double>(divide_up(result.tiles * config.split_k, sms));
-    const double busy = (190 + 8.0 * config.tile_m) * config.tile_n / 16;
-    const bool twice = config.tile_n == 32 || (config.tile_m == 16 && config.decoders == 2);
+    const bool dense = config.tile_m == 16 && config.decoders == 2;
+    const double busy =
+        (190 + 8.0 * config.tile_m) * config.tile_n / 16 * (dense && result.waves > 1 ? 1.2 : 1);
+    const bool twice = config.tile_n == 32 || dense;
     const double alone = (590 + 13.0 * config.tile_m) * (twice ? 1.5 : 1);
     result.tile_clocks = static_cast<double>(k_blocks) * std::max(alone, busy);
     result.loop_clocks = static_cast<double>(k_blocks) * std::max(alone, an_sm * busy);
