@@ -72,9 +72,7 @@ wl_dual_gemm_config describe(const Candidate& c, const Problem& problem,
                   : config.grid == Grid::stream_k   ? WL_SCHEDULER_STREAM_K
                                                     : WL_SCHEDULER_LAUNCH_CONTROL;
   out.shared_bytes = config.shared_bytes;
-  if (!config.decodes())
-    out.tmem_columns =
-        sm100_tmem_columns(config.tile_n, config.acc_stages, config.scale_sets, config.b_tensors);
+  if (!config.decodes()) out.tmem_columns = sm100_tmem_columns(config, config.scale_sets);
   out.tiles = c.cost.tiles;
   out.waves = c.cost.waves;
   out.ctas =

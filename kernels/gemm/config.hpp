@@ -37,9 +37,11 @@ struct Config {
   // B_TENSORS of the form: 2 products of two tensors, or the two halves of a tile of one.
   int b_tensors = 2;
   int split_k = 1; // CTAs of a cluster that share a tile's K
-  // sm100: a cluster is cluster_m x cluster_n CTAs, each of 128 rows; tile_m is the rows of an MMA,
-  // 128 for each CTA of its group.
+  // sm100: a cluster is cluster_m x cluster_n CTAs, each of rows() rows; tile_m is the rows of an
+  // MMA, 128 for each CTA of its group. Swapped: weights are the M of an MMA, up to 64 tokens its
+  // N.
   int cta_group = 1, cluster_m = 1, cluster_n = 1;
+  bool swapped = false;
   int scale_sets = 0; // sets of scale columns in tensor memory
   int decoders = 0;   // sm90_small: warps that decode activations
   int ctas = 1;       // sm90: that an SM holds
@@ -51,11 +53,18 @@ struct Config {
   bool decodes() const { return family != Family::sm100; }
   bool fused() const { return family == Family::sm90_small; }
   // Columns of D that a CTA makes of a tile.
-  int columns() const { return tile_n * (b_tensors == 1 ? 2 : 1); }
+  int columns() const { return tile_n * (b_tensors == 1 && !swapped ? 2 : 1); }
+  // Rows of it, of an sm100 configuration.
+  int rows() const { return swapped ? tile_m : 128; }
 };
 
-// ---- sm100.ptx
+// ---- sm100.ptx, sm100_swapped.ptx
 
+// Rows of a tile's box of A, with swapped operands the N of its MMAs: TOKENS of sm100_work.inc.
+constexpr int64_t sm100_tokens(int64_t m) { return m < 64 ? (m + 15) / 16 * 16 : 64; }
+constexpr int64_t sm100_box_rows(const Config& config, int64_t m) {
+  return config.swapped ? sm100_tokens(m) : 128 / config.cluster_n;
+}
 // Tiles of scales of B in a stage: both halves of 128 columns lie in one block of 128.
 constexpr int sm100_sfb_tiles(int tile_n, int b_tensors) {
   return b_tensors == 1 && tile_n == 64 ? 1 : 2;
@@ -74,6 +83,7 @@ constexpr int sm100_staging_bytes(int tile_n, Store store) {
   return store == Store::bulk ? 256 * tile_n : 0;
 }
 constexpr int sm100_exchange_bytes(int split_k) { return (split_k - 1) * 32768; }
+constexpr int sm100_swapped_exchange_bytes(int split_k) { return split_k == 4 ? 24576 : 16384; }
 // Biases of both products, of each epilogue warp's columns, in FP32.
 constexpr int sm100_bias_bytes(int tile_n, Epilogue epilogue) {
   return 8 * 2 * 4 * tile_n / (epilogue == Epilogue::both ? 2 : 1);
@@ -86,6 +96,13 @@ constexpr int sm100_shared_bytes(int cta_group, int split_k, int tile_n, int sta
          sm100_staging_bytes(tile_n, store) + sm100_bias_bytes(tile_n, epilogue) +
          sm100_slot_bytes(grid) * ring + 16 * queries + 8 * barriers + 8;
 }
+constexpr int sm100_swapped_stage_bytes = 64 * 128 + 128 * 128 + 2 * 2048;
+constexpr int sm100_swapped_shared_bytes(int split_k, int stages, int acc_stages) {
+  const int ring = sm100_tile_ring(Grid::persistent);
+  const int barriers = 2 * stages + 2 * acc_stages + 2 * ring + (split_k > 1 ? 1 : 0);
+  return stages * sm100_swapped_stage_bytes + sm100_swapped_exchange_bytes(split_k) + 8 * 128 +
+         sm100_slot_bytes(Grid::persistent) * ring + 8 * barriers + 8;
+}
 // Workspace of a CTA of a STREAM_K configuration: PART_BYTES of sm100_config.inc.
 constexpr int64_t sm100_part_bytes(int tile_n) { return 128 + 8 * 128 * int64_t{tile_n}; }
 // Columns of tensor memory; SCALE_COLUMNS of sm100_config.inc.
@@ -94,6 +111,29 @@ constexpr int sm100_scale_columns(int tile_n, int b_tensors) {
 }
 constexpr int sm100_tmem_columns(int tile_n, int acc_stages, int scale_sets, int b_tensors = 2) {
   return acc_stages * 2 * tile_n + scale_sets * sm100_scale_columns(tile_n, b_tensors);
+}
+
+// Of a configuration of either source.
+constexpr int sm100_scale_tiles(const Config& c) { // of B in a stage
+  return c.swapped ? 1 : sm100_sfb_tiles(c.tile_n, c.b_tensors);
+}
+constexpr int sm100_stage_bytes(const Config& c) {
+  return c.swapped ? sm100_swapped_stage_bytes
+                   : sm100_stage_bytes(c.cta_group, c.tile_n, c.b_tensors);
+}
+constexpr int sm100_exchange_bytes(const Config& c) {
+  return c.swapped ? sm100_swapped_exchange_bytes(c.split_k) : sm100_exchange_bytes(c.split_k);
+}
+constexpr int sm100_bias_bytes(const Config& c) {
+  return c.swapped ? 8 * 128 : sm100_bias_bytes(c.tile_n, c.epilogue);
+}
+constexpr int sm100_barriers(const Config& c) {
+  return 2 * c.stages + (c.swapped ? 2 : 3) * c.acc_stages +
+         2 * (sm100_tile_ring(c.grid) + sm100_queries(c.grid)) + (c.split_k > 1 ? 1 : 0);
+}
+constexpr int sm100_tmem_columns(const Config& c, int scale_sets) {
+  return c.swapped ? c.acc_stages * c.tile_m + scale_sets * 32
+                   : sm100_tmem_columns(c.tile_n, c.acc_stages, scale_sets, c.b_tensors);
 }
 
 // ---- sm90.ptx

@@ -100,6 +100,21 @@ inline Config sm100_config(const char* name, Image (*image)(), int b_tensors, wl
   return c;
 }
 
+// Swapped: 128 columns of one product, up to 64 rows.
+inline Config sm100_swapped_config(const char* name, Image (*image)(), int b_tensors, wl_dtype out,
+                                   int split, int stages, int group_m) {
+  Config c{};
+  c.name = name, c.target = "sm_100f", c.image = image;
+  c.family = Family::sm100, c.d_type = out, c.b_tensors = b_tensors, c.swapped = true;
+  c.tile_m = 64, c.tile_n = 128, c.tile_k = 256;
+  c.stages = c.scale_sets = stages, c.acc_stages = split == 1 ? 2 : 1, c.group_m = group_m;
+  c.cluster[0] = split, c.cluster[1] = c.cluster[2] = 1;
+  c.threads = 384;
+  c.shared_bytes = sm100_swapped_shared_bytes(split, stages, c.acc_stages);
+  c.split_k = split, c.grid = split == 1 ? Grid::persistent : Grid::one_tile;
+  return c;
+}
+
 // ---- plans --------------------------------------------------------------------------------------
 
 // The configuration of the name `forced`, or the chosen one where that is null. The context is

@@ -8,6 +8,16 @@ namespace warpline::gemm {
 
 namespace {
 
+// Rows of A and rows of B of all products that a CTA's tile has.
+int64_t a_rows(const Config& config, const Problem& problem) {
+  return config.swapped ? sm100_tokens(problem.m) : 128;
+}
+int64_t b_rows(const Config& config) { return (config.swapped ? 1 : 2) * config.tile_n; }
+// Columns of tensor memory of a product.
+int64_t product_columns(const Config& config, const Problem& problem) {
+  return config.swapped ? sm100_tokens(problem.m) : config.tile_n;
+}
+
 // Bytes of one K tile of one cluster, or of a half that shares K, read from L2 and arriving in one
 // of its CTAs. Of a cluster inside the matrix.
 struct KTile {
@@ -16,17 +26,17 @@ struct KTile {
   bool a_multicast, b_multicast, sfb_multicast;
 };
 
-KTile k_tile(const Config& config) {
+KTile k_tile(const Config& config, const Problem& problem) {
   const int64_t row_bytes = config.tile_k / 2, scale_block = 128 * config.tile_k / 16;
   KTile t{};
-  t.a = config.cluster_m * 128 * row_bytes;
+  t.a_in = a_rows(config, problem) * row_bytes;
+  t.a = config.cluster_m * t.a_in;
   t.sfa = config.cluster_m * scale_block;
-  t.b = 2 * config.cluster_n * config.tile_n * row_bytes;
-  const int64_t sfb_tiles = sm100_sfb_tiles(config.tile_n, config.b_tensors);
+  t.b = config.cluster_n * b_rows(config) * row_bytes;
+  const int64_t sfb_tiles = sm100_scale_tiles(config);
   t.sfb = sfb_tiles * config.cluster_n * scale_block;
-  t.a_in = 128 * row_bytes;
   t.sfa_in = scale_block;
-  t.b_in = 2 * config.tile_n / config.cta_group * row_bytes;
+  t.b_in = b_rows(config) / config.cta_group * row_bytes;
   t.sfb_in = sfb_tiles * scale_block;
   t.a_multicast = config.cluster_n > 1;
   t.b_multicast = config.cluster_m > config.cta_group;
@@ -40,7 +50,7 @@ int64_t k_tiles(const Config& config, const Problem& p) {
 }
 
 int64_t cluster_tiles(const Config& config, const Problem& p) {
-  return divide_up(p.m, 128 * config.cluster_m) *
+  return divide_up(p.m, config.rows() * config.cluster_m) *
          divide_up(p.n, config.columns() * config.cluster_n) * p.l;
 }
 
@@ -79,19 +89,19 @@ Traffic traffic(const Config& config, const Problem& problem) {
   Traffic result;
   if (config.decodes()) return result;
   // An MMA without rows or columns loads scales only.
-  const int64_t mma_rows = int64_t{128} * config.cta_group;
+  const int64_t mma_rows = int64_t{config.rows()} * config.cta_group;
   const int64_t ctas_m = divide_up(problem.m, mma_rows) * config.cta_group;
-  const int64_t clusters_m = divide_up(problem.m, int64_t{128} * config.cluster_m);
+  const int64_t clusters_m = divide_up(problem.m, int64_t{config.rows()} * config.cluster_m);
   const int64_t tiles_n = divide_up(problem.n, config.columns());
   const int64_t clusters_n = divide_up(tiles_n, config.cluster_n);
 
   const int64_t loads = k_tiles(config, problem) * config.split_k * problem.l;
   const int64_t row_bytes = config.tile_k / 2, scale_block = 128 * config.tile_k / 16;
-  result.a = loads * ctas_m * clusters_n * 128 * row_bytes;
+  result.a = loads * ctas_m * clusters_n * a_rows(config, problem) * row_bytes;
   result.sfa = loads * clusters_m * config.cluster_m * clusters_n * scale_block;
-  result.b = loads * clusters_m * tiles_n * 2 * config.tile_n * row_bytes;
-  result.sfb = loads * clusters_m * clusters_n * config.cluster_n *
-               sm100_sfb_tiles(config.tile_n, config.b_tensors) * scale_block;
+  result.b = loads * clusters_m * tiles_n * b_rows(config) * row_bytes;
+  result.sfb =
+      loads * clusters_m * clusters_n * config.cluster_n * sm100_scale_tiles(config) * scale_block;
   // A and SFA arrive in every CTA of a cluster's row; B once in each MMA, SFB in each CTA.
   result.delivered = (result.a + result.sfa) * config.cluster_n +
                      result.b * (config.cluster_m / config.cta_group) +
@@ -107,21 +117,26 @@ int64_t least_traffic(const Problem& p, int b_tensors) {
 double store_clocks(const Config& config, const Problem& problem) {
   if (config.d_type == WL_NVFP4) return 0;
   if (config.store == Store::bulk) return 4.0 * config.tile_n + (problem.whole_sectors ? 0 : 128);
-  return problem.whole_sectors ? 0 : 8.0 * config.tile_n;
+  return problem.whole_sectors ? 0 : 8.0 * static_cast<double>(product_columns(config, problem));
 }
 
 // The model, in SM clocks (1.85 GHz):
 //   fill of one CTA's K tile: bytes for this CTA alone / 64 + multicast bytes / 45
 //     (64 bytes a clock is an SM's port; multicast to 2 CTAs was measured at 45 a clock and SM)
 //   L2: bytes that all resident clusters read for a K tile / 11000   (20 TB/s, the working value)
-//   MMA: 2 * 128 * TILE_N * 256 multiply-adds / 16384   (9 PFLOP/s dense over 148 SMs)
+//   MMA: 2 * 128 * TILE_N * 256 multiply-adds / 16384   (9 PFLOP/s dense over 148 SMs). Swapped,
+//   the
+//     weights are read from shared memory at 128 bytes a clock however few the tokens: 128
 //   a K tile takes the longest of the three, and 20 more where the MMA warp waits for scale columns
 //     (SCALE_SETS < STAGES)
 //   epilogue: 16 a column (128 rows x ex2 and rcp at 16 a clock). With a second accumulator set it
 //     runs under the main loop of the next tile: only the last one shows, and tiles come no faster
 //     than epilogues. Halves that share K do half of it each, after 1500 clocks for the exchange of
-//     their sums. With PING_PONG one warpgroup needs 20 a column, because nothing runs beside its
-//     multiplications by product 2 and its stores; the two together keep the pace of 16
+//     their sums. Swapped: 16 a token (its 128 columns and, turned over, twice through shared
+//     memory); the exchange takes 700, and a clock for 16 bytes that a CTA gets, as was measured of
+//     the kernels for Hopper on an H200. With PING_PONG one warpgroup needs 20 a column, because
+//     nothing runs beside its multiplications by product 2 and its stores; the two together keep
+//     the pace of 16
 //   stores of FP16 and BF16 add to both paces what does not hide: with BULK_STORE 4 a column
 //     (128 rows x 2 bytes into and out of shared memory at 128 bytes a clock); where rows of D do
 //     not start on 32 bytes half a clock for each sector written in part, which L2 must merge: all
@@ -145,7 +160,7 @@ double store_clocks(const Config& config, const Problem& problem) {
 //     decide a close choice
 Cost sm100_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
   Cost result{};
-  const KTile t = k_tile(config);
+  const KTile t = k_tile(config, problem);
   const int64_t resident = resident_clusters(config.cluster[0], device);
   result.tiles = cluster_tiles(config, problem);
   result.clusters = sm100_clusters(config, problem, device);
@@ -167,13 +182,15 @@ Cost sm100_cost(const Config& config, const Problem& problem, const DeviceLimits
   const double l2 = static_cast<double>((t.a + t.b + t.sfa + t.sfb) * config.split_k *
                                         std::min(result.clusters, resident)) /
                     11000;
-  const double mma = 2.0 * 128 * config.tile_n * config.tile_k / 16384;
+  const auto width = static_cast<double>(product_columns(config, problem));
+  const double mma = (config.swapped ? 64 : 2 * width) * 128 * config.tile_k / 16384;
   const double lag = config.scale_sets < config.stages ? 20 : 0;
   const double k_tile_clocks = std::max({fill, l2, mma}) + lag;
   result.tile_clocks = static_cast<double>(k_tiles(config, problem)) * k_tile_clocks;
   const double stores = store_clocks(config, problem);
-  const double pace =
-      (16.0 * config.tile_n + stores) / config.split_k + (config.split_k > 1 ? 1500 : 0);
+  const double received = width * 128 * 4 * (config.split_k - 1) / config.split_k;
+  const double exchange = config.split_k == 1 ? 0 : config.swapped ? 700 + received / 16 : 1500;
+  const double pace = (16 * width + stores) / config.split_k + exchange;
   result.epilogue_clocks =
       config.epilogue == Epilogue::ping_pong ? 20.0 * config.tile_n + stores : pace;
 

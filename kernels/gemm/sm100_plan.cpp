@@ -98,7 +98,7 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
     WL_TRY(fill_weight_maps(context, problem, config, params));
   else
     WL_TRY(move_weight_maps(context, *mapped, o, config.b_tensors, params));
-  const int a_rows = 128 / config.cluster_n;
+  const int a_rows = static_cast<int>(sm100_box_rows(config, problem.m));
   WL_TRY(operand_map(context, "A", o.a, problem.m, problem, config, a_rows, &params->map_a));
   WL_TRY(scale_map(context, "SFA", o.sfa, problem.m, problem.k, problem.l,
                    config.tile_k / 64 / config.cluster_n, &params->map_sfa));
@@ -107,7 +107,7 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
   fill_problem(problem, params);
   params->sfd = address_of(o.sfd);
   params->d_scale = address_of(o.d_scale);
-  params->tiles_m = static_cast<uint32_t>(divide_up(problem.m, 128 * config.cluster_m));
+  params->tiles_m = static_cast<uint32_t>(divide_up(problem.m, config.rows() * config.cluster_m));
   params->tiles_n =
       static_cast<uint32_t>(divide_up(problem.n, config.columns() * config.cluster_n));
   params->tiles = params->tiles_m * params->tiles_n * static_cast<uint32_t>(problem.l);

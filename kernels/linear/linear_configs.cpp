@@ -3,6 +3,7 @@
 #include "kernels/linear/linear.hpp"
 
 #define SM100_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM100_SWAPPED_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_SMALL_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #include "kernels/linear/configs.def"
@@ -23,6 +24,9 @@ const gemm::Table& configs() {
   sm100_config(                                                                                    \
       #name, [] { return WL_IMAGE(name); }, 1, out, store, epilogue, group, cluster_m, cluster_n,  \
       split, tile_n, stages, acc, sets, __VA_ARGS__),
+#define SM100_SWAPPED_CONFIG(name, ...)                                                            \
+  sm100_swapped_config(                                                                            \
+      #name, [] { return WL_IMAGE(name); }, 1, __VA_ARGS__),
 #define SM90_CONFIG(name, ...)                                                                     \
   sm90_config(                                                                                     \
       #name, [] { return WL_IMAGE(name); }, 1, Family::sm90, __VA_ARGS__),

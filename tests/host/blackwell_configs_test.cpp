@@ -33,10 +33,6 @@ std::string text_of(const Config& config) {
   return image.text();
 }
 
-int stage_bytes(const Config& config) {
-  return sm100_stage_bytes(config.cta_group, config.tile_n, config.b_tensors);
-}
-
 } // namespace
 
 TEST_CASE("Blackwell configurations agree with their PTX", "[host][configs]") {
@@ -56,19 +52,17 @@ TEST_CASE("Blackwell configurations agree with their PTX", "[host][configs]") {
     CHECK(config.shared_bytes <= 232448);
     CHECK(config.scale_sets >= 1);
     CHECK(config.scale_sets <= config.stages);
-    CHECK(sm100_tmem_columns(config.tile_n, config.acc_stages, config.scale_sets,
-                             config.b_tensors) <= static_cast<int>(ptx::tmem_columns));
+    CHECK(sm100_tmem_columns(config, config.scale_sets) <= static_cast<int>(ptx::tmem_columns));
     // One stage more finds no room, or would leave the ring with fewer scale sets than stages.
-    const int more_bytes = config.shared_bytes + stage_bytes(config);
-    const int more_columns = sm100_tmem_columns(config.tile_n, config.acc_stages,
-                                                config.scale_sets + 1, config.b_tensors);
+    const int more_bytes = config.shared_bytes + sm100_stage_bytes(config);
+    const int more_columns = sm100_tmem_columns(config, config.scale_sets + 1);
     const bool own_sets =
         config.scale_sets == config.stages && more_columns > static_cast<int>(ptx::tmem_columns);
     CHECK((more_bytes > 232448 || own_sets));
     // Slices of a cluster are whole: groups of 8 rows of A and B, scale atoms.
     CHECK(config.cluster[0] == config.cluster_m * config.cluster_n * config.split_k);
     CHECK(config.cluster_m % config.cta_group == 0);
-    CHECK(128 % (8 * config.cluster_n) == 0);
+    CHECK(config.rows() % (8 * config.cluster_n) == 0);
     CHECK(config.tile_n % (8 * config.cluster_m) == 0);
     CHECK(4 % config.cluster_m == 0);
     CHECK(4 % config.cluster_n == 0);
@@ -80,27 +74,28 @@ TEST_CASE("Blackwell configurations agree with their PTX", "[host][configs]") {
     const int tmem_slot = config.shared_bytes - 8;
     CHECK(text.find("[shared_base + " + std::to_string(tmem_slot) + "]") != std::string::npos);
     // A stage's bytes are those that the two producers expect, for both CTAs of a pair.
-    const int operands = sm100_operand_bytes(config.cta_group, config.tile_n);
-    const int scales_b = 2048 * sm100_sfb_tiles(config.tile_n, config.b_tensors);
+    const int of_a = config.rows() * 128, scales_b = 2048 * sm100_scale_tiles(config);
+    const int operands = sm100_stage_bytes(config) - 2048 - scales_b;
     const auto expects = [&](const char* part, int bytes) {
       INFO(part << bytes);
       CHECK(text.find(part + std::to_string(config.cta_group * bytes)) != std::string::npos);
     };
-    expects("mov.u32 of_rows, ", 128 * 128);
-    expects("mov.u32 of_columns, ", operands - 128 * 128);
+    if (!config.swapped) expects("mov.u32 of_rows, ", of_a); // else of as many rows as M has
+    expects("mov.u32 of_columns, ", operands - of_a);
     expects("mov.u32 of_rows, ", 2048);
     expects("mov.u32 of_columns, ", scales_b);
-    CHECK(operands + 2048 + scales_b == stage_bytes(config));
     // What the cost model says arrives is what the barriers expect.
     const Traffic moved =
-        traffic(config, {128 * config.cluster_m, config.columns() * config.cluster_n, 256, 1,
-                         config.d_type});
+        traffic(config, {config.rows() * config.cluster_m, config.columns() * config.cluster_n, 256,
+                         1, config.d_type});
     CHECK(moved.delivered ==
           config.cluster_m * config.cluster_n * (operands + 2048 + scales_b) * config.split_k);
     // The descriptors and the instruction descriptor are the builders'.
     const uint32_t idesc =
-        ptx::fp4_instruction_desc(ptx::ScaleType::ue4m3, static_cast<uint32_t>(config.tile_m),
-                                  static_cast<uint32_t>(config.tile_n));
+        config.swapped // the MMA warp adds N
+            ? ptx::fp4_instruction_desc(ptx::ScaleType::ue4m3, 128, 0)
+            : ptx::fp4_instruction_desc(ptx::ScaleType::ue4m3, static_cast<uint32_t>(config.tile_m),
+                                        static_cast<uint32_t>(config.tile_n));
     CHECK(text.find("mov.u32 idesc, " + std::to_string(idesc) + ";") != std::string::npos);
     CHECK(text.find("mov.u32 operand_high, 0x40004040;") != std::string::npos);
     CHECK(text.find("mov.u32 scale_high, 0x00004008;") != std::string::npos);
@@ -116,12 +111,11 @@ TEST_CASE("the barrier ledger is the barriers that are initialised", "[host][con
     for (std::string line; std::getline(in, line);) lines.push_back(line);
     const auto ledger = vgpu::trace::ledger_of(lines);
     const auto names = wltest::ledger_names(config);
-    REQUIRE(ledger.size() == 10);
+    REQUIRE(ledger.size() == (config.swapped ? 7 : 10));
     // Offsets follow the ledger's order: each barrier array starts where the one before it ends.
     const int ring = sm100_tile_ring(config.grid), queries = sm100_queries(config.grid);
-    int offset = config.stages * stage_bytes(config) + sm100_exchange_bytes(config.split_k) +
-                 sm100_staging_bytes(config.tile_n, config.store) +
-                 sm100_bias_bytes(config.tile_n, config.epilogue) +
+    int offset = config.stages * sm100_stage_bytes(config) + sm100_exchange_bytes(config) +
+                 sm100_staging_bytes(config.tile_n, config.store) + sm100_bias_bytes(config) +
                  sm100_slot_bytes(config.grid) * ring + 16 * queries;
     int barriers = 0;
     for (const auto& cells : ledger) {
@@ -136,7 +130,6 @@ TEST_CASE("the barrier ledger is the barriers that are initialised", "[host][con
       barriers += length;
     }
     CHECK(offset + 8 == config.shared_bytes);
-    CHECK(barriers ==
-          2 * config.stages + 3 * config.acc_stages + 2 * (ring + queries) + config.split_k - 1);
+    CHECK(barriers == sm100_barriers(config));
   }
 }

@@ -29,7 +29,7 @@ Configuration configuration_of(const Config& config, const char* decoder) {
     const int ctas = config.cluster[0];
     c.profile = "b200";
     c.sms = config.grid == Grid::stream_k ? 3 * ctas : ctas;
-    c.rows = 128 * config.cluster_m;
+    c.rows = config.rows() * config.cluster_m;
     c.columns = config.columns() * config.cluster_n;
     c.depth = config.stages * config.tile_k * config.split_k;
     return c;

@@ -16,9 +16,9 @@ vgpu::check::LedgerNames ledger_names(const Config& config) {
     number("RELEASES", config.cluster_m / config.cta_group + config.cluster_n - 1);
     number("DRAINS", drain_warps * config.cta_group);
     number("READERS", 3 + drain_warps);
-    number("FULL",
-           config.cta_group * sm100_stage_bytes(config.cta_group, config.tile_n, config.b_tensors));
-    number("EXCHANGE_BYTES", sm100_exchange_bytes(config.split_k));
+    number("FULL", config.cta_group * sm100_stage_bytes(config));
+    number("EXCHANGES", config.split_k > 1);
+    number("EXCHANGE_BYTES", sm100_exchange_bytes(config));
     number("TILE_RING", sm100_tile_ring(config.grid));
     number("QUERIES", sm100_queries(config.grid));
   } else if (config.fused()) {

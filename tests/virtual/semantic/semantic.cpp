@@ -218,7 +218,8 @@ uint64_t fnv(const std::string& text, uint64_t h = 0xCBF29CE484222325) {
 
 // Kernels of one source have one family: the engine's, whatever the operation.
 std::string family_of(const std::string& kernel) {
-  for (const char* part : {"sm100", "sm90_double_buffered", "sm90_small", "sm90_decode", "sm90"})
+  for (const char* part :
+       {"sm100_swapped", "sm100", "sm90_double_buffered", "sm90_small", "sm90_decode", "sm90"})
     if (has(kernel, part))
       return (has(kernel, "gemm") ? "gemm " : "") + std::string(part) +
              (has(kernel, "gemm") ? "" : kernel.substr(0, kernel.find("_sm")));
@@ -231,6 +232,7 @@ int ctas_of(const std::string& kernel) {
     if (kernel[i] == 'x' && std::isdigit(static_cast<unsigned char>(kernel[i - 1])) != 0 &&
         std::isdigit(static_cast<unsigned char>(kernel[i + 1])) != 0)
       return (kernel[i - 1] - '0') * (kernel[i + 1] - '0');
+  if (has(kernel, "swapped")) return has(kernel, "split4") ? 4 : has(kernel, "split2") ? 2 : 1;
   return has(kernel, "split2") ? 4 : has(kernel, "pair") ? 2 : 1;
 }
 
