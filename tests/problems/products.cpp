@@ -84,6 +84,7 @@ Sizes draw_sizes(const Configuration& c, Draw& draw) {
     draw.note<std::string>("sizes", "whole groups");
     s.m = c.rows * c.group;
     s.n = 3 * c.columns;
+    if (s.m < 16) s.m = 16, s.n = 2 * c.columns;
     s.k = c.tile_k;
     break;
   case 5: // a whole group and a part of one
@@ -117,7 +118,7 @@ void Factor::add_to(const std::string& name, std::vector<Input>* inputs) const {
   if (given) inputs->push_back({name, misalignment, {bytes_of(runs[0]), bytes_of(runs[1])}, ""});
 }
 
-Factor draw_alpha(Draw& draw, const std::string& name, float fitting) {
+Factor draw_alpha(Draw& draw, const std::string& name, float fitting, float huge) {
   const std::string kind =
       is_small(draw) ? draw.pick<const char*>(name + " of a small problem",
                                               {"null", "zero", "huge", "tiny", "negative"})
@@ -129,13 +130,14 @@ Factor draw_alpha(Draw& draw, const std::string& name, float fitting) {
     return f;
   }
   f.misalignment = draw_float_alignment(draw, name);
-  const float value = kind == "fitting"    ? fitting * 1.25f
-                      : kind == "negative" ? -fitting * 1.5f
+  // With as many digits as FP32 has.
+  const float value = kind == "fitting"    ? fitting * 1.2345679f
+                      : kind == "negative" ? -fitting * 1.5432099f
                       : kind == "zero"     ? 0.0f
-                      : kind == "huge"     ? 1e30f
+                      : kind == "huge"     ? huge
                                            : 3e-39f;
   f.runs[0] = value;
-  f.runs[1] = value * 0.75f;
+  f.runs[1] = value * 0.7654321f;
   return f;
 }
 
@@ -151,6 +153,16 @@ Factor draw_d_scale(Draw& draw) {
   f.runs[0] = value;
   f.runs[1] = value * 1.5f;
   return f;
+}
+
+Numbers same_numbers(size_t count, wl_dtype type, float value) {
+  const size_t element = type == WL_F32 ? 4 : 2;
+  Numbers n{Bytes(count * element), std::vector<float>(count, value)};
+  const uint32_t code = type == WL_F16    ? encode_f16(double{value})
+                        : type == WL_BF16 ? encode_bf16(double{value})
+                                          : std::bit_cast<uint32_t>(value);
+  for (size_t i = 0; i < count; ++i) std::memcpy(&n.bytes[i * element], &code, element);
+  return n;
 }
 
 Numbers draw_numbers(size_t count, wl_dtype type, double magnitude, uint64_t seed) {
