@@ -28,18 +28,28 @@ Configuration configuration_of(const Config& config, const char* decoder) {
   if (std::string(config.target) == "sm_100f") {
     const int ctas = config.cluster[0];
     c.profile = "b200";
-    c.sms = config.grid == Grid::stream_k ? 3 * ctas : ctas;
+    c.sms = config.grid == Grid::stream_k ? 6 * ctas : ctas;
     c.rows = 128 * config.cluster_m;
     c.columns = config.columns() * config.cluster_n;
-    c.depth = config.stages * config.tile_k * config.split_k;
+    c.depth = c.turn = config.stages * config.tile_k * config.split_k;
+    // 8 tiles of K that 6 clusters share: how many of them have one more, and where the last one
+    // ends, decides who waits for whom.
+    c.long_k = config.grid == Grid::stream_k ? 7 * config.tile_k : 2 * c.depth;
     return c;
   }
   c.profile = "h200";
   c.sms = 2;
   c.rows = config.tile_m;
   c.columns = config.columns() * config.cluster[0] / config.split_k;
-  c.depth = config.stages * config.tile_k * config.split_k;
-  if (!config.fused()) c.kernels.push_back(decoder);
+  c.depth = c.turn = config.stages * config.tile_k * config.split_k;
+  c.long_k = 2 * c.depth;
+  if (!config.fused()) {
+    c.kernels.push_back(decoder);
+    return c;
+  }
+  // Stages of activations, which have loops of their own: as often as there are of them, and more.
+  const int stages = warpline::gemm::sm90_small_token_stages(config.tile_m, config.decoders);
+  c.turn = (stages + 1) * std::max(stages, 4) * config.tile_k * config.split_k;
   return c;
 }
 
@@ -64,7 +74,7 @@ Sizes draw_sizes(const Configuration& c, Draw& draw) {
     draw.note<std::string>("sizes", "one tile");
     s.m = 1 + below("m", c.rows);
     s.n = step * (1 + below("n", c.columns / step));
-    s.k = 2 * c.depth + 64 * (1 + below("k", 8));
+    s.k = c.long_k + 64 * (1 + below("k", c.tile_k / 64));
     break;
   case 2: // less than a tile
     draw.note<std::string>("sizes", "small");
@@ -90,16 +100,20 @@ Sizes draw_sizes(const Configuration& c, Draw& draw) {
   case 5: // a whole group and a part of one
     draw.note<std::string>("sizes", "part of a group");
     s.m = c.rows * (c.group + below("m", 2)) + 1 + below("rest", c.rows - 1);
-    s.n = 2 * c.columns - step;
+    s.n = 3 * c.columns - step;
     s.k = 64;
     s.l = c.rows <= 64 ? 2 : 1;
     break;
-  default: // whole tiles and whole turns of the stages
+  default: { // whole tiles and whole turns of the stages; three tiles in one of the directions
     draw.note<std::string>("sizes", "whole tiles");
-    s.m = c.rows * (1 + below("m", 2));
-    s.n = c.columns * (1 + below("n", 3));
-    s.k = c.depth;
+    const bool high = below("m", 2) == 0;
+    s.m = c.rows * (high ? 3 : 1);
+    s.n = c.columns * (high ? 1 : 3);
+    s.k = c.turn;
     s.l = c.rows * c.columns <= 16384 ? 3 : 1;
+    if (c.turn != c.depth) s.m = c.rows, s.n = c.columns, s.l = 1;
+    if (32 <= c.rows && c.rows < 128) s.m = 128, s.n = c.columns; // whole blocks of scales
+  }
   }
   s.n = (s.n + step - 1) / step * step;
   draw.note("m", s.m);
@@ -293,8 +307,10 @@ uint32_t draw_product_way(Draw& draw, Problem* problem) {
   draw_way(draw, problem);
   if (draw.index() % all_sizes == 1) {
     // Clusters that share the tile lag behind each other, whatever they do not wait for; and the
-    // checkers follow what they tell each other.
+    // checkers follow what they tell each other. A graph launches with the same arguments again.
     problem->runs = 2;
+    problem->way = Way::captured;
+    draw.note<std::string>("way", "captured graph");
     problem->schedule = draw.note("schedule", "hold:" + std::to_string(1 + draw.below("hold", 3)));
     problem->checks = draw.note<std::string>("checks", "all");
   }
