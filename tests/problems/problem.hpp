@@ -82,10 +82,12 @@ struct Configuration {
   std::vector<std::string> kernels; // PTX files that a run launches
   wl_dtype type = WL_F16;           // of the output, or of the input where that varies
   size_t problems = 1;              // that make its list
-  // What the kernel treats as one piece: a cluster's rows and columns of D, elements of K that fill
-  // its stages once and one of them, row tiles that are visited before the next column tile; and
-  // elements of K after which all its loops along K have come round, and those of a long tile.
-  int64_t rows = 1, columns = 1, depth = 64, tile_k = 64, group = 1, turn = 64, long_k = 128;
+  // What the kernel treats as one piece: a cluster's rows and columns of D, a CTA's, elements of K
+  // that fill its stages once and one of them, row tiles that are visited before the next column
+  // tile; and elements of K after which all its loops along K have come round, and those of a long
+  // tile.
+  int64_t rows = 1, columns = 1, cta_rows = 1, cta_columns = 1, depth = 64, tile_k = 64, group = 1,
+          turn = 64, long_k = 128;
 };
 
 // Whether a problem gets its bytes, or is only described.

@@ -25,12 +25,14 @@ Configuration configuration_of(const Config& config, const char* decoder) {
   c.problems = config.d_type == WL_BF16 || config.d_type == WL_F32 ? few_outputs : all_sizes;
   c.tile_k = config.tile_k;
   c.group = config.group_m;
+  c.cta_columns = config.columns();
   if (std::string(config.target) == "sm_100f") {
     const int ctas = config.cluster[0];
     c.profile = "b200";
     c.sms = config.grid == Grid::stream_k ? 6 * ctas : ctas;
     c.rows = 128 * config.cluster_m;
     c.columns = config.columns() * config.cluster_n;
+    c.cta_rows = 128;
     c.depth = c.turn = config.stages * config.tile_k * config.split_k;
     // 8 tiles of K that 6 clusters share: how many of them have one more, and where the last one
     // ends, decides who waits for whom.
@@ -39,7 +41,7 @@ Configuration configuration_of(const Config& config, const char* decoder) {
   }
   c.profile = "h200";
   c.sms = 2;
-  c.rows = config.tile_m;
+  c.rows = c.cta_rows = config.tile_m;
   c.columns = config.columns() * config.cluster[0] / config.split_k;
   c.depth = c.turn = config.stages * config.tile_k * config.split_k;
   c.long_k = 2 * c.depth;
@@ -99,8 +101,10 @@ Sizes draw_sizes(const Configuration& c, Draw& draw) {
     break;
   case 5: // a whole group and a part of one
     draw.note<std::string>("sizes", "part of a group");
-    s.m = c.rows * (c.group + below("m", 2)) + 1 + below("rest", c.rows - 1);
-    s.n = 3 * c.columns - step;
+    // Of a cluster along M or N, whole CTAs that have nothing to do.
+    s.m = c.rows * (c.group + below("m", 2)) +
+          (c.rows > c.cta_rows ? c.cta_rows : 1 + below("rest", c.rows - 1));
+    s.n = 3 * c.columns - (c.columns > c.cta_columns ? c.cta_columns : step);
     s.k = 64;
     s.l = c.rows <= 64 ? 2 : 1;
     break;

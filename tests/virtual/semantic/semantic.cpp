@@ -344,7 +344,8 @@ std::string no_effect(const std::string& kernel, const SemanticMutant& m) {
   return "";
 }
 
-std::string equivalent_reason(const SemanticMutant& m) {
+std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m) {
+  (void)kernel;
   const std::string& t = m.instruction;
   const auto names = [&](const char* a) { return has(t, a); };
   if (names("shfl.sync.idx.b32 warp, warp, 0"))
