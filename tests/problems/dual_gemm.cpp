@@ -16,8 +16,9 @@ using warpline::dual_gemm::Config;
 
 // Outputs alpha1 * b1 * alpha2 * b2 without a sum: silu leaves what is 18 and more as it is. Here
 // the last place of every step tells. In the first run, with an alpha2 of 17 * 2^-10, the scales of
-// D lie halfway between two E4M3 numbers; in the second, with 2^-6, scales are E4M3 numbers q and
-// many values 7 * 2^i q, halfway between two E2M1 numbers.
+// D lie halfway between two E4M3 numbers; in the second, with 5 * 2^-6, scales are E4M3 numbers q
+// and many values 7 * 2^i q * 5, halfway between two E2M1 numbers: what 5, a factor of d_scale,
+// leaves of its inverse decides which.
 void make_ties(wltest::Problem* q, int run, uint64_t seed) {
   make_one_hot(&q->a, seed);
   // Magnitudes of B1 are 3 * 2^i, those of B2 2^i.
@@ -86,7 +87,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   if (ties) {
     draw.note<std::string>("values", "ties");
     alpha[0] = {true, 4, {64, 64}};
-    alpha[1] = {true, 8, {17.0f / 1024, 1.0f / 64}};
+    alpha[1] = {true, 8, {17.0f / 1024, 5.0f / 64}};
   }
   const bool edges = draw.index() % all_sizes % 2 == 0 && !is_small(draw) && s.k >= edges_k;
   if (edges) draw.note<std::string>("values", "edges");
@@ -102,7 +103,10 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
           ? draw.pick<const char*>("shared memory", {"B2 is B1", "none", "B1 is in A", "alphas"})
           : "none";
   Factor d_scale = nvfp4 ? draw_d_scale(draw) : Factor{};
-  if (ties && d_scale.given) d_scale.runs[0] = d_scale.runs[1] = draw.note("d_scale value", 0.25f);
+  if (ties) {
+    d_scale.given = true;
+    d_scale.runs[0] = draw.note("d_scale value", 0.25f), d_scale.runs[1] = 1.25f;
+  }
   wltest::Problem problems[2];
   for (int run = 0; run < 2 && filled; ++run) {
     wltest::Problem& q = problems[run];
