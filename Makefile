@@ -302,8 +302,8 @@ $(eval $(call suite_rule,virtual,$(CLI_PARTS) $(VGPU_CORE) $(FUZZ_PARTS)))
 $(eval $(call suite_rule,hardware,$(VGPU_CORE) $(PROBLEMS_PARTS)))
 
 $(BUILD)/tests/mutation: $(call object,$(wildcard tests/virtual/mutation/*.cpp) \
-                          $(addprefix tests/support/,dual_gemm_run.cpp dual_gemm_nvfp4_run.cpp quantize_run.cpp ledger_names.cpp \
-                            virtual_gpu.cpp) \
+                          $(addprefix tests/support/,dual_gemm_run.cpp dual_gemm_nvfp4_run.cpp linear_run.cpp quantize_run.cpp \
+                            ledger_names.cpp virtual_gpu.cpp) \
                           $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
 	@mkdir -p $(@D)
 	@echo "  LD   $@"
