@@ -82,6 +82,7 @@ struct Configuration {
   std::vector<std::string> kernels; // PTX files that a run launches
   wl_dtype type = WL_F16;           // of the output, or of the input where that varies
   size_t problems = 1;              // that make its list
+  bool shares_k = false;            // ranges of K that are no whole tiles
   // What the kernel treats as one piece: a cluster's rows and columns of D, a CTA's, elements of K
   // that fill its stages once and one of them, row tiles that are visited before the next column
   // tile; and elements of K after which all its loops along K have come round, and those of a long

@@ -29,14 +29,15 @@ Configuration configuration_of(const Config& config, const char* decoder) {
   if (std::string(config.target) == "sm_100f") {
     const int ctas = config.cluster[0];
     c.profile = "b200";
-    c.sms = config.grid == Grid::stream_k ? 6 * ctas : ctas;
+    c.shares_k = config.grid == Grid::stream_k;
+    c.sms = c.shares_k ? 10 * ctas : ctas;
     c.rows = 128 * config.cluster_m;
     c.columns = config.columns() * config.cluster_n;
     c.cta_rows = 128;
     c.depth = c.turn = config.stages * config.tile_k * config.split_k;
-    // 8 tiles of K that 6 clusters share: how many of them have one more, and where the last one
-    // ends, decides who waits for whom.
-    c.long_k = config.grid == Grid::stream_k ? 7 * config.tile_k : 2 * c.depth;
+    // 10 clusters share 3 times 15 tiles of K: 5 of them have one more than the others, and ranges
+    // end where a count that is wrong by one finds another number of parts.
+    c.long_k = c.shares_k ? 14 * config.tile_k : 2 * c.depth;
     return c;
   }
   c.profile = "h200";
@@ -77,6 +78,7 @@ Sizes draw_sizes(const Configuration& c, Draw& draw) {
     s.m = 1 + below("m", c.rows);
     s.n = step * (1 + below("n", c.columns / step));
     s.k = c.long_k + 64 * (1 + below("k", c.tile_k / 64));
+    if (c.shares_k) s.n += 2 * c.columns;
     break;
   case 2: // less than a tile
     draw.note<std::string>("sizes", "small");
