@@ -84,9 +84,10 @@ help:
 	@echo "                  Catch2 where it is missing"
 	@echo "make try OP=linear  the rules and the drawn problems of one operation, a folder of kernels/; a minute or two"
 	@echo "make hardware-test  tests on the GPU of this machine; skipped and counted without one"
-	@echo "make mutation     breaks the kernels' instructions, one at a time: who notices? An hour or more"
+	@echo "make mutation     breaks the kernels' instructions, one at a time: who notices? Two hours or more on"
+	@echo "                  two idle cores from nothing; goes on where it was cut off"
 	@echo "make sweep        every Blackwell configuration at all edges of M, N, K, in 9 orders; half an hour"
-	@echo "make false-alarms  every kernel as it is, under many schedules: nobody may say a word"
+	@echo "make false-alarms  every kernel as it is, under many schedules: nobody may say a word; an hour"
 	@echo "make vgpu-speed   how fast the virtual GPU is on this machine"
 	@echo "make fuzz         libFuzzer on PTX text, kernels and driver calls, FUZZ_SECONDS=60 each, 3 minutes"
 	@echo "                  in all; clang++"
@@ -99,7 +100,8 @@ help:
 	@echo "                  without a GPU, as a rehearsal"
 	@echo "make sanitize     compute-sanitizer over small problems on the GPU of this machine; skipped"
 	@echo "                  without one"
-	@echo "make coverage     runs the tests and prints the lines they reach, by room"
+	@echo "make coverage     builds with counters, runs the tests and prints the lines they reach, by room;"
+	@echo "                  longer than make test"
 	@echo "make timeline     draws tools/trace/b200.svg anew"
 	@echo "make format       rewrites the C++ files as clang-format wants them"
 	@echo "make install      headers, libraries, warpline, pkg-config and CMake files; PREFIX=, DESTDIR="
@@ -302,8 +304,8 @@ $(eval $(call suite_rule,virtual,$(CLI_PARTS) $(VGPU_CORE) $(FUZZ_PARTS)))
 $(eval $(call suite_rule,hardware,$(VGPU_CORE) $(PROBLEMS_PARTS)))
 
 $(BUILD)/tests/mutation: $(call object,$(wildcard tests/virtual/mutation/*.cpp) \
-                          $(addprefix tests/support/,dual_gemm_run.cpp dual_gemm_nvfp4_run.cpp quantize_run.cpp ledger_names.cpp \
-                            virtual_gpu.cpp) \
+                          $(addprefix tests/support/,dual_gemm_run.cpp dual_gemm_nvfp4_run.cpp linear_run.cpp quantize_run.cpp \
+                            ledger_names.cpp virtual_gpu.cpp) \
                           $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
 	@mkdir -p $(@D)
 	@echo "  LD   $@"
@@ -317,7 +319,8 @@ $(BUILD)/tests/problems: $(call object,tests/problems/main.cpp $(PROBLEMS_PARTS)
 	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
 $(BUILD)/tests/semantic: $(call object,$(wildcard tests/virtual/semantic/*.cpp) $(PROBLEMS_PARTS) \
-                          tests/support/virtual_gpu.cpp $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
+                          tests/support/virtual_gpu.cpp tests/support/child.cpp \
+                          $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
 	@mkdir -p $(@D)
 	@echo "  LD   $@"
 	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)

@@ -2,8 +2,7 @@
 #include "tests/problems/dual_gemm.hpp"
 
 #include "kernels/dual_gemm/dual_gemm.hpp"
-#include "tests/problems/products.hpp"
-#include "tests/reference/linear.hpp"
+#include "tests/problems/edges.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -17,8 +16,9 @@ using warpline::dual_gemm::Config;
 
 // Outputs alpha1 * b1 * alpha2 * b2 without a sum: silu leaves what is 18 and more as it is. Here
 // the last place of every step tells. In the first run, with an alpha2 of 17 * 2^-10, the scales of
-// D lie halfway between two E4M3 numbers; in the second, with 2^-6, scales are E4M3 numbers q and
-// many values 7 * 2^i q, halfway between two E2M1 numbers.
+// D lie halfway between two E4M3 numbers; in the second, with 5 * 2^-6, scales are E4M3 numbers q
+// and many values 7 * 2^i q * 5, halfway between two E2M1 numbers: what 5, a factor of d_scale,
+// leaves of its inverse decides which.
 void make_ties(wltest::Problem* q, int run, uint64_t seed) {
   make_one_hot(&q->a, seed);
   // Magnitudes of B1 are 3 * 2^i, those of B2 2^i.
@@ -50,9 +50,16 @@ Gate draw_gate(Draw& draw, bool plain) {
                                    {"silu, limited", WL_GATE_SILU, true},
                                    {"gelu_tanh, limited", WL_GATE_GELU_TANH, true},
                                    {"clamped", WL_GATE_CLAMPED, true}};
-  const Kind& kind = kinds[plain ? 0 : draw.pick("kind of gate", {0, 1, 0, 2, 4, 0, 3, 4})];
+  // Problems with edges see each way of computing a gate, and numbers of many digits.
+  const size_t index = draw.index() % all_sizes;
+  const int drawn = index == 4   ? 0
+                    : index == 6 ? draw.pick("kind of gate", {1, 3})
+                    : index == 0 ? draw.pick("kind of gate", {4, 2})
+                                 : draw.pick("kind of gate", {0, 1, 2, 4, 0, 3, 4});
+  const Kind& kind = kinds[plain ? 0 : drawn];
   const float infinity = std::numeric_limits<float>::infinity();
-  const float limit = draw.pick("limit", {0.75f, 7.0f, infinity, 0.75f});
+  const float limit =
+      index % 2 == 0 && !plain ? 7 : draw.pick("limit", {0.75f, 7.0f, infinity, 0.75f});
   draw.note<std::string>("kind of gate", kind.text);
   return {draw.note("gate", kind.gate), draw.note("gate_limit", kind.limited ? limit : 0)};
 }
@@ -73,15 +80,17 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   for (int product = 0; product < 2; ++product) {
     const std::string name = product == 0 ? "alpha1" : "alpha2";
     const int binades = static_cast<int>(draw.below(name + " scales", 6));
-    alpha[product] = draw_alpha(draw, name, std::ldexp(1.0f, -binades));
+    alpha[product] = draw_alpha(draw, name, std::ldexp(1.0f, -binades), 1e34f);
     base_b[product] = static_cast<uint8_t>(fitting_b + (alpha[product].given ? 8 * binades : 0));
   }
   const bool ties = nvfp4 && draw.index() % all_sizes == 2;
   if (ties) {
     draw.note<std::string>("values", "ties");
     alpha[0] = {true, 4, {64, 64}};
-    alpha[1] = {true, 8, {17.0f / 1024, 1.0f / 64}};
+    alpha[1] = {true, 8, {17.0f / 1024, 5.0f / 64}};
   }
+  const bool edges = draw.index() % all_sizes % 2 == 0 && !is_small(draw) && s.k >= edges_k;
+  if (edges) draw.note<std::string>("values", "edges");
   const Gate gate = draw_gate(draw, ties);
   const BiasType bias = draw_bias_type(draw, ties);
   const std::string biased = draw.pick<const char*>("biases", {"both", "the first", "the second"});
@@ -93,6 +102,11 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
       is_small(draw) && !ties
           ? draw.pick<const char*>("shared memory", {"B2 is B1", "none", "B1 is in A", "alphas"})
           : "none";
+  Factor d_scale = nvfp4 ? draw_d_scale(draw) : Factor{};
+  if (ties) {
+    d_scale.given = true;
+    d_scale.runs[0] = draw.note("d_scale value", 0.25f), d_scale.runs[1] = 1.25f;
+  }
   wltest::Problem problems[2];
   for (int run = 0; run < 2 && filled; ++run) {
     wltest::Problem& q = problems[run];
@@ -111,10 +125,18 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
       alpha[1].runs[run] = alpha[0].runs[run];
     q.alpha1 = alpha[0].runs[run];
     q.alpha2 = alpha[1].runs[run];
-    for (size_t product = 0; product < 2; ++product)
-      if (has_bias[product])
-        biases[product][run] =
-            draw_numbers(static_cast<size_t>(s.n), bias.type, 3, ~(seed * 4 + product));
+    EdgeFactors factors{gate, q.alpha1, q.alpha2, -0.0f, -0.0f, c.type, d_scale.runs[run]};
+    for (size_t product = 0; product < 2; ++product) {
+      if (!has_bias[product]) continue;
+      const auto columns = static_cast<size_t>(s.n);
+      const float value = product == 0 ? 0.375f : -0.625f;
+      biases[product][run] = edges && run == 1
+                                 ? same_numbers(columns, bias.type, value)
+                                 : draw_numbers(columns, bias.type, 3, ~(seed * 4 + product));
+      (product == 0 ? factors.bias1 : factors.bias2) = value;
+    }
+    // Where a register holds some rows of many columns, columns differ, and the other way round.
+    if (edges && run == 1) make_edges(&q, factors, c.profile == "h200", seed);
   }
   const bool in_a = alias == "B1 is in A" && s.l == 1 && s.n <= s.m;
   add_operand("a", "sfa", {problems[0].a, problems[1].a}, padding, filled, draw, &p);
@@ -138,8 +160,6 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   // Outputs.
   const Layout layout =
       nvfp4 ? draw_dense_layout(s, draw) : draw_layout(s, 2, "ldd", "batch_stride_d", "D", draw);
-  Factor d_scale = nvfp4 ? draw_d_scale(draw) : Factor{};
-  if (ties && d_scale.given) d_scale.runs[0] = d_scale.runs[1] = draw.note("d_scale value", 0.25f);
   d_scale.add_to("d_scale", &p.inputs);
   Output d = draw_d(c.type, draw), sfd{"sfd", 0, {}, {}};
   if (nvfp4) sfd.misalignment = draw_alignment(draw, "sfd");

@@ -24,6 +24,18 @@ void keep_within_hopper(Numbers* row) {
   }
 }
 
+// The residual takes away what D's type can hold of the result, where that is a number: what is
+// left are the last places of FP32, so that every rounding before it tells.
+void cancel(const std::vector<float>& out, wl_dtype type, Numbers* residual) {
+  for (size_t i = 0; i < out.size(); ++i) {
+    const uint16_t code = type == WL_F16 ? encode_f16(-out[i]) : encode_bf16(-out[i]);
+    const double value = type == WL_F16 ? decode_f16(code) : decode_bf16(code);
+    if (!std::isfinite(value)) continue;
+    residual->values[i] = static_cast<float>(value);
+    std::memcpy(&residual->bytes[2 * i], &code, 2);
+  }
+}
+
 // What the call reads beside A and B, in one run.
 struct Beside {
   float alpha = 1, d_scale = 1;
@@ -43,7 +55,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
 
   // Operands. The scales of B tell how large sums are; an alpha that is null leaves them so.
   const int binades = static_cast<int>(draw.below("alpha scales", 6));
-  Factor alpha = draw_alpha(draw, "alpha", std::ldexp(1.0f, -binades));
+  Factor alpha = draw_alpha(draw, "alpha", std::ldexp(1.0f, -binades), 1e30f);
   const auto base_b = static_cast<uint8_t>(fitting_b + (alpha.given ? 8 * binades : 0));
   const bool ties = nvfp4 && draw.index() % all_sizes == 2;
   if (ties) {
@@ -118,11 +130,13 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   if (nvfp4) sfd.misalignment = draw_alignment(draw, "sfd");
   Input added{"residual", apart ? draw_alignment(draw, "residual") : d.misalignment, {}, ""};
   for (int run = 0; run < 2 && filled; ++run) {
-    const Beside& other = beside[run];
+    Beside& other = beside[run];
     const Sums sums = accumulate(problems[run], 1);
-    const std::vector<float> out =
-        linear_replayed(sums, {activation, other.alpha, other.row.values, other.bias.values,
-                               other.residual.values});
+    LinearOperands operands{activation, other.alpha, other.row.values, other.bias.values, {}};
+    if (run == 1 && (in_place || apart) && element == 2)
+      cancel(linear_replayed(sums, operands), c.type, &other.residual);
+    operands.residual = other.residual.values;
+    const std::vector<float> out = linear_replayed(sums, operands);
     if (nvfp4) {
       const Operand blocks = quantized(out, sums, other.d_scale);
       d.runs.push_back(blocks.values);

@@ -65,9 +65,9 @@ struct Problem {
   // happen there.
   std::function<wl_status(const wl_plan*, const Addresses&, void*, size_t, wl_stream)> run_with;
   std::set<std::string> planned;
-  std::string config;         // that the plan must be of; "" = any
-  std::string schedule;       // of the virtual GPU; "" = drawn
-  std::string checks = "off"; // its checkers
+  std::string config;                 // that the plan must be of; "" = any
+  std::string schedule;               // of the virtual GPU; "" = drawn
+  std::string checks = "definedness"; // its checkers
 };
 
 // "" or the first thing that is wrong.
@@ -82,9 +82,13 @@ struct Configuration {
   std::vector<std::string> kernels; // PTX files that a run launches
   wl_dtype type = WL_F16;           // of the output, or of the input where that varies
   size_t problems = 1;              // that make its list
-  // What the kernel treats as one piece: a cluster's rows and columns of D, elements of K that fill
-  // its stages once and one of them, row tiles that are visited before the next column tile.
-  int64_t rows = 1, columns = 1, depth = 64, tile_k = 64, group = 1;
+  bool shares_k = false;            // ranges of K that are no whole tiles
+  // What the kernel treats as one piece: a cluster's rows and columns of D, a CTA's, elements of K
+  // that fill its stages once and one of them, row tiles that are visited before the next column
+  // tile; and elements of K after which all its loops along K have come round, and those of a long
+  // tile.
+  int64_t rows = 1, columns = 1, cta_rows = 1, cta_columns = 1, depth = 64, tile_k = 64, group = 1,
+          turn = 64, long_k = 128;
 };
 
 // Whether a problem gets its bytes, or is only described.

@@ -25,21 +25,34 @@ Configuration configuration_of(const Config& config, const char* decoder) {
   c.problems = config.d_type == WL_BF16 || config.d_type == WL_F32 ? few_outputs : all_sizes;
   c.tile_k = config.tile_k;
   c.group = config.group_m;
+  c.cta_columns = config.columns();
   if (std::string(config.target) == "sm_100f") {
     const int ctas = config.cluster[0];
     c.profile = "b200";
-    c.sms = config.grid == Grid::stream_k ? 3 * ctas : ctas;
+    c.shares_k = config.grid == Grid::stream_k;
+    c.sms = c.shares_k ? 10 * ctas : ctas;
     c.rows = config.rows() * config.cluster_m;
     c.columns = config.columns() * config.cluster_n;
-    c.depth = config.stages * config.tile_k * config.split_k;
+    c.cta_rows = config.rows();
+    c.depth = c.turn = config.stages * config.tile_k * config.split_k;
+    // 10 clusters share 3 times 15 tiles of K: 5 of them have one more than the others, and ranges
+    // end where a count that is wrong by one finds another number of parts.
+    c.long_k = c.shares_k ? 14 * config.tile_k : 2 * c.depth;
     return c;
   }
   c.profile = "h200";
   c.sms = 2;
-  c.rows = config.tile_m;
+  c.rows = c.cta_rows = config.tile_m;
   c.columns = config.columns() * config.cluster[0] / config.split_k;
-  c.depth = config.stages * config.tile_k * config.split_k;
-  if (!config.fused()) c.kernels.push_back(decoder);
+  c.depth = c.turn = config.stages * config.tile_k * config.split_k;
+  c.long_k = 2 * c.depth;
+  if (!config.fused()) {
+    c.kernels.push_back(decoder);
+    return c;
+  }
+  // Stages of activations, which have loops of their own: as often as there are of them, and more.
+  const int stages = warpline::gemm::sm90_small_token_stages(config.tile_m, config.decoders);
+  c.turn = (stages + 1) * std::max(stages, 4) * config.tile_k * config.split_k;
   return c;
 }
 
@@ -64,7 +77,8 @@ Sizes draw_sizes(const Configuration& c, Draw& draw) {
     draw.note<std::string>("sizes", "one tile");
     s.m = 1 + below("m", c.rows);
     s.n = step * (1 + below("n", c.columns / step));
-    s.k = 2 * c.depth + 64 * (1 + below("k", 8));
+    s.k = c.long_k + 64 * (1 + below("k", c.tile_k / 64));
+    if (c.shares_k) s.n += 2 * c.columns;
     break;
   case 2: // less than a tile
     draw.note<std::string>("sizes", "small");
@@ -84,21 +98,28 @@ Sizes draw_sizes(const Configuration& c, Draw& draw) {
     draw.note<std::string>("sizes", "whole groups");
     s.m = c.rows * c.group;
     s.n = 3 * c.columns;
+    if (s.m < 16) s.m = 16, s.n = 2 * c.columns;
     s.k = c.tile_k;
     break;
   case 5: // a whole group and a part of one
     draw.note<std::string>("sizes", "part of a group");
-    s.m = c.rows * (c.group + below("m", 2)) + 1 + below("rest", c.rows - 1);
-    s.n = 2 * c.columns - step;
+    // Of a cluster along M or N, whole CTAs that have nothing to do.
+    s.m = c.rows * (c.group + below("m", 2)) +
+          (c.rows > c.cta_rows ? c.cta_rows : 1 + below("rest", c.rows - 1));
+    s.n = 3 * c.columns - (c.columns > c.cta_columns ? c.cta_columns : step);
     s.k = 64;
     s.l = c.rows <= 64 ? 2 : 1;
     break;
-  default: // whole tiles and whole turns of the stages
+  default: { // whole tiles and whole turns of the stages; three tiles in one of the directions
     draw.note<std::string>("sizes", "whole tiles");
-    s.m = c.rows * (1 + below("m", 2));
-    s.n = c.columns * (1 + below("n", 3));
-    s.k = c.depth;
+    const bool high = below("m", 2) == 0;
+    s.m = c.rows * (high ? 3 : 1);
+    s.n = c.columns * (high ? 1 : 3);
+    s.k = c.turn;
     s.l = c.rows * c.columns <= 16384 ? 3 : 1;
+    if (c.turn != c.depth) s.m = c.rows, s.n = c.columns, s.l = 1;
+    if (32 <= c.rows && c.rows < 128) s.m = 128, s.n = c.columns; // whole blocks of scales
+  }
   }
   s.n = (s.n + step - 1) / step * step;
   draw.note("m", s.m);
@@ -117,7 +138,7 @@ void Factor::add_to(const std::string& name, std::vector<Input>* inputs) const {
   if (given) inputs->push_back({name, misalignment, {bytes_of(runs[0]), bytes_of(runs[1])}, ""});
 }
 
-Factor draw_alpha(Draw& draw, const std::string& name, float fitting) {
+Factor draw_alpha(Draw& draw, const std::string& name, float fitting, float huge) {
   const std::string kind =
       is_small(draw) ? draw.pick<const char*>(name + " of a small problem",
                                               {"null", "zero", "huge", "tiny", "negative"})
@@ -129,13 +150,14 @@ Factor draw_alpha(Draw& draw, const std::string& name, float fitting) {
     return f;
   }
   f.misalignment = draw_float_alignment(draw, name);
-  const float value = kind == "fitting"    ? fitting * 1.25f
-                      : kind == "negative" ? -fitting * 1.5f
+  // With as many digits as FP32 has.
+  const float value = kind == "fitting"    ? fitting * 1.2345679f
+                      : kind == "negative" ? -fitting * 1.5432099f
                       : kind == "zero"     ? 0.0f
-                      : kind == "huge"     ? 1e30f
+                      : kind == "huge"     ? huge
                                            : 3e-39f;
   f.runs[0] = value;
-  f.runs[1] = value * 0.75f;
+  f.runs[1] = value * 0.7654321f;
   return f;
 }
 
@@ -151,6 +173,16 @@ Factor draw_d_scale(Draw& draw) {
   f.runs[0] = value;
   f.runs[1] = value * 1.5f;
   return f;
+}
+
+Numbers same_numbers(size_t count, wl_dtype type, float value) {
+  const size_t element = type == WL_F32 ? 4 : 2;
+  Numbers n{Bytes(count * element), std::vector<float>(count, value)};
+  const uint32_t code = type == WL_F16    ? encode_f16(double{value})
+                        : type == WL_BF16 ? encode_bf16(double{value})
+                                          : std::bit_cast<uint32_t>(value);
+  for (size_t i = 0; i < count; ++i) std::memcpy(&n.bytes[i * element], &code, element);
+  return n;
 }
 
 Numbers draw_numbers(size_t count, wl_dtype type, double magnitude, uint64_t seed) {
@@ -281,8 +313,10 @@ uint32_t draw_product_way(Draw& draw, Problem* problem) {
   draw_way(draw, problem);
   if (draw.index() % all_sizes == 1) {
     // Clusters that share the tile lag behind each other, whatever they do not wait for; and the
-    // checkers follow what they tell each other.
+    // checkers follow what they tell each other. A graph launches with the same arguments again.
     problem->runs = 2;
+    problem->way = Way::captured;
+    draw.note<std::string>("way", "captured graph");
     problem->schedule = draw.note("schedule", "hold:" + std::to_string(1 + draw.below("hold", 3)));
     problem->checks = draw.note<std::string>("checks", "all");
   }

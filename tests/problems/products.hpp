@@ -33,7 +33,7 @@ struct Factor {
   void add_to(const std::string& name, std::vector<Input>* inputs) const;
 };
 // `fitting` brings sums to the order of 1.
-Factor draw_alpha(Draw& draw, const std::string& name, float fitting);
+Factor draw_alpha(Draw& draw, const std::string& name, float fitting, float huge);
 Factor draw_d_scale(Draw& draw);
 
 // A vector or tensor of one type, as bytes and as the numbers that they stand for.
@@ -44,6 +44,9 @@ struct Numbers {
 
 // Numbers of the order of `magnitude`, and some of every bit pattern, zeros and large ones.
 Numbers draw_numbers(size_t count, wl_dtype type, double magnitude, uint64_t seed);
+
+// One that the type holds.
+Numbers same_numbers(size_t count, wl_dtype type, float value);
 
 // Device memory of other numbers in each run.
 void add_numbers(const char* name, size_t misalignment, const Numbers& first, const Numbers& second,

@@ -27,7 +27,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     m = 1 + below("m", 3), k = 64, l = 100 + below("l", 100);
     break;
   case 2: // whole groups of rows
-    m = 128 * (1 + below("m", 2)), k = 64 * (1 + below("k", 20));
+    m = 128 * (1 + below("m", 2)), k = 64 * (1 + below("k", 20)), l = 2;
     break;
   case 3: // the group's two rows, and those 32 below
     m = 31 + below("m", 4), k = 64 * (1 + below("k", 3)), l = 1 + below("l", 3);

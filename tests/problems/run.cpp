@@ -13,15 +13,18 @@ namespace {
 
 constexpr size_t guard = 256, boundary = 512;
 
-// Bytes of device memory at an address of a given misalignment, with guards on both sides.
+// Bytes of device memory at an address of a given misalignment, with a guard before them. Behind
+// them is another, or, with Behind::nothing, the end of the allocation: reading there is a fault.
+enum class Behind { guard, nothing };
 class Guarded {
 public:
-  Guarded(wl_context* context, size_t bytes, size_t misalignment, uint8_t fill)
-      : buffer_(context, bytes + 2 * guard + 2 * boundary), bytes_(bytes),
-        image_(bytes + 2 * guard, fill) {
-    const auto address = reinterpret_cast<uintptr_t>(buffer_.pointer);
-    const size_t aligned = (address + guard + boundary - 1) / boundary * boundary;
-    first_ = aligned + misalignment - guard - address;
+  Guarded(wl_context* context, size_t bytes, size_t misalignment, uint8_t fill,
+          Behind behind = Behind::guard)
+      : buffer_(context,
+                boundary + misalignment + bytes + (behind == Behind::guard ? guard + boundary : 0)),
+        bytes_(bytes), image_(guard + bytes + (behind == Behind::guard ? guard : 0), fill) {
+    // Allocations start at a boundary, on a GPU and on the virtual one.
+    first_ = boundary + misalignment - guard;
     write_all();
   }
   uint8_t* pointer() const { return buffer_.at(first_ + guard); }
@@ -119,7 +122,9 @@ std::string run(wl_context* context, const Problem& p) {
       continue;
     }
     auto& m = memory[in.name];
-    m = std::make_unique<Guarded>(context, in.runs[0].size(), in.misalignment, 0x7E);
+    // 0xFF: NaN in all types but E2M1.
+    m = std::make_unique<Guarded>(context, in.runs[0].size(), in.misalignment, 0xFF,
+                                  Behind::nothing);
     addresses[in.name] = m->pointer();
     plan_for(in.name, in.runs[0].size(), in.misalignment);
   }

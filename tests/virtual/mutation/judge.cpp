@@ -1,9 +1,11 @@
 #include "tests/virtual/mutation/judge.hpp"
 
 #include "kernels/dual_gemm/dual_gemm.hpp"
+#include "kernels/linear/linear.hpp"
 #include "runtime/src/driver.hpp"
 #include "tests/support/dual_gemm_nvfp4_run.hpp"
 #include "tests/support/ledger_names.hpp"
+#include "tests/support/linear_run.hpp"
 #include "tests/support/quantize_run.hpp"
 
 #include <cstdio>
@@ -16,10 +18,10 @@
 
 namespace wltest {
 
-// starve: a role, and consumer warps of every kind, lag behind.
-const std::vector<std::string> kSchedules = {"lazy",     "random:1", "eager",    "reverse",
-                                             "random:2", "random:3", "starve:2", "starve:4",
-                                             "starve:5", "starve:6", "starve:7", "starve:8"};
+// starve: a role, and consumer warps of every kind, lag behind. stagger: CTAs start late.
+const std::vector<std::string> kSchedules = {
+    "lazy",     "random:1", "eager",    "reverse",  "random:2", "random:3", "starve:2",
+    "starve:4", "starve:5", "starve:6", "starve:7", "starve:8", "stagger:1"};
 
 std::vector<std::string> hold_schedules(int seeds) {
   std::vector<std::string> schedules;
@@ -48,13 +50,14 @@ std::string checker_of(const std::string& report) {
 }
 
 // Whether D is right; `message` says why there is none.
-bool right_values(wl_context* context, const DualGemmCase& problem, std::string& message) {
+bool right_values(wl_context* context, const Row&, const DualGemmCase& problem,
+                  std::string& message) {
   const DualGemmResult r = run_dual_gemm(context, problem);
   if (r.status != WL_SUCCESS) message = r.message;
   return r.guards_intact && r.bound.passed() && r.exact.unequal == 0;
 }
 
-bool right_nvfp4(wl_context* context, const DualGemmCase& c, std::string& message) {
+bool right_nvfp4(wl_context* context, const Row&, const DualGemmCase& c, std::string& message) {
   const Problem p = make_problem(c.m, c.n, c.k, c.l, c.kind, c.seed);
   const float d_scale = 0.25f;
   const Nvfp4Result r = run_dual_gemm_nvfp4(context, p, d_scale, c.config, c.unwritten);
@@ -66,7 +69,18 @@ bool right_nvfp4(wl_context* context, const DualGemmCase& c, std::string& messag
   return r.guards_intact && r.d.scales == expected.scales && r.d.values == expected.values;
 }
 
-bool right_quantised(wl_context* context, const DualGemmCase& c, std::string& message) {
+bool right_linear(wl_context* context, const Row& row, const DualGemmCase& c,
+                  std::string& message) {
+  const LinearRun linear(context, {c.m, c.n, c.k, c.l, row.d_type, c.config, c.seed});
+  message = linear.message();
+  wl_status status = message.empty() ? WL_SUCCESS : WL_ERROR_INVALID_ARGUMENT;
+  for (int i = 0; i < c.in_a_row && status == WL_SUCCESS; ++i) status = linear.run(nullptr);
+  if (status == WL_SUCCESS) status = wl_stream_synchronize(context, nullptr);
+  if (status != WL_SUCCESS && message.empty()) message = wl_last_error();
+  return status == WL_SUCCESS && linear.check().empty();
+}
+
+bool right_quantised(wl_context* context, const Row&, const DualGemmCase& c, std::string& message) {
   QuantizeCase q;
   q.m = c.m;
   q.k = c.k;
@@ -126,8 +140,9 @@ Verdict judge(const Row& row, const std::string& source, const std::string& chec
     c.k = k;
     const auto right_run = row.run == Row::Run::dual_gemm         ? right_values
                            : row.run == Row::Run::dual_gemm_nvfp4 ? right_nvfp4
+                           : row.run == Row::Run::linear          ? right_linear
                                                                   : right_quantised;
-    const bool right = right_run(context, c, message);
+    const bool right = right_run(context, row, c, message);
     *report_text = report();
     if (!message.empty()) {
       std::string by = checker_of(*report_text);
@@ -140,6 +155,12 @@ Verdict judge(const Row& row, const std::string& source, const std::string& chec
     if (!right) return {"result", schedule};
   }
   return {};
+}
+
+const warpline::gemm::Config* find_config(const std::string& name) {
+  for (const warpline::gemm::Config& config : warpline::linear::configs())
+    if (name == config.name) return &config;
+  return warpline::dual_gemm::find_config(name);
 }
 
 } // namespace
@@ -165,7 +186,7 @@ Row make_row(const warpline::Image& image) {
     return r;
   }
   if (r.name == "dual_gemm_sm90_decode") r.config = "dual_gemm_sm90_t32_f16";
-  const warpline::dual_gemm::Config* row = warpline::dual_gemm::find_config(r.config);
+  const warpline::gemm::Config* row = find_config(r.config);
   if (!row)
     throw std::runtime_error(r.name + " has no problem to run its mutants on: make_row in " +
                              __FILE__ + " must say what the kernel is run as");
@@ -175,9 +196,13 @@ Row make_row(const warpline::Image& image) {
   r.names = names_text(names);
   c.config = r.config;
   c.out = row->d_type == WL_BF16 ? OutputType::bf16 : OutputType::f16;
-  if (row->d_type == WL_NVFP4) r.run = Row::Run::dual_gemm_nvfp4;
+  r.d_type = row->d_type;
+  if (row->b_tensors == 1)
+    r.run = Row::Run::linear;
+  else if (row->d_type == WL_NVFP4)
+    r.run = Row::Run::dual_gemm_nvfp4;
   if (std::string(row->target) == "sm_100f") {
-    using warpline::dual_gemm::Grid;
+    using warpline::gemm::Grid;
     r.profile = "b200";
     r.sms = row->grid == Grid::stream_k ? 3 * ctas : ctas; // of STREAM_K, clusters share tiles
     // Two or three row tiles; three where a CTA pair takes accumulator sets in turn, so that rows
@@ -186,7 +211,7 @@ Row make_row(const warpline::Image& image) {
     c.m = row->cluster_m == 4 || (in_turn && row->grid != Grid::stream_k) ? 520 : 300;
     // Two column tiles of the cluster, the last of them with an empty tile; or tiles that share a
     // scale atom.
-    const int columns = row->tile_n * row->cluster_n;
+    const int columns = row->columns() * row->cluster_n;
     c.n = columns > 128 ? 600 : row->cluster_n == 2 ? 168 : 200;
     if (row->d_type == WL_NVFP4) c.n = (c.n + 63) / 64 * 64;
     // Enough tiles for the ring of tile slots to wrap where clusters share them.
@@ -203,10 +228,10 @@ Row make_row(const warpline::Image& image) {
   c.in_a_row = 2;
   c.quantised = row->fused(); // and these read operands that the grids ahead write
   c.m = row->tile_m == 256 ? 264 : row->tile_m + row->tile_m / 8 + 4;
-  c.n = 72;
+  c.n = row->b_tensors == 1 && !row->fused() ? row->columns() + 8 : 72;
   // Every stage a second time: each barrier is initialised by an instruction of its own, and rows
   // for few tokens have code of its own for each stage of activations.
-  using warpline::dual_gemm::sm90_small_token_stages;
+  using warpline::gemm::sm90_small_token_stages;
   const int stages =
       row->fused() ? sm90_small_token_stages(row->tile_m, row->decoders) : row->stages;
   c.k = row->tile_k * (2 * stages + 1) * row->split_k - 64;

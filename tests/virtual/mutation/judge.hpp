@@ -17,9 +17,10 @@ struct Row {
   DualGemmCase problem;  // more K tiles than stages
   int64_t short_k = 192; // of a second run, where what one tile leaves behind meets the next
   int sms = 1;
-  // What the row is run as: a dual GEMM with 16-bit outputs, or with D in NVFP4; or a quantisation
-  // with another behind it.
-  enum class Run { dual_gemm, dual_gemm_nvfp4, quantize } run = Run::dual_gemm;
+  // What the row is run as: a dual GEMM with 16-bit outputs, or with D in NVFP4; a wl_gemm with D
+  // of any type; or a quantisation with another behind it.
+  enum class Run { dual_gemm, dual_gemm_nvfp4, linear, quantize } run = Run::dual_gemm;
+  wl_dtype d_type = WL_F16; // of a wl_gemm
 };
 
 struct Verdict {

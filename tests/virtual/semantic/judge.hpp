@@ -14,8 +14,15 @@ struct Kernel {
   std::vector<SemanticMutant> mutants; // its share of the family's
 };
 
-// By key: "refused" (no PTX), "" = survived, else what noticed it. The file holds what earlier runs
-// found and gets what this one finds, a line each.
+// What a mutant came to: "" = survived, no_ptx, same_code, else what noticed it.
+constexpr char no_ptx[] = "refused";
+constexpr char same_code[] = "same machine code";
+inline bool killed(const std::string* verdict) {
+  return verdict != nullptr && !verdict->empty() && *verdict != no_ptx && *verdict != same_code;
+}
+
+// Verdicts by key. The file holds what earlier runs found and gets what this one finds, a line
+// each.
 class Results {
 public:
   explicit Results(std::string path);

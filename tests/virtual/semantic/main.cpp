@@ -1,10 +1,11 @@
 // build/tests/semantic [--kernels A,B] [--line N] [--out PAGE] [--results FILE] [--fresh]
-//                      [--survivors] [--jobs N] [--seed N] [--driver PATH] [--list]
+//                      [--survivors] [--rounds N] [--jobs N] [--seed N] [--driver PATH] [--list]
 // Runs the semantic mutants of all kernels against the problems of tests/problems. FILE keeps what
 // each mutant came to, so that a run that is cut short goes on where it was and kernels that have
 // not changed are not run again; PAGE gets the summary, and keeps what it says of kernels whose
 // mutants are the same when FILE knows nothing of them. --fresh forgets both for the kernels named;
-// --survivors runs again those that nobody killed.
+// --survivors runs again those that nobody killed; --rounds is in how many other kernels with the
+// same text they are tried.
 #include "runtime/src/images.hpp"
 #include "tests/virtual/semantic/judge.hpp"
 #include "tests/virtual/semantic/page.hpp"
@@ -41,6 +42,7 @@ std::vector<Kernel> all_kernels() {
 int main(int argc, char** argv) {
   std::string wanted, out, results_path = "build/mutation/semantic.txt";
   int jobs = 2, line = 0;
+  size_t rounds = 4;
   bool fresh = false, survivors = false, list = false;
   JudgeOptions options;
   for (int i = 1; i < argc; ++i) {
@@ -64,6 +66,8 @@ int main(int argc, char** argv) {
       options.seed = std::strtoull(value().c_str(), nullptr, 0);
     else if (a == "--driver")
       options.driver = value();
+    else if (a == "--rounds")
+      rounds = std::strtoull(value().c_str(), nullptr, 10);
     else if (a == "--list")
       list = true;
     else {
@@ -117,38 +121,49 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "semantic: no such kernel\n");
     return 2;
   }
+  // What nothing noticed, in other kernels with the same text.
+  const auto find_elsewhere = [&] {
+    std::vector<std::pair<std::string, std::string>> texts;
+    for (const Kernel& k : kernels) texts.emplace_back(k.name, k.text);
+    std::vector<const SemanticMutant*> silent;
+    for (const Kernel* k : asked)
+      for (const SemanticMutant& m : k->mutants)
+        if (const std::string* known = results.find(m);
+            known != nullptr && known->empty() && no_effect(k->name, m).empty() &&
+            equivalent_reason(k->name, m).empty() && line == 0)
+          silent.push_back(&m);
+    const std::vector<Elsewhere> others = places_elsewhere(texts, silent);
+    for (size_t i = 0; i < silent.size(); ++i) elsewhere[silent[i]->key] = others[i];
+  };
+  const auto killed_there = [&](const SemanticMutant& m) {
+    const auto found = elsewhere.find(m.key);
+    return found != elsewhere.end() &&
+           std::any_of(found->second.begin(), found->second.end(),
+                       [&](const auto& place) { return killed(results.find(place.second)); });
+  };
+  if (survivors) find_elsewhere();
   const auto told = [&](const Kernel& k) { return !fresh && !survivors && !line && page.tells(k); };
   for (const Kernel* k : asked) {
     std::vector<const SemanticMutant*> left;
     for (const SemanticMutant& m : k->mutants) {
       const std::string* known = results.find(m);
       if (no_effect(k->name, m).empty() &&
-          (line != 0 ? m.line == line : fresh || known == nullptr || (survivors && known->empty())))
+          (line != 0 ? m.line == line
+                     : fresh || known == nullptr ||
+                           (survivors && known->empty() && !killed_there(m) &&
+                            equivalent_reason(k->name, m).empty())))
         left.push_back(&m);
     }
     if (!told(*k)) judge(*k, left);
   }
   while (running > 0) settle();
   results.read();
-  // What nothing noticed, in other kernels with the same text.
-  std::vector<std::pair<std::string, std::string>> texts;
-  for (const Kernel& k : kernels) texts.emplace_back(k.name, k.text);
-  std::vector<const SemanticMutant*> silent;
-  for (const Kernel* k : asked)
-    for (const SemanticMutant& m : k->mutants)
-      if (const std::string* known = results.find(m);
-          known != nullptr && known->empty() && no_effect(k->name, m).empty() && line == 0)
-        silent.push_back(&m);
-  const std::vector<Elsewhere> others = places_elsewhere(texts, silent);
-  for (size_t i = 0; i < silent.size(); ++i) elsewhere[silent[i]->key] = others[i];
-  for (size_t round = 0; round < 4; ++round) {
+  find_elsewhere();
+  for (size_t round = 0; round < rounds; ++round) {
     std::map<size_t, std::vector<const SemanticMutant*>> by_kernel;
     for (const auto& [key, places] : elsewhere) {
-      const auto killed = [&](const auto& place) {
-        const std::string* known = results.find(place.second);
-        return known != nullptr && !known->empty() && *known != "refused";
-      };
-      if (round >= places.size() || std::any_of(places.begin(), places.end(), killed)) continue;
+      const auto told = [&](const auto& place) { return killed(results.find(place.second)); };
+      if (round >= places.size() || std::any_of(places.begin(), places.end(), told)) continue;
       const std::string* known = results.find(places[round].second);
       if (known == nullptr || ((fresh || survivors) && known->empty()))
         by_kernel[places[round].first].push_back(&places[round].second);

@@ -35,8 +35,7 @@ bool killed_elsewhere(const SemanticMutant& m, const Results& results,
   const auto found = elsewhere.find(m.key);
   if (found == elsewhere.end()) return false;
   for (const auto& [kernel, other] : found->second) {
-    const std::string* verdict = results.find(other);
-    if (verdict != nullptr && !verdict->empty() && *verdict != "refused") return true;
+    if (killed(results.find(other))) return true;
   }
   return false;
 }
@@ -88,11 +87,13 @@ void SemanticPage::write(const std::vector<Kernel>& kernels, const Results& resu
       const std::string* verdict = results.find(m);
       if (verdict == nullptr) {
         complete = false;
-      } else if (*verdict == "refused") {
+      } else if (*verdict == no_ptx) {
         ++l.refused;
-      } else if (!verdict->empty() || killed_elsewhere(m, results, elsewhere)) {
+      } else if (killed(verdict) || killed_elsewhere(m, results, elsewhere)) {
         ++l.killed;
-      } else if (const std::string why = equivalent_reason(m); !why.empty()) {
+      } else if (const std::string why = *verdict == same_code ? "ptxas makes the same machine code"
+                                                               : equivalent_reason(k.name, m);
+                 !why.empty()) {
         ++l.without_effect;
         ++l.reasons[why];
       } else {

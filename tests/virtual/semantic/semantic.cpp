@@ -346,9 +346,22 @@ std::string no_effect(const std::string& kernel, const SemanticMutant& m) {
   return "";
 }
 
-std::string equivalent_reason(const SemanticMutant& m) {
+namespace {
+
+// The mantissa of an FP32 literal in the statement is 0: a power of two.
+bool times_power_of_two(const std::string& t) {
+  const size_t at = t.find(", 0f");
+  return at != std::string::npos &&
+         (std::strtoul(t.substr(at + 4, 8).c_str(), nullptr, 16) & 0x7FFFFF) == 0;
+}
+
+} // namespace
+
+std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m) {
   const std::string& t = m.instruction;
   const auto names = [&](const char* a) { return has(t, a); };
+  const bool one_more = m.change == "constant + 1", deleted = m.change == "delete";
+  const bool cut = has(m.change, ".rz.");
   if (names("shfl.sync.idx.b32 warp, warp, 0"))
     return "every lane holds the number of its warp: the shuffle only tells the compiler";
   if (m.label == "operands_release" || m.label == "operands_drain")
@@ -363,12 +376,53 @@ std::string equivalent_reason(const SemanticMutant& m) {
       (names("_desc") || names("tmem_sfb") || names("tmem_scales") || names("acc, ")))
     return "an empty tile's addresses and sets of scales reach no instruction";
   if (names("wide") || names("whole")) return "two stores of 16 bytes write what one of 32 does";
-  if (names("or.b32 desc_base") || names("and.b32 desc_base"))
+  if (names("or.b32 desc_base") || names("and.b32 desc_base") || names("or.b32 desc_low"))
     return "a descriptor's leading offset is not read under a 128-byte swizzle, and shared memory "
            "starts at a multiple of 1024";
-  if (m.change == "constant + 1" &&
-      (names("is_role, warp, ") || names("first_lane, lane, 0") || names("releaser, lane, 0")))
+  if (one_more &&
+      (names("is_role, warp, ") || names("first_lane, lane, 0") || names("releaser, lane, 0") ||
+       names("more, lane, 0") || names("is_role, lane, 0") || names("is_loader, thread, 0") ||
+       names("is_mine, thread, 128")))
     return "another warp or lane does the same";
+
+  // Arithmetic.
+  if (one_more && (names("0fC2C80000") || names("0f42C80000")))
+    return "beyond 100 the function is its limit: one place more of the bound changes nothing";
+  if (one_more && names("0f00000000") &&
+      (starts(t, "max.NaN.f32") || names(" largest, ") || names(" zero, ") || names(" factor, ")) &&
+      !has(kernel, "f32"))
+    return "FP32's smallest number becomes 0 in D's type, in a scale and in a code";
+  if (cut && times_power_of_two(t) && starts(t, "mul."))
+    return "a product with a power of two is exact";
+  if (cut && (names(", other") || names(", moved;") || names(", received") || names(", part") ||
+              names("block_sum")))
+    return "sums over K: exact, or rounded within the contract's bound, which no order and no "
+           "rounding of FP32 leaves";
+  if (one_more && starts(t, "add.u32 k_blocks"))
+    return "K is a multiple of 64: rounding up adds 63 more or not";
+  if (one_more && starts(t, "selp.b32 reciprocal"))
+    return "2^32 / GROUP_M, less one or not: a quotient that is one too small is made right";
+
+  // Outputs that nobody stores.
+  if ((one_more || deleted) && starts(t, "mov.") &&
+      (names(" kept") || names(" fetched") || names(" low, 0f3F80") || names(" high, 0f3F80")))
+    return "of outputs beyond the matrix, which nobody stores";
+  if (names("nothing, ") || starts(t, "@nothing "))
+    return m.change == "delete" || has(m.change, "setp.gt")
+               ? "a warp without outputs skips what it would not store"
+               : "";
+  if (m.change == "predicate dropped" &&
+      ((starts(t, "@has_columns ") && has(kernel, "x1_")) ||
+       (starts(t, "@has_rows ") && (has(kernel, "_1x") || has(kernel, "pair_2x")))))
+    return "a cluster of one in this direction has nothing beyond the matrix";
+
+  // Sums of ranges (stream-K).
+  if (starts(t, "@first_lane st.") && names("global.b64") && has(m.change, "predicate"))
+    return "every lane writes the same number to the flag";
+  if (m.label == "scheduler_tile" && (names("left, range_end, position") || names("k_count, left")))
+    return "a cluster that takes a whole tile instead of its range's part finishes it alone";
+  if (m.label == "mma_peer_tile" && (names("tile_k_first") || names("tile_row")))
+    return "the second CTA of a pair issues no MMA: where its tile lies reaches no instruction";
   return "";
 }
 

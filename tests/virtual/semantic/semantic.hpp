@@ -39,6 +39,6 @@ std::string text_of(const SemanticMutant& mutant, const std::string& ptx);
 // Why no run can tell the mutant from the kernel, without a run; "" when there is no reason.
 std::string no_effect(const std::string& kernel, const SemanticMutant& mutant);
 // The same of one that survived.
-std::string equivalent_reason(const SemanticMutant& mutant);
+std::string equivalent_reason(const std::string& kernel, const SemanticMutant& mutant);
 
 } // namespace wltest
