@@ -143,6 +143,8 @@ wl_status open_new(const std::string& request, Driver* driver) {
                     request.c_str(), other.c_str());
     }
     setenv("VGPU_PROFILE", request.substr(8).c_str(), 1);
+    // Kernels of this library are held to the ISA's letter.
+    setenv("VGPU_STRICT", "1", 0);
   }
   WL_TRY(open_library(request, driver));
   wl_status status = resolve_functions(driver);

@@ -35,6 +35,7 @@ public:
     set_option("profile", profile.c_str());
     // cuInit follows the variable, which another test's driver may have set.
     setenv("VGPU_PROFILE", profile.c_str(), 1);
+    setenv("VGPU_STRICT", "1", 0); // tests of what others' kernels get take it away
   }
   VgpuDriver(const VgpuDriver&) = delete;
   VgpuDriver& operator=(const VgpuDriver&) = delete;

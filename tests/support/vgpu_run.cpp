@@ -99,7 +99,9 @@ RunResult Vgpu::run(const std::string& text, const Params& params, const Launch&
     spec.instruction_limit = launch.instruction_limit;
     spec.hopper_sums = launch.hopper_sums;
     spec.cluster_launch = launch.cluster_launch;
-    spec.strict_tensor_order = launch.strict;
+    if (!launch.strict) spec.rules = check::Rules::lenient();
+    std::string wrong;
+    if (!spec.rules.apply(launch.rules, &wrong)) throw std::invalid_argument(wrong);
     if (spec.params.size() != program->param_bytes) {
       r.text = "the kernel has " + std::to_string(program->param_bytes) +
                " bytes of parameters, the test gives " + std::to_string(spec.params.size());

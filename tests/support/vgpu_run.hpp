@@ -58,7 +58,8 @@ struct Launch {
   bool hopper_sums = false;
   uint32_t stack_bytes = 1024;
   uint64_t heap_bytes = 8 << 20;
-  bool strict = true;          // LaunchSpec::strict_tensor_order
+  bool strict = true;          // errors stop; else they are told
+  std::string rules{};         // check::Rules::apply
   bool cluster_launch = false; // names clusters, even of one CTA
 };
 

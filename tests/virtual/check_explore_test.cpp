@@ -173,14 +173,14 @@ TEST_CASE("explore: a warp that is preempted after what others see", "[virtual]"
   INFO(r.text);
   REQUIRE(r.ok);
   CHECK(first == explored); // memory is the first run's
-  REQUIRE(r.stats.advice.size() >= 1);
-  const std::string replay = replay_of(*r.stats.advice.begin());
-  INFO(*r.stats.advice.begin());
+  REQUIRE(r.stats.advice().size() >= 1);
+  const std::string replay = replay_of(*r.stats.advice().begin());
+  INFO(*r.stats.advice().begin());
   std::vector<uint32_t> other;
   CHECK(run(handed_over(false), replay, 0, &other).ok);
   CHECK(first[0] == 7);
   CHECK(other[0] == 0);
   r = run(handed_over(true), "explore:50");
   CHECK(r.ok);
-  CHECK(r.stats.advice.empty());
+  CHECK(r.stats.advice().empty());
 }

@@ -162,7 +162,7 @@ TEST_CASE("ledger: the kernel's table against what ran", "[virtual]") {
   RunResult r = run(kHead + kFull + kEmpty, names);
   INFO(r.text);
   CHECK(r.ok);
-  CHECK(r.stats.advice.empty());
+  CHECK(r.stats.advice().empty());
   const struct {
     const char *from, *to, *part;
   } bent[] = {
@@ -211,7 +211,7 @@ TEST_CASE("ledger: tiles that reach beyond the matrices", "[virtual]") {
   const RunResult r = run(head, "STAGES=2,W=1,EDGES=1");
   INFO(r.text);
   CHECK(r.ok);
-  CHECK(r.stats.advice.empty());
+  CHECK(r.stats.advice().empty());
   bend("32 * STAGES", "8 * STAGES"); // not more than those of a whole tile
   CHECK(run(head, "STAGES=2,W=1,EDGES=1").faulted("barriers", "the table says 16"));
   bend("| 1 | 8 *", "| 2 | 8 *");

@@ -138,8 +138,8 @@ TEST_CASE("barriers: advice is collected, or ends the launch", "[virtual]") {
   RunResult r = run(body, check::kBarriers, "lazy", kBarrier);
   INFO(r.text);
   CHECK(r.ok);
-  REQUIRE(r.stats.advice.size() == 1);
-  CHECK(r.stats.advice.begin()->find("exit-bytes") != std::string::npos);
+  REQUIRE(r.stats.advice().size() == 1);
+  CHECK(r.stats.advice().begin()->find("exit-bytes") != std::string::npos);
   r = run(body, check::kBarriers | check::kAdvice, "lazy", kBarrier);
   INFO(r.text);
   CHECK(r.faulted("barriers", "exit-bytes"));
@@ -277,9 +277,9 @@ wait:
   auto advice = [](const RunResult& r) {
     INFO(r.text);
     CHECK(r.ok);
-    for (const std::string& a : r.stats.advice)
+    for (const std::string& a : r.stats.advice())
       CHECK_THAT(a, ContainsSubstring("cluster-order") && !ContainsSubstring("CTA ("));
-    return r.stats.advice.size();
+    return r.stats.advice().size();
   };
   // One line an instruction, however many clusters and warps execute it.
   CHECK(advice(rounds(".release.cluster", ".acquire.cluster", "3")) == 2);

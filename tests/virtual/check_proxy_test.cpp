@@ -141,7 +141,7 @@ again:
     l.checks = check::kRaces;
     r = gpu.run(walk(""), Params(), l);
     CHECK(r.ok);
-    CHECK(!r.stats.advice.empty());
+    CHECK(!r.stats.advice().empty());
   }
 }
 

@@ -62,7 +62,10 @@ TEST_CASE("driver: the environment is refused by name", "[virtual][driver]") {
         Case{"VGPU_SCHEDULE", "soon", "random:SEED"}, Case{"VGPU_THREADS", "two", "from 0 to 4096"},
         Case{"VGPU_THREADS", "99999999999", "from 0 to 4096"},
         Case{"VGPU_STRICT", "yes", "from 0 to 1"}, Case{"VGPU_LIMIT", "1e9", "must be a number"},
-        Case{"VGPU_LIMIT", "-1", "must be a number"}}) {
+        Case{"VGPU_LIMIT", "-1", "must be a number"}, Case{"VGPU_SMS", "many", "from 0 to 4096"},
+        Case{"VGPU_SMS", "0", "at least 1"}, Case{"VGPU_RULES", "wait-ld", "RULE=stop"},
+        Case{"VGPU_RULES", "bounds=off", "is a fault"},
+        Case{"VGPU_RULES", "wait-xx=off", "there is no rule"}}) {
     INFO(c.name << "=" << c.value);
     const Start s = start(c.name, c.value);
     CHECK(s.result == CUDA_ERROR_INVALID_VALUE);
@@ -102,6 +105,69 @@ TEST_CASE("driver: the user sees what is wrong", "[virtual][driver]") {
   INFO(r.out << r.err);
   CHECK(r.status != 0);
   CHECK_THAT(r.err, ContainsSubstring("VGPU_CHECK: check \"zzz\" is not known"));
+}
+
+TEST_CASE("driver: the environment sets the number of SMs", "[virtual][driver]") {
+  VgpuDriver d("h200");
+  const Environment environment("VGPU_SMS", "7");
+  d.open();
+  int sms = 0;
+  REQUIRE(d.cu.DeviceGetAttribute(&sms, CUdevice_attribute(16), 0) == CUDA_SUCCESS);
+  CHECK(sms == 7);
+}
+
+TEST_CASE("driver: kernels of others are told of errors and run on", "[virtual][driver]") {
+  static const char* const text = R"(.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry _Z5twicePj(.param .u64 out)
+{
+  .reg .b64 at;
+  .shared .align 8 .b64 bar;
+  ld.param.u64 at, [out];
+  mbarrier.init.shared::cta.b64 [bar], 3;
+  mbarrier.init.shared::cta.b64 [bar], 1;
+  st.global.u32 [at], 6;
+  ret;
+}
+)";
+  struct Case {
+    const char *strict, *rules;
+    CUresult result;
+    bool told;
+  };
+  for (const Case& c : {Case{"", "", CUDA_SUCCESS, true}, Case{"0", "", CUDA_SUCCESS, true},
+                        Case{"1", "", CUDA_ERROR_LAUNCH_FAILED, false},
+                        Case{"", "mbarrier-again=off", CUDA_SUCCESS, false},
+                        Case{"", "error=stop", CUDA_ERROR_LAUNCH_FAILED, false},
+                        Case{"1", "barriers=tell", CUDA_SUCCESS, true}}) {
+    INFO("VGPU_STRICT=" << c.strict << " VGPU_RULES=" << c.rules);
+    TemporaryDirectory directory;
+    const std::string file = directory / "report";
+    VgpuDriver d("h200");
+    const Environment strict("VGPU_STRICT", c.strict), rules("VGPU_RULES", c.rules);
+    REQUIRE(d.set_option("report", file.c_str()) == 0);
+    d.open();
+    CUmodule module = nullptr;
+    REQUIRE(d.cu.ModuleLoadDataEx(&module, text, 0, nullptr, nullptr) == CUDA_SUCCESS);
+    CUdeviceptr out = d.upload(std::vector<uint32_t>{0});
+    kernels::Launch l;
+    l.grid = 5;
+    l.block = 1;
+    const auto entry = kernels::entry_of(d, module, "_Z5twicePj");
+    for (int again = 0; again < 3; ++again)
+      REQUIRE(kernels::launch(d, entry, l, {&out}) == (again == 0 ? CUDA_SUCCESS : c.result));
+    CHECK(d.cu.CtxSynchronize() == c.result);
+    std::ifstream in(file);
+    const std::string report{std::istreambuf_iterator<char>(in), {}};
+    INFO(report);
+    const size_t first = report.find("(error, rule mbarrier-again)");
+    CHECK((first != std::string::npos) == c.told);
+    if (!c.told) continue;
+    CHECK(report.find("mbarrier-again", first + 30) == std::string::npos); // once for all launches
+    CHECK_THAT(report, ContainsSubstring("at twice, line 10"));
+    CHECK_THAT(report, ContainsSubstring("5 times here"));
+  }
 }
 
 TEST_CASE("driver: a kernel that polls for ever ends", "[virtual][driver]") {

@@ -365,7 +365,7 @@ TEST_CASE("foreign: tiles of several warps", "[virtual][foreign]") {
       INFO(l.entry << ", " << schedule << ": " << r.text);
       REQUIRE(r.ok);
       // Shuffles stand where bar.warp.sync should.
-      for (const std::string& advice : r.stats.advice)
+      for (const std::string& advice : r.stats.advice())
         CHECK_THAT(advice, ContainsSubstring("races (advice): exchange"));
       for (size_t t = 0; t < 256; ++t) {
         const size_t tile = t / size * size;

@@ -451,13 +451,13 @@ TEST_CASE("tcgen05: scale factors begin at even columns, copies at multiples of 
     const RunResult r = run_at(0, shift);
     INFO(r.text);
     CHECK(r.ok);
-    CHECK(r.stats.advice.empty());
+    CHECK(r.stats.advice().empty());
   }
   const RunResult r = run_at(2, 0);
   INFO(r.text);
   CHECK(r.ok);
-  REQUIRE(r.stats.advice.size() == 1);
-  CHECK_THAT(*r.stats.advice.begin(), ContainsSubstring("scale-column"));
+  REQUIRE(r.stats.advice().size() == 1);
+  CHECK_THAT(*r.stats.advice().begin(), ContainsSubstring("scale-column"));
   CHECK(
       run_at(2, 0, vgpu::check::kBarriers | vgpu::check::kAdvice).faulted("tmem", "scale-column"));
   CHECK(run_at(2, 0, 0).ok);

@@ -105,7 +105,6 @@ TEST_CASE("tiled rules: each is accepted at its edge and refused beyond", "[virt
   refuses("tensorDataType = 16", [](Tiled& t) { t.a.type = 16; });
   refuses("tensorRank = 0", [](Tiled& t) { t.a.rank = 0; });
   refuses("tensorRank = 6", [](Tiled& t) { t.a.rank = 6; });
-  refuses("globalAddress is null", [](Tiled& t) { t.a.address = nullptr; });
   refuses("globalDim is null", [](Tiled& t) { t.a.dim = nullptr; });
   refuses("globalStrides is null", [](Tiled& t) { t.a.stride = nullptr; });
   refuses("boxDim is null", [](Tiled& t) { t.a.box = nullptr; });

@@ -152,3 +152,36 @@ TEST_CASE("vgpu run: a module is held to what a device takes", "[virtual][tool]"
   CHECK_THAT(run("sm_100", entry, "h200").err, ContainsSubstring("cannot run"));
   CHECK_THAT(run("sm_90", entry, "h200", "9.9").err, ContainsSubstring("unsupported .version 9.9"));
 }
+
+TEST_CASE("vgpu run: rules by name", "[virtual][tool]") {
+  TemporaryDirectory directory;
+  const std::string file = directory / "k.ptx";
+  std::ofstream(file) << R"(.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k()
+{
+  .shared .align 8 .b64 bar;
+  mbarrier.init.shared::cta.b64 [bar], 1;
+  mbarrier.init.shared::cta.b64 [bar], 1;
+  ret;
+}
+)";
+  auto run = [&](std::vector<std::string> more) {
+    std::vector<std::string> words{build_file("vgpu"), "run", file, "--device", "h200",
+                                   "--block",          "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_child(words);
+  };
+  CHECK_THAT(run({}).out, ContainsSubstring("vgpu: barriers: mbarrier at"));
+  const ChildResult told = run({"--rules", "foreign"});
+  CHECK(told.status == 1);
+  CHECK_THAT(told.out, ContainsSubstring("(error, rule mbarrier-again)") &&
+                           ContainsSubstring("ran on with 1 error under 1 schedule"));
+  CHECK(run({"--rules", "foreign", "--json"}).status == 1);
+  CHECK(run({"--rules", "foreign,mbarrier-again=off"}).status == 0);
+  CHECK(run({"--rules", "mbarrier-again=off"}).status == 0);
+  const ChildResult bad = run({"--rules", "mbarrier=off"});
+  CHECK(bad.status == 2);
+  CHECK_THAT(bad.err, ContainsSubstring("there is no rule \"mbarrier\""));
+}

@@ -235,9 +235,7 @@ void Hub::access_lanes(const exec::Access& a, const uint64_t* addresses, uint32_
 void Hub::access_tensor(uint32_t cta, uint32_t lane, uint32_t lanes, uint32_t column,
                         uint32_t columns, bool write, const exec::AsyncOp* op,
                         const Origin& origin) {
-  // Without the strict wait a load happens at its issue, as an access of the warp.
-  bool by_warp = !op || (op->id == 0 && !cluster_.spec.strict_tensor_order &&
-                         traits_[origin.inst->pc].op == OpKind::TensorLoad);
+  const bool by_warp = !op;
   if (!by_warp && op != op_) return;
   Who me = who(origin);
   if (by_warp) {
@@ -257,6 +255,7 @@ void Hub::issue(const exec::AsyncOp& op) {
   me.op = op.id;
   OpKind kind = traits_[me.pc].op;
   if (is_collective(kind)) me.lanes = mask_;
+  if (op.lanes) me.lanes = op.lanes;
   each([&](Observer& o) { o.issue(me, kind); });
 }
 
@@ -297,11 +296,37 @@ void Hub::mbarrier_bytes(uint32_t cta, uint32_t offset, int64_t bytes, const Ori
 void Hub::mbarrier_phase(uint32_t cta, uint32_t offset) {
   each([&](Observer& x) { x.mbarrier_phase(cta, offset); });
 }
+void Hub::look(Warp& w, const Inst& inst, uint32_t lanes) {
+  const uint32_t *from = inst.op, *sources = from + inst.n_dst, *end = sources + inst.n_src;
+  for (size_t i = 0; i < answers_.size();) {
+    Answer& a = answers_[i];
+    const bool here = a.who.cta == w.cta.rank && a.who.warp == w.index && a.who.lanes & lanes;
+    const bool read = here && (inst.guard == a.slot || std::find(sources, end, a.slot) != end);
+    if (!read && !(here && std::find(from, sources, a.slot) != sources)) {
+      ++i;
+      continue;
+    }
+    Who me = a.who;
+    me.lanes &= lanes;
+    a.who.lanes &= ~lanes;
+    const Answer seen = a;
+    if (a.who.lanes == 0) {
+      answers_.erase(answers_.begin() + ptrdiff_t(i));
+    } else {
+      ++i;
+    }
+    if (read) races_->mbarrier_wait(me, seen.cta, seen.offset, seen.phase, seen.acquire);
+  }
+}
+
 void Hub::mbarrier_wait(Warp& w, const Inst& inst, uint32_t lanes, uint32_t cta, uint32_t offset,
-                        uint64_t phase) {
+                        uint64_t phase, uint32_t answer) {
   Who me = who(w, inst, lanes);
   bool acquire = !traits(inst).relaxed;
-  each([&](Observer& x) { x.mbarrier_wait(me, cta, offset, phase, acquire); });
+  each([&](Observer& x) {
+    if (&x != races_) x.mbarrier_wait(me, cta, offset, phase, acquire);
+  });
+  if (races_) answers_.push_back({me, cta, offset, answer, phase, acquire});
   if (traits(inst).cluster_order) each([&](Observer& x) { x.mbarrier_cluster_order(me); });
 }
 void Hub::warp_sync(Warp& w, const Inst& inst, uint32_t lanes) {
@@ -320,6 +345,21 @@ void Hub::tensor_alloc(uint32_t cta, uint32_t column, uint32_t columns, const Or
   me.lanes = cluster_.ctas[o.cta]->warps[o.warp]->live_mask;
   each([&](Observer& x) { x.tensor_alloc(me, cta, column, columns); });
   if (definedness_) definedness_->tensor_alloc(cta, column, columns);
+}
+void Hub::tensor_waited(Warp& w, const Inst& inst, bool stores) {
+  Who me = who(w, inst, w.live_mask);
+  each([&](Observer& x) { x.tensor_wait(me, stores); });
+}
+// The warps of a pair of CTAs have met in tcgen05.alloc or dealloc.
+void Hub::pair_met(const Origin& a, const Origin& b) {
+  auto whole = [&](const Origin& o) {
+    Who w = who(o);
+    w.op = 0;
+    w.lanes = cluster_.ctas[o.cta]->warps[o.warp]->live_mask;
+    return w;
+  };
+  const Who first = whole(a), second = whole(b);
+  each([&](Observer& x) { x.pair_met(first, second); });
 }
 void Hub::cta_exit(uint32_t cta) {
   each([&](Observer& x) { x.cta_exit(cta); });
@@ -373,11 +413,25 @@ std::string Hub::sites_text(const Finding& f) const {
 }
 
 void Hub::found(const Finding& f) {
-  std::string text = f.rule + ": " + f.text + sites_text(f);
-  if (f.advice && !(cluster_.spec.checks & kAdvice)) {
-    cluster_.stats.advice.insert("vgpu: " + f.checker + " (advice): " + text);
+  const RuleEntry* rule = find_rule(f.checker + "." + f.rule);
+  if (!rule) throw std::logic_error("rules.def lacks " + f.checker + "." + f.rule);
+  // A rule that is an error may be advice in a case that shipped kernels go without.
+  Action action = cluster_.action_of(rule->rule);
+  if (f.advice && rule->grade != Grade::Advice && action == Action::Stop &&
+      !(cluster_.spec.checks & kAdvice))
+    action = Action::Tell;
+  if (action == Action::Off) return;
+  const Grade grade = f.advice ? Grade::Advice : rule->grade;
+  if (action == Action::Tell) {
+    std::string place = std::string(rule->name) + (f.advice ? "~" : "@");
+    for (const Site& site : f.sites) place += std::to_string(site.who.pc) + " ";
+    if (cluster_.first_time(place))
+      cluster_.stats.told[place] =
+          exec::Told{grade, "vgpu: " + f.checker + " (" + grade_name(grade) + "): " + f.rule +
+                                ": " + f.text + sites_text(f)};
     return;
   }
+  std::string text = f.rule + ": " + f.text + sites_text(f);
   if (const std::string& prefix = cluster_.spec.graph; !prefix.empty()) {
     const std::string wrong = write_finding(cluster_, f, prefix);
     text += "\n    " + (wrong.empty() ? "picture: " + prefix + ".svg" : wrong);

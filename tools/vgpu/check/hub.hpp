@@ -43,11 +43,19 @@ public:
   void mbarrier_expect(uint32_t cta, uint32_t offset, int64_t bytes, const exec::Origin& o);
   void mbarrier_bytes(uint32_t cta, uint32_t offset, int64_t bytes, const exec::Origin& o);
   void mbarrier_phase(uint32_t cta, uint32_t offset);
+  // Lanes saw the phase complete; `answer` is the predicate that says so. It orders what follows
+  // once they have looked at the answer.
   void mbarrier_wait(exec::Warp& w, const exec::Inst& inst, uint32_t lanes, uint32_t cta,
-                     uint32_t offset, uint64_t phase);
+                     uint32_t offset, uint64_t phase, uint32_t answer);
+  // Lanes come to an instruction, and its guard has been read.
+  void looked(exec::Warp& w, const exec::Inst& inst, uint32_t lanes) {
+    if (!answers_.empty()) look(w, inst, lanes);
+  }
   void named_complete(uint32_t cta, uint32_t id);
   void cluster_complete();
   void warp_sync(exec::Warp& w, const exec::Inst& inst, uint32_t lanes);
+  void tensor_waited(exec::Warp& w, const exec::Inst& inst, bool stores);
+  void pair_met(const exec::Origin& a, const exec::Origin& b);
   void tensor_alloc(uint32_t cta, uint32_t column, uint32_t columns, const exec::Origin& o);
   void cta_exit(uint32_t cta);
   void end();
@@ -65,8 +73,17 @@ private:
   std::string sites_text(const Finding& f) const;
   void found_between_clusters(const GridRaces::Conflict& conflict);
 
+  void look(exec::Warp& w, const exec::Inst& inst, uint32_t lanes);
+  struct Answer { // of a wait, that has not been looked at
+    Who who;
+    uint32_t cta, offset, slot;
+    uint64_t phase;
+    bool acquire;
+  };
+
   exec::Cluster& cluster_;
   std::vector<Traits> traits_; // by pc
+  std::vector<Answer> answers_;
   std::vector<std::unique_ptr<Observer>> observers_;
   std::unique_ptr<Definedness> definedness_;
   Races* races_ = nullptr;              // one of the observers

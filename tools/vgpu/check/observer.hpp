@@ -148,6 +148,7 @@ public:
   virtual void cluster_complete() {}
   virtual void cluster_wait(const Who&, bool /*acquire*/) {}
 
+  virtual void pair_met(const Who&, const Who&) {} // two warps, in tcgen05.alloc or dealloc
   virtual void tensor_alloc(const Who&, uint32_t /*cta*/, uint32_t /*column*/, uint32_t) {}
   virtual void cta_exit(uint32_t /*cta*/) {}
   virtual void end() {} // of the cluster

@@ -380,8 +380,9 @@ std::string Races::missing_for(const Record& r, const View& v) const {
     switch (r.kind) {
     case OpKind::LaunchControl:
     case OpKind::Load:
-      return "a wait on the mbarrier that the load completes on, by this thread or by one that "
-             "synchronises with it afterwards";
+      return "a wait on the mbarrier that the load completes on, whose answer is looked at, by "
+             "this "
+             "thread or by one that synchronises with it afterwards";
     case OpKind::Store:
       return "cp.async.bulk.wait_group (with .read for its source) by the thread that issued it";
     case OpKind::CpAsync:

@@ -56,6 +56,7 @@ public:
   void cluster_arrive(const Who&, bool release) override;
   void cluster_complete() override;
   void cluster_wait(const Who&, bool acquire) override;
+  void pair_met(const Who&, const Who&) override;
   void tensor_alloc(const Who&, uint32_t cta, uint32_t column, uint32_t columns) override;
 
   // What the cluster did to global memory, for GridRaces.
@@ -181,6 +182,11 @@ private:
   uint32_t earlier_ = kNone; // the component of earlier grids, 1 when they are over
   std::unordered_map<uint64_t, Operation> operations_;
   std::map<uint64_t, Sequence> sequences_;
+  // By thread: its part of stores that lanes issued together; the first lane's channel has them.
+  struct SharedStore {
+    uint32_t issued, issuer, value;
+  };
+  std::map<uint32_t, std::vector<SharedStore>> shared_stores_;
   std::vector<uint32_t> tensor_issued_;            // by thread
   std::vector<std::array<uint32_t, 2>> tensor_ls_; // by warp: loads, stores issued
   std::vector<uint32_t> wgmma_count_;              // by warp: executed

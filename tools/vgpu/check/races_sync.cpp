@@ -188,7 +188,9 @@ void Races::issue(const Who& w, OpKind kind) {
   uint32_t& time = times_[warp];
   op.time = time;
   op.clock = lanes_[op.issuer];
-  if (kind == OpKind::TensorLoad || kind == OpKind::TensorStore || kind == OpKind::Wgmma) {
+  const bool together = kind == OpKind::Store && (w.lanes & (w.lanes - 1)) != 0;
+  if (kind == OpKind::TensorLoad || kind == OpKind::TensorStore || kind == OpKind::Wgmma ||
+      together) {
     // Issued by the warp as a whole: it knows what any lane knows.
     for (uint32_t left = w.lanes; left; left &= left - 1) {
       uint32_t t = thread(w, static_cast<uint32_t>(std::countr_zero(left)));
@@ -196,6 +198,7 @@ void Races::issue(const Who& w, OpKind kind) {
         Clock& c = own(op.clock);
         join(c.known, lanes_[t]->known);
         join(c.shared, lanes_[t]->shared);
+        join(c.global, lanes_[t]->global);
         join(c.tensor, lanes_[t]->tensor);
       }
     }
@@ -226,6 +229,10 @@ void Races::issue(const Who& w, OpKind kind) {
     op.channel = channel(kBulk, op.issuer);
     op.early = channel(kBulkRead, op.issuer);
     op.value = ++sequence(Group::Bulk, op.issuer).issued;
+    for (uint32_t left = w.lanes & (w.lanes - 1); left; left &= left - 1) {
+      const uint32_t t = thread(w, static_cast<uint32_t>(std::countr_zero(left)));
+      shared_stores_[t].push_back({++sequence(Group::Bulk, t).issued, op.issuer, op.value});
+    }
     break;
   case OpKind::CpAsync:
     op.lane_values.assign(32, 0);
@@ -285,6 +292,12 @@ void Races::group_wait(const Who& w, Group g, uint32_t pending, bool read_only) 
     }
     raise_known(one, channel(kBulkRead, t), value);
     if (!read_only) raise_known(one, channel(kBulk, t), value);
+    if (auto it = shared_stores_.find(t); it != shared_stores_.end())
+      for (const SharedStore& s : it->second) {
+        if (s.issued > value) continue;
+        raise_known(one, channel(kBulkRead, s.issuer), s.value);
+        if (!read_only) raise_known(one, channel(kBulk, s.issuer), s.value);
+      }
   }
 }
 
@@ -459,6 +472,14 @@ void Races::warp_sync(const Who& w) {
   ClockRef meeting;
   release(w, meeting);
   acquire(w, meeting);
+}
+
+void Races::pair_met(const Who& a, const Who& b) {
+  ClockRef meeting;
+  release(a, meeting);
+  release(b, meeting);
+  acquire(a, meeting);
+  acquire(b, meeting);
 }
 
 void Races::warp_exchange(const Who& w) {

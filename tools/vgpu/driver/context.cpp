@@ -7,7 +7,27 @@ namespace vgpu::driver {
 
 namespace {
 
-thread_local std::vector<CUcontext> stack;
+// Without a destructor: destructors of global objects call the driver when the thread's other
+// objects are gone.
+class ContextStack {
+public:
+  bool empty() const { return size_ == 0; }
+  CUcontext& back() { return at_[size_ - 1]; }
+  void push_back(CUcontext context) {
+    if (size_ == kMost)
+      throw Refusal{CUDA_ERROR_OUT_OF_MEMORY,
+                    "the thread has " + std::to_string(kMost) + " current contexts on its stack",
+                    true};
+    at_[size_++] = context;
+  }
+  void pop_back() { --size_; }
+
+private:
+  static constexpr size_t kMost = 256;
+  CUcontext at_[kMost];
+  size_t size_;
+};
+thread_local constinit ContextStack stack{};
 
 constexpr unsigned kApiVersion = 3020; // what cuCtxGetApiVersion says of every context since 3.2
 constexpr unsigned kFlagMask = 0xFF;

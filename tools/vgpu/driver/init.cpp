@@ -126,7 +126,7 @@ VGPU_API CUresult cuInit(unsigned flags) {
     c.require(flags == 0, "flags = " + std::to_string(flags) + " must be 0");
     read_environment(c);
     // A later cuInit follows VGPU_PROFILE only when the variable has changed since the last one.
-    static std::string seen;
+    static std::string& seen = *new std::string;
     const char* variable = std::getenv("VGPU_PROFILE");
     std::string name = variable ? variable : "";
     if (!c.s.profile || (name != seen && !name.empty()))
@@ -304,6 +304,7 @@ VGPU_API void vgpuResetStats(void) {
   State& s = state();
   std::lock_guard guard(s.mutex);
   s.stats = {};
+  s.told.clear();
   ops::reset_tensor_traffic();
   s.launches = 0;
   s.seconds = 0;

@@ -123,14 +123,25 @@ std::vector<uint8_t> gather_parameters(Call& c, const exec::Program& p, void** p
 void run_kernel(const exec::LaunchSpec& spec) {
   State& s = state();
   const auto start = std::chrono::steady_clock::now();
-  exec::Stats stats = exec::run_grid(spec);
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-  std::string fresh; // advice that no launch before gave
-  {
+  exec::Stats stats;
+  std::string kernel = spec.program->name + "|";
+  // Told once for a place, whatever the number of launches.
+  auto fresh_of = [&](const auto& told, auto&& text) {
+    std::string fresh;
     std::lock_guard lock(s.mutex);
-    for (const std::string& advice : stats.advice)
-      if (!s.stats.advice.contains(advice)) fresh += advice + "\n";
+    for (const auto& [place, t] : told)
+      if (s.told.insert(kernel + place).second) fresh += text(t) + "\n";
+    return fresh;
+  };
+  try {
+    stats = exec::run_grid(spec);
+  } catch (const exec::Fault& f) {
+    const std::string fresh = fresh_of(f.told, [](const std::string& t) { return t; });
+    if (!fresh.empty()) print_report(fresh);
+    throw;
   }
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  const std::string fresh = fresh_of(stats.told, [](const exec::Told& t) { return t.full(); });
   if (!fresh.empty()) print_report(fresh);
   std::lock_guard lock(s.mutex);
   s.report += fresh;
@@ -221,7 +232,7 @@ void launch(Call& c, const void* handle, Configuration config, void** parameters
                    spec.trace = s.options.trace;
                    spec.count = s.options.count;
                    spec.hopper_sums = s.options.hopper_sums;
-                   spec.strict_tensor_order = s.options.strict;
+                   spec.rules = s.options.rules;
                  }
                  run_in_stream(spec, stream, programmatic);
                }});

@@ -20,6 +20,7 @@ struct Variable {
 constexpr Variable kVariables[] = {
     {"VGPU_SCHEDULE", "schedule"}, {"VGPU_THREADS", "threads"}, {"VGPU_CHECK", "check"},
     {"VGPU_STRICT", "strict"},     {"VGPU_GRAPH", "graph"},     {"VGPU_LIMIT", "instruction_limit"},
+    {"VGPU_RULES", "rules"},       {"VGPU_SMS", "sms"},
 };
 // Read elsewhere: at every cuInit, and with the state, so that what these calls say goes there.
 constexpr const char* kOthers[] = {"VGPU_PROFILE", "VGPU_REPORT"};
@@ -68,8 +69,15 @@ void set_option(Call& c, const std::string& key, const std::string& value) {
     o.threads = unsigned(number(4096));
   } else if (key == "instruction_limit") {
     o.instruction_limit = number(UINT64_MAX);
-  } else if (key == "strict") {
-    o.strict = number(1) != 0;
+  } else if (key == "strict" || key == "rules") {
+    const bool strict = key == "strict" ? number(1) != 0 : o.strict;
+    const std::string list = key == "rules" ? value : o.rules_list;
+    check::Rules rules = strict ? check::Rules::strict() : check::Rules::lenient();
+    std::string error;
+    if (!rules.apply(list, &error)) c.refuse(CUDA_ERROR_INVALID_VALUE, "option rules: " + error);
+    o.strict = strict;
+    o.rules_list = list;
+    o.rules = rules;
   } else if (key == "wgmma_accumulation") {
     c.require(value == "exact" || value == "hopper",
               "option wgmma_accumulation must be exact or hopper");
@@ -103,10 +111,11 @@ void set_option(Call& c, const std::string& key, const std::string& value) {
   } else if (key == "profile") {
     select_profile(c.s, value);
   } else {
-    c.refuse(CUDA_ERROR_INVALID_VALUE, "there is no option \"" + key +
-                                           "\"; known: schedule, threads, instruction_limit, "
-                                           "strict, wgmma_accumulation, check, define, graph, "
-                                           "trace, count, source, sms, report, profile");
+    c.refuse(CUDA_ERROR_INVALID_VALUE,
+             "there is no option \"" + key +
+                 "\"; known: schedule, threads, instruction_limit, "
+                 "strict, rules, wgmma_accumulation, check, define, graph, "
+                 "trace, count, source, sms, report, profile");
   }
 }
 

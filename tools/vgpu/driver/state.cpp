@@ -12,7 +12,21 @@ namespace vgpu::driver {
 
 namespace {
 
-thread_local std::string last_message;
+// The thread's message: null before its first, and when its other objects are gone.
+thread_local constinit std::string* last_message = nullptr;
+struct MessageEnd {
+  ~MessageEnd() {
+    delete last_message;
+    last_message = nullptr;
+  }
+};
+
+void set_message(std::string text) {
+  thread_local MessageEnd end;
+  static_cast<void>(end);
+  if (!last_message) last_message = new std::string;
+  *last_message = std::move(text);
+}
 
 State* make_state() {
   auto* s = new State; // never destroyed: other threads may still call while the process exits
@@ -36,6 +50,15 @@ std::string hex(uint64_t value) {
   return text;
 }
 
+namespace {
+void use_sm_count(State& s, int count) {
+  static auto& made = *new std::deque<exec::Profile>; // profiles are referred to for good
+  made.push_back(*s.profile);
+  made.back().sm_count = count;
+  s.profile = &made.back();
+}
+} // namespace
+
 CUresult select_profile(State& s, const std::string& name) {
   const exec::Profile* profile = exec::find_profile(name);
   if (!profile) {
@@ -53,23 +76,22 @@ CUresult select_profile(State& s, const std::string& name) {
                       " while a context lives",
                   true};
   s.profile = profile;
+  if (s.options.sms) use_sm_count(s, s.options.sms);
   s.memory = std::make_shared<mem::DeviceMemory>(profile->memory_bytes);
   s.memory->track_writes(s.options.checks & check::kDefinedness);
   return CUDA_SUCCESS;
 }
 
 void select_sm_count(State& s, int count) {
-  static std::deque<exec::Profile> made; // profiles are referred to for good
   bool live = false;
   s.contexts.for_each([&](Context& c) { live = live || c.live; });
-  if (live || count < 1 || !s.profile)
-    throw Refusal{CUDA_ERROR_NOT_PERMITTED,
-                  "the number of SMs must be at least 1 and is set after cuInit and before any "
-                  "context is made",
+  if (count < 1)
+    throw Refusal{CUDA_ERROR_INVALID_VALUE, "the number of SMs must be at least 1", true};
+  if (live)
+    throw Refusal{CUDA_ERROR_NOT_PERMITTED, "the number of SMs is set before any context is made",
                   true};
-  made.push_back(*s.profile);
-  made.back().sm_count = count;
-  s.profile = &made.back();
+  s.options.sms = count;
+  if (s.profile) use_sm_count(s, count);
 }
 
 void print_report(const std::string& text) {
@@ -104,13 +126,13 @@ void record_fault(Context& context, const exec::Fault& fault) {
 void note_refusal(const char* name, const Refusal& refusal) noexcept {
   try {
     if (refusal.text.empty()) return;
-    last_message = std::string(name) + ": " + refusal.text;
-    if (refusal.loud) print_report("vgpu: " + last_message);
+    set_message(std::string(name) + ": " + refusal.text);
+    if (refusal.loud) print_report("vgpu: " + *last_message);
   } catch (...) { // the result code still tells
   }
 }
 
-const char* last_message_text() { return last_message.c_str(); }
+const char* last_message_text() { return last_message ? last_message->c_str() : ""; }
 
 Call::Call(const char* name_, Need need) : s(state()), name(name_), lock(s.mutex) {
   if (need == Need::Nothing) return;

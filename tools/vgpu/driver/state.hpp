@@ -160,13 +160,17 @@ struct Options {
   unsigned threads = 0;
   // Of a cluster: a hundred times what the largest kernels need that anybody would wait for.
   uint64_t instruction_limit = 1'000'000'000;
-  uint32_t checks = 0; // check/options.hpp
-  std::string names;   // of a kernel's ledger, with values: check/ledger.hpp
-  std::string trace;   // prefix of timeline files
-  bool count = false;  // option count: LaunchSpec::count
-  std::string graph;   // prefix of files for a deadlock's wait-for graph or a finding
-  std::string source;  // PTX file whose entry takes the place of the same entry of any image
-  bool strict = true;
+  uint32_t checks = 0;    // check/options.hpp
+  std::string names;      // of a kernel's ledger, with values: check/ledger.hpp
+  std::string trace;      // prefix of timeline files
+  bool count = false;     // option count: LaunchSpec::count
+  std::string graph;      // prefix of files for a deadlock's wait-for graph or a finding
+  std::string source;     // PTX file whose entry takes the place of the same entry of any image
+  int sms = 0;            // 0: as many as the device has
+  bool strict = false;    // errors stop; else they are told and the run goes on
+  std::string rules_list; // check::Rules::apply
+  std::string coverage;   // directory for listings of what ran: trace/coverage.hpp
+  check::Rules rules = check::Rules::lenient();
   bool hopper_sums = false;      // option wgmma_accumulation
   std::string report = "stderr"; // stderr, none, or a file to append to
 };
@@ -213,6 +217,7 @@ struct State {
     check::GridUses uses;
   } grids;
   exec::Stats stats;
+  std::set<std::string> told; // kernels' names with rules and places
   uint64_t launches = 0;
   double seconds = 0; // in kernels
 };

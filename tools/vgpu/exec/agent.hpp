@@ -65,8 +65,13 @@ public:
   virtual std::string describe() const = 0;
   // Whether its pipe runs it only after `earlier`, an operation of the pipe issued before it.
   virtual bool follows(const AsyncOp& /*earlier*/) const { return true; }
+  // Whether the ISA says that it does.
+  virtual bool ordered_after(const AsyncOp& earlier) const { return follows(earlier); }
+  virtual bool tensor_load() const { return false; }  // tcgen05.ld
+  virtual bool tensor_store() const { return false; } // tcgen05.st
 
   Origin origin;
+  uint32_t lanes = 0;        // of the warp, that issued it together; 0: the origin's
   std::vector<Range> ranges; // guarded from issue on
   Pipe* pipe = nullptr;      // may be null
   uint32_t awaited = 0;      // operations of its pipe that it follows and that are not over

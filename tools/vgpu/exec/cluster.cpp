@@ -178,6 +178,32 @@ void Cluster::complete(AsyncOp& op) {
   }
 }
 
+// To its end at once, after those that it follows.
+void Cluster::finish_now(AsyncOp& op) {
+  const uint64_t id = op.id;
+  while (operations_.contains(id)) {
+    AsyncOp* next = &op;
+    if (op.awaited) {
+      for (AsyncOp* earlier : op.pipe->queue)
+        if (earlier->awaited == 0) {
+          next = earlier;
+          break;
+        }
+    }
+    ready_ops_.erase(OpKey{next->when, next});
+    complete(*next);
+  }
+}
+
+void Cluster::finish_tensor(const Warp& warp, bool stores) {
+  for (auto it = operations_.begin(); it != operations_.end();) {
+    AsyncOp& op = *it->second;
+    ++it; // the operation goes
+    const bool mine = op.origin.cta == warp.cta.rank && op.origin.warp == warp.index;
+    if (mine && (stores ? op.tensor_store() : op.tensor_load())) finish_now(op);
+  }
+}
+
 void Cluster::start(Cta& cta) {
   cta.started = true;
   if (!policy->staggers()) return;
@@ -191,8 +217,8 @@ void Cluster::start(Cta& cta) {
 
 void Cluster::retire(Warp& warp) {
   --live_warps_;
+  if (warp.cta.live_warps == 1) check_exit(warp.cta);
   if (--warp.cta.live_warps == 0) {
-    check_exit(warp.cta);
     if (hub) hub->cta_exit(warp.cta.rank);
   }
   // Fewer threads are awaited by barriers that count all of the CTA.
@@ -287,16 +313,22 @@ bool Cluster::run(uint64_t slice, uint64_t turns) {
 }
 
 void Cluster::check_exit(Cta& cta) {
-  auto name_of = [](const AsyncOp& op) { return op.describe(); };
-  for (const auto& [id, op] : operations_) {
-    bool touches = op->pipe == &cta.tensor_pipe;
+  for (auto it = operations_.begin(); it != operations_.end();) {
+    AsyncOp& op = *it->second;
+    ++it; // the operation goes
+    bool touches = op.pipe == &cta.tensor_pipe;
     for (const auto* list : {&cta.shared_guards, &cta.tensor_guards})
-      for (const Cta::Guard& g : *list) touches |= g.op == op.get();
-    if (touches)
-      fault(op->origin, FaultCode::launch_failed, "exit",
-            "CTA " + std::to_string(cta.rank) +
-                " of the cluster has exited while an operation on its memory is in flight: " +
-                name_of(*op));
+      for (const Cta::Guard& g : *list) touches |= g.op == &op;
+    if (!touches) continue;
+    violation(op.origin, check::Rule::exit_in_flight, FaultCode::launch_failed, [&] {
+      return "CTA " + std::to_string(cta.rank) +
+             " of the cluster has exited while an operation on its memory is in flight: " +
+             op.describe();
+    });
+    // A device keeps the CTA's memory until then.
+    const uint64_t id = op.id;
+    finish_now(op);
+    it = operations_.upper_bound(id);
   }
   for (const TensorMemory::Allocation& a : cta.tensor.allocations) {
     Origin o{a.inst, cta.rank, a.warp, 0, "warp"};

@@ -3,6 +3,7 @@
 // touch(): it is the one choke point, and the checkers hang there.
 #pragma once
 
+#include "tools/vgpu/check/rules.hpp"
 #include "tools/vgpu/exec/cta.hpp"
 #include "tools/vgpu/exec/policy.hpp"
 #include "tools/vgpu/exec/warp.hpp"
@@ -39,6 +40,15 @@ struct Profile {
 const Profile* find_profile(const std::string& name);
 const std::vector<Profile>& profiles();
 
+// What a run was told of and went on: once for each place, and how often.
+struct Told {
+  check::Grade grade = check::Grade::Advice;
+  std::string text;
+  uint64_t count = 1;
+  std::string full() const; // the text, with the number when it is more than one
+};
+using ToldMap = std::map<std::string, Told>; // by rule and place
+
 // What the executed work amounted to; added up over clusters.
 struct Stats {
   uint64_t warp_instructions = 0;
@@ -51,7 +61,10 @@ struct Stats {
   uint64_t store_sectors = 0, partial_sectors = 0, bank_turns = 0, least_bank_turns = 0;
   uint64_t stages = 0, stage_ticks = 0, filled_ticks = 0;
   uint64_t schedule_points = 0; // of the policy, the most that a cluster had
-  std::set<std::string> advice; // of the checkers: what is against the ISA's letter, unharmed
+  ToldMap told;
+  std::set<std::string> advice() const { return texts(check::Grade::Advice); }
+  std::set<std::string> errors() const { return texts(check::Grade::Error); }
+  std::set<std::string> texts(check::Grade grade) const;
   void add(const Stats& o);
 };
 
@@ -77,10 +90,7 @@ struct LaunchSpec {
   bool count = false; // Stats::store_sectors and what follows it are counted
   bool cluster_launch = false; // it names clusters, even of one CTA
   bool hopper_sums = false;    // wgmma truncates as an H200 does; else sums are exact
-  // The ISA's letter: results of tcgen05.ld need wait::ld, a tcgen05.cp follows no earlier MMA, and
-  // commits arrive in any order; a pair allocates once its CTAs have met. Shipped kernels of others
-  // do without.
-  bool strict_tensor_order = true;
+  check::Rules rules = check::Rules::strict();
 };
 
 // An access by a warp or an operation.
@@ -174,6 +184,8 @@ public:
   // Checks the ranges against operations in flight, poisons destinations, guards both ends, and
   // schedules completion.
   void issue(std::unique_ptr<AsyncOp> op);
+  // Completes, now, the operations of the warp that its tcgen05.ld or st have begun.
+  void finish_tensor(const Warp& warp, bool stores);
   // Ends the guard of the op's ranges that match `write` (both kinds when finished).
   void release_ranges(AsyncOp& op, bool write);
   size_t operations_in_flight() const { return operations_.size(); }
@@ -206,7 +218,7 @@ public:
   void check_cluster_barrier(); // completes the barrier when every live lane has arrived
 
   // Faults when no warp of that CTA has run: on a device its memory may not be there yet.
-  void check_started(uint32_t cta, const Origin& origin) const;
+  void check_started(uint32_t cta, const Origin& origin);
 
   void wake(WaitList& list); // all of it; the list is emptied
   void wake_warp(Warp& warp);
@@ -221,6 +233,20 @@ public:
 
   [[noreturn]] void fault(const Origin& origin, FaultCode code, const char* checker,
                           const std::string& what) const;
+  // A rule of which the run may be told and go on: returns then. `what` makes the sentence; it is
+  // called when the sentence is needed. Faults as the table says otherwise.
+  template <class F>
+  void violation(const Origin& origin, check::Rule rule, FaultCode code, F&& what) {
+    const check::Action action = action_of(rule);
+    if (action == check::Action::Off) return;
+    const std::string place = std::string(check::entry_of(rule).name) + "@" +
+                              std::to_string(origin.inst ? origin.inst->pc : ~0u);
+    if (action == check::Action::Stop || first_time(place))
+      violated(origin, rule, code, place, what());
+  }
+  check::Action action_of(check::Rule rule) const;
+  // Whether nothing was told of the rule and place; counts it otherwise.
+  bool first_time(const std::string& place);
   std::string where(const Origin& origin) const; // "kernel, line 120 (label): text, CTA .. warp .."
   std::string where(const Inst& inst) const;     // without the CTA
   std::string wait_graph() const;                // the deadlock report
@@ -236,6 +262,8 @@ private:
     AsyncOp* op;
     bool operator<(const OpKey& o) const { return when < o.when; }
   };
+  void violated(const Origin& origin, check::Rule rule, FaultCode code, const std::string& place,
+                const std::string& what);
   void enqueue(Warp& warp);
   void retire(Warp& warp);
   void release_pollers();
@@ -244,7 +272,9 @@ private:
   Cta& owner(uint32_t cta, const Origin& origin);
   void start(Cta& cta);
   void check_guards(const std::vector<Cta::Guard>& guards, const Range& range, const AsyncOp* op,
-                    const Origin& origin) const;
+                    const Origin& origin);
+  void check_overwritten(Cta& cta, const Access& access, const Origin& origin);
+  void finish_now(AsyncOp& op);
   void schedule(AsyncOp& op);
   void complete(AsyncOp& op);
   void check_conflicts(const AsyncOp& op);
@@ -268,6 +298,9 @@ private:
 constexpr uint64_t kSharedWindow = 0x0000'7F10'0000'0000ull; // + rank << 24 | offset
 constexpr uint64_t kLocalWindow = 0x0000'7F20'0000'0000ull;  // + offset (the same for every thread)
 constexpr uint64_t kParamWindow = 0x0000'7F30'0000'0000ull;  // + offset
+
+// A C++ compiler's mangled name as people write it, without parameters and template arguments.
+std::string short_name(const std::string& name);
 
 // Runs a whole grid on host threads, clusters in any order. Throws the first Fault.
 Stats run_grid(const LaunchSpec& spec);

@@ -72,14 +72,17 @@ Stats explore(const LaunchSpec& given, uint64_t runs,
     spec.count = false;
     spec.memory->restore(before);
     const Stats stats = once(spec);
-    total.advice.insert(stats.advice.begin(), stats.advice.end());
+    for (const auto& [place, t] : stats.told) total.told.try_emplace(place, t);
     if (const uint64_t at = spec.memory->first_difference(after)) {
       const std::string text = "vgpu: explore (advice): memory from device address " +
                                std::to_string(at) + " on differs from the first run's; schedule " +
                                spec.schedule;
-      if (spec.checks & check::kAdvice)
+      const check::Action action = spec.rules[check::Rule::explored];
+      if (action == check::Action::Stop ||
+          (spec.checks & check::kAdvice && action == check::Action::Tell))
         throw Fault(FaultCode::launch_failed, "explore", text + "\n");
-      total.advice.insert(text);
+      if (action == check::Action::Tell)
+        total.told.try_emplace("explore@" + spec.schedule, Told{check::Grade::Advice, text});
     }
   }
   spec.memory->restore(after);

@@ -3,6 +3,8 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace vgpu::exec {
 
@@ -20,6 +22,8 @@ enum class FaultCode : int { // CUresult values
 struct Fault : std::runtime_error {
   FaultCode code;
   std::string checker; // which rule found it: "bounds", "alignment", "pending", "deadlock", ...
+  // What the run was told of before, by rule and place.
+  std::vector<std::pair<std::string, std::string>> told;
   Fault(FaultCode code_, std::string checker_, const std::string& report)
       : std::runtime_error(report), code(code_), checker(std::move(checker_)) {}
 };

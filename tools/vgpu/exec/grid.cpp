@@ -103,12 +103,12 @@ Stats run_once(const LaunchSpec& given) {
 
   auto worker = [&] {
     uint64_t current = 0;
+    std::unique_ptr<Cluster> c;
+    std::deque<std::unique_ptr<Cluster>> waiting; // that others' work has to come before
+    Stats mine;
     try {
-      std::deque<std::unique_ptr<Cluster>> waiting; // that others' work has to come before
-      Stats mine;
       size_t idle = 0; // clusters in a row that only polled
       while (!stop) {
-        std::unique_ptr<Cluster> c;
         uint64_t i = 0;
         // As many as the device has room for at least; more when all of them wait for another.
         const bool room = waiting.size() < static_cast<size_t>(spec.profile->sm_count);
@@ -127,6 +127,7 @@ Stats run_once(const LaunchSpec& given) {
         idle = !over && c->polls() ? idle + 1 : 0;
         if (over) {
           mine.add(c->stats);
+          c.reset();
         } else {
           waiting.push_back(std::move(c));
         }
@@ -134,7 +135,10 @@ Stats run_once(const LaunchSpec& given) {
       std::lock_guard lock(mutex);
       total.add(mine);
     } catch (...) {
+      if (c) mine.add(c->stats);
+      for (const auto& left : waiting) mine.add(left->stats);
       std::lock_guard lock(mutex);
+      total.add(mine);
       // The lowest cluster's failure is reported, so that a report does not depend on the threads.
       if (!failure || current < failed_cluster) {
         failure = std::current_exception();
@@ -155,7 +159,14 @@ Stats run_once(const LaunchSpec& given) {
     }
     worker();
   }
-  if (failure) std::rethrow_exception(failure);
+  if (failure) {
+    try {
+      std::rethrow_exception(failure);
+    } catch (Fault& f) {
+      for (const auto& [place, t] : total.told) f.told.emplace_back(place, t.full());
+      throw;
+    }
+  }
   if (spec.uses) grid_races.add_to(*spec.uses);
   return total;
 }

@@ -45,14 +45,19 @@ void Cluster::mbarrier_init(uint32_t rank, uint32_t offset, uint32_t count, cons
           at(offset) + ": count " + std::to_string(count) + " is outside 1.." +
               std::to_string(kMaxCount));
   auto overlap = cta.mbarriers.lower_bound(offset >= 7 ? offset - 7 : 0);
-  if (overlap != cta.mbarriers.end() && overlap->first < offset + 8)
-    fault(origin, FaultCode::launch_failed, "barriers",
-          at(offset) + " is initialised again without mbarrier.inval");
+  WaitList waiters; // of the barrier that was there: they wait on
+  if (overlap != cta.mbarriers.end() && overlap->first < offset + 8) {
+    violation(origin, check::Rule::mbarrier_again, FaultCode::launch_failed,
+              [&] { return at(offset) + " is initialised again without mbarrier.inval"; });
+    waiters = std::move(overlap->second.waiters);
+    cta.mbarriers.erase(overlap);
+  }
   touch(Access{Space::Shared, Proxy::Generic, true, false, rank, offset, 8, 8, nullptr}, origin);
   Mbarrier b;
   b.offset = offset;
   b.expected = b.pending = count;
   b.init = origin.inst;
+  b.waiters = std::move(waiters);
   write_token(cta, b);
   cta.mbarriers[offset] = std::move(b);
   if (hub) hub->mbarrier_init(rank, offset, count, origin);

@@ -59,12 +59,13 @@ Cta& Cluster::owner(uint32_t cta, const Origin& origin) {
   return *ctas[cta];
 }
 
-void Cluster::check_started(uint32_t cta, const Origin& origin) const {
+void Cluster::check_started(uint32_t cta, const Origin& origin) {
   if (ctas[cta]->started) return;
-  fault(origin, FaultCode::illegal_address, "start",
-        "CTA " + std::to_string(cta) +
-            " of the cluster has not started: what it owns is used only after a barrier of the "
-            "cluster (barrier.cluster), or another sign that it runs");
+  violation(origin, check::Rule::start, FaultCode::illegal_address, [&] {
+    return "CTA " + std::to_string(cta) +
+           " of the cluster has not started: what it owns is used only after a barrier of the "
+           "cluster (barrier.cluster), or another sign that it runs";
+  });
 }
 
 std::vector<Cta::Guard>& Cluster::guards(const Range& range) {
@@ -74,20 +75,32 @@ std::vector<Cta::Guard>& Cluster::guards(const Range& range) {
 }
 
 void Cluster::check_guards(const std::vector<Cta::Guard>& list, const Range& range,
-                           const AsyncOp* op, const Origin& origin) const {
-  for (const Cta::Guard& g : list) {
+                           const AsyncOp* op, const Origin& origin) {
+  for (size_t i = 0; i < list.size(); ++i) {
+    const Cta::Guard& g = list[i];
     if (g.op == op || !(g.range.write || range.write) || !g.range.overlaps(range)) continue;
+    check::Rule rule = check::Rule::pending;
     if (op && op->pipe && op->pipe == g.op->pipe) {
       // An operation that has no number yet is about to be issued.
       const bool later = op->id == 0 || op->id > g.op->id;
-      if (later ? op->follows(*g.op) : g.op->follows(*op)) continue; // the pipe orders the two
+      const AsyncOp &first = later ? *g.op : *op, &second = later ? *op : *g.op;
+      if (second.ordered_after(first)) continue; // the pipe orders the two
+      if (second.follows(first)) rule = check::Rule::tensor_order;
+    } else if (g.op->tensor_store()) {
+      rule = check::Rule::wait_st;
     }
-    std::string what = std::string(range.write ? "write" : "read") + " of " + range_text(range) +
-                       (g.range.write ? ", which an operation in flight has yet to write: "
-                                      : ", which an operation in flight still reads: ") +
-                       g.op->describe() + "\n    issued at " + where(g.op->origin) +
-                       "\n    nothing orders the two: a wait for its completion is missing";
-    fault(origin, FaultCode::launch_failed, "pending", what);
+    auto what = [&] {
+      return std::string(range.write ? "write" : "read") + " of " + range_text(range) +
+             (g.range.write ? ", which an operation in flight has yet to write: "
+                            : ", which an operation in flight still reads: ") +
+             g.op->describe() + "\n    issued at " + where(g.op->origin) +
+             "\n    nothing orders the two: a wait for its completion is missing";
+    };
+    if (rule == check::Rule::pending) fault(origin, FaultCode::launch_failed, "pending", what());
+    violation(origin, rule, FaultCode::launch_failed, what);
+    if (rule != check::Rule::wait_st) continue;
+    finish_now(*g.op); // which changes the list
+    i = size_t(-1);
   }
 }
 
@@ -109,6 +122,19 @@ void Cluster::release_ranges(AsyncOp& op, bool write) {
     if (r.write != write) continue;
     std::vector<Cta::Guard>& list = guards(r);
     std::erase_if(list, [&](const Cta::Guard& g) { return g.op == &op && g.range.write == write; });
+  }
+}
+
+// Its bytes are what they are from then on: a barrier that nobody waits for is none any more.
+void Cluster::check_overwritten(Cta& cta, const Access& a, const Origin& origin) {
+  auto it = cta.mbarriers.upper_bound(static_cast<uint32_t>(a.address + a.bytes - 1));
+  while (it != cta.mbarriers.begin() && std::prev(it)->first + 8 > a.address) {
+    --it;
+    violation(origin, check::Rule::mbarrier_over, FaultCode::launch_failed, [&] {
+      return "write over the live mbarrier at shared offset " + hex(it->first) +
+             "; mbarrier.inval must come first";
+    });
+    if (it->second.waiters.empty()) it = cta.mbarriers.erase(it);
   }
 }
 
@@ -148,13 +174,7 @@ uint8_t* Cluster::touch(const Access& a, const Origin& origin) {
       fault(origin, FaultCode::illegal_address, "exit",
             "shared memory of CTA " + std::to_string(a.cta) +
                 " of the cluster is accessed after that CTA has exited");
-    if (a.write && !cta.mbarriers.empty()) {
-      auto it = cta.mbarriers.upper_bound(static_cast<uint32_t>(a.address + a.bytes - 1));
-      if (it != cta.mbarriers.begin() && std::prev(it)->first + 8 > a.address)
-        fault(origin, FaultCode::launch_failed, "barriers",
-              "write over the live mbarrier at shared offset " + hex(std::prev(it)->first) +
-                  "; mbarrier.inval must come first");
-    }
+    if (a.write && !cta.mbarriers.empty()) check_overwritten(cta, a, origin);
     if (!cta.shared_guards.empty())
       check_guards(cta.shared_guards,
                    Range{Space::Shared, a.write, a.cta, a.address, a.address + a.bytes}, a.op,
@@ -210,10 +230,12 @@ void Cluster::touch_tensor(uint32_t rank, uint32_t lane, uint32_t lanes, uint32_
       fault(origin, FaultCode::illegal_address, "tmem",
             "tensor memory column " + std::to_string(c) + " of CTA " + std::to_string(rank) +
                 " is not allocated");
-    if (cta.tensor.owner[c] != id)
-      fault(origin, FaultCode::illegal_address, "tmem",
-            "tensor memory columns " + std::to_string(column) + ".." +
-                std::to_string(column + columns - 1) + " cross from one allocation to another");
+    if (cta.tensor.owner[c] == id) continue;
+    violation(origin, check::Rule::tmem_across, FaultCode::illegal_address, [&] {
+      return "tensor memory columns " + std::to_string(column) + ".." +
+             std::to_string(column + columns - 1) + " cross from one allocation to another";
+    });
+    id = cta.tensor.owner[c];
   }
   if (!cta.tensor_guards.empty())
     check_guards(cta.tensor_guards,

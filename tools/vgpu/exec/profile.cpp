@@ -64,7 +64,21 @@ void Stats::add(const Stats& o) {
     stage_ticks = o.stage_ticks;
     filled_ticks = o.filled_ticks;
   }
-  advice.insert(o.advice.begin(), o.advice.end());
+  for (const auto& [place, t] : o.told) {
+    auto [it, fresh] = told.try_emplace(place, t);
+    if (!fresh) it->second.count += t.count;
+  }
+}
+
+std::string Told::full() const {
+  return count < 2 ? text : text + "\n    " + std::to_string(count) + " times here";
+}
+
+std::set<std::string> Stats::texts(check::Grade grade) const {
+  std::set<std::string> s;
+  for (const auto& [place, t] : told)
+    if (t.grade == grade) s.insert(t.full());
+  return s;
 }
 
 } // namespace vgpu::exec

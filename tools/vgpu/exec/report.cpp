@@ -1,13 +1,46 @@
 // Texts: where something happened, faults, and the wait-for graph of a stuck cluster.
+#include "tools/vgpu/check/options.hpp"
 #include "tools/vgpu/exec/cluster.hpp"
 
+#include <cstdlib>
 #include <sstream>
+
+#include <cxxabi.h>
 
 namespace vgpu::exec {
 
 std::string Program::label_before(uint32_t pc) const {
   auto it = labels.upper_bound(pc);
   return it == labels.begin() ? "" : std::prev(it)->second;
+}
+
+// "cutlass::device_kernel<...>" of the mangled name that a C++ compiler gave; other names as they
+// are.
+std::string short_name(const std::string& name) {
+  int status = 0;
+  char* text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
+  if (!text) return name;
+  const std::string full = text;
+  std::free(text);
+  const std::string hidden = "(anonymous namespace)";
+  std::string s;
+  int depth = 0;
+  for (size_t i = 0; i < full.size(); ++i) {
+    if (full[i] == '<' && depth++ == 0) s += "<...>";
+    if (depth == 0 && full.compare(i, hidden.size(), hidden) == 0) {
+      s += hidden;
+      i += hidden.size() - 1;
+      continue;
+    }
+    if (depth == 0 && full[i] == '(') break; // the parameters
+    if (depth == 0 && full[i] == ' ') {      // what came before is the type of the result
+      s.clear();
+      continue;
+    }
+    if (depth == 0) s += full[i];
+    if (full[i] == '>' && depth > 0) --depth;
+  }
+  return s.empty() ? name : s;
 }
 
 namespace {
@@ -45,7 +78,7 @@ std::string shared_name(const Program& p, uint64_t offset) {
 std::string Cluster::where(const Inst& inst) const {
   const Program& p = *spec.program;
   std::ostringstream s;
-  s << p.name;
+  s << short_name(p.name);
   if (inst.text) s << ", line " << inst.text->line;
   std::string label = p.label_before(inst.pc);
   if (!label.empty()) s << " (after " << label << ")";
@@ -70,11 +103,37 @@ void Cluster::fault(const Origin& origin, FaultCode code, const char* checker,
   throw Fault(code, checker, s.str());
 }
 
+check::Action Cluster::action_of(check::Rule rule) const {
+  // Advice that was asked for ends the launch.
+  const check::Action action = spec.rules[rule];
+  const bool asked = spec.checks & check::kAdvice;
+  return asked && action == check::Action::Tell &&
+                 check::entry_of(rule).grade == check::Grade::Advice
+             ? check::Action::Stop
+             : action;
+}
+
+bool Cluster::first_time(const std::string& place) {
+  auto it = stats.told.find(place);
+  if (it == stats.told.end()) return true;
+  ++it->second.count;
+  return false;
+}
+
+void Cluster::violated(const Origin& origin, check::Rule rule, FaultCode code,
+                       const std::string& place, const std::string& what) {
+  const check::RuleEntry& e = check::entry_of(rule);
+  if (action_of(rule) == check::Action::Stop) fault(origin, code, e.checker, what);
+  stats.told[place] =
+      Told{e.grade, std::string("vgpu: ") + e.checker + " (" + check::grade_name(e.grade) +
+                        ", rule " + e.name + "): " + what + "\n  at " + where(origin)};
+}
+
 std::string Cluster::wait_graph() const {
   const Program& p = *spec.program;
   std::ostringstream s;
-  s << "  kernel " << p.name << ", schedule " << spec.schedule << ", cluster " << index << " of "
-    << uint64_t(spec.grid[0]) * spec.grid[1] * spec.grid[2] / ctas.size() << "\n";
+  s << "  kernel " << short_name(p.name) << ", schedule " << spec.schedule << ", cluster " << index
+    << " of " << uint64_t(spec.grid[0]) * spec.grid[1] * spec.grid[2] / ctas.size() << "\n";
   for (const auto& cta : ctas) {
     s << "  CTA " << index_text(cta->index) << " rank " << cta->rank << ": " << cta->live_warps
       << " of " << cta->warps.size() << " warps live\n";

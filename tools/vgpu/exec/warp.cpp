@@ -241,6 +241,7 @@ uint32_t Warp::run(uint32_t budget) {
     while (again && n < budget) {
       const Inst& inst = code[f->pc];
       uint32_t mask = f->mask;
+      if (hub) hub->looked(*this, inst, mask);
       if (inst.guard != kNoSlot) {
         mask = holds(inst.guard, inst.guard_negated, mask);
         if (mask == 0) {
@@ -471,11 +472,25 @@ void Warp::check_pending(const Inst& inst, uint32_t mask) {
     else if (write && pending_read_[s / 8])
       how = "is overwritten while an operation in flight reads it";
     if (!how) continue;
-    auto name = program_->slot_name.find(s);
-    fault(inst, mask, FaultCode::launch_failed, "pending",
-          "register " + (name == program_->slot_name.end() ? "?" : name->second) + " " + how +
-              " (tcgen05.wait::ld / ::st or wgmma.wait_group is missing)");
+    auto what = [&] {
+      auto name = program_->slot_name.find(s);
+      return "register " + (name == program_->slot_name.end() ? "?" : name->second) + " " + how +
+             " (tcgen05.wait::ld / ::st or wgmma.wait_group is missing)";
+    };
+    if (unwaited_loads.empty()) fault(inst, mask, FaultCode::launch_failed, "pending", what());
+    Cluster& cluster = cta.cluster;
+    cluster.violation(origin(inst, mask), check::Rule::wait_ld, FaultCode::launch_failed, what);
+    // A device's scoreboard waits for the loads.
+    cluster.finish_tensor(*this, false);
+    forget_loads();
+    if (cluster.hub) cluster.hub->tensor_waited(*this, inst, false);
+    return;
   }
+}
+
+void Warp::forget_loads() {
+  for (const Inst* load : unwaited_loads) drop_pending(load->op, load->n_dst, true);
+  unwaited_loads.clear();
 }
 
 Origin Warp::origin(const Inst& inst, uint32_t mask) const {

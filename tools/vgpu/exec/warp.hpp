@@ -92,6 +92,7 @@ public:
   void add_pending(const uint32_t* slots, size_t n, bool write);
   void drop_pending(const uint32_t* slots, size_t n, bool write);
   bool has_pending() const { return pending_total_ != 0; }
+  void forget_loads(); // registers of tcgen05.ld are pending no more
 
   // Operations of this warp (tcgen05.ld/st) that wait::ld / wait::st wait for.
   uint32_t tensor_loads = 0, tensor_stores = 0;

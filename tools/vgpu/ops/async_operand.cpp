@@ -72,11 +72,20 @@ SharedPlace shared_place(Warp& w, const Inst& inst, const MemOperand& m, uint32_
   SharedPlace p;
   if (m.mode == MemOperand::Mode::Generic) {
     uint64_t address = 0;
-    if (cluster.resolve(v, p.cta, address) != Space::Shared)
+    if (cluster.resolve(v, p.cta, address) == Space::Shared) {
+      p.offset = static_cast<uint32_t>(address);
+      return p;
+    }
+    if (v >> 32 != 0)
       w.fault(inst, lane_bit(lane), FaultCode::invalid_address_space, "space",
               "generic address " + hex(v) + " is not in the shared window");
-    p.offset = static_cast<uint32_t>(address);
-    return p;
+    // The units that take it look at its low bits, where the window's own bits are zero.
+    cluster.violation(w.origin(inst, lane_bit(lane)), check::Rule::narrow_address,
+                      FaultCode::invalid_address_space, [&] {
+                        return "generic address " + hex(v) +
+                               " is not in the shared window: it seems to be a shared address, "
+                               "which needs cvta.shared or an opcode with .shared::cluster";
+                      });
   }
   // Shared addresses have 32 bits; a 64-bit register may hold one.
   cluster.resolve_shared(static_cast<uint32_t>(v), p.cta, p.offset, w.origin(inst, lane_bit(lane)));

@@ -72,8 +72,9 @@ Step run_try_cancel(Warp& w, const Inst& inst, uint32_t mask) {
       w.fault(inst, bit, FaultCode::invalid_address_space, "space",
               "the response and the mbarrier must be in the CTA's own shared memory");
     if (cluster.saw_refusal >> w.cta.rank & 1)
-      w.fault(inst, bit, FaultCode::launch_failed, "launch control",
-              "this CTA has seen a request fail; another one is undefined");
+      cluster.violation(
+          w.origin(inst, bit), check::Rule::request_again, FaultCode::launch_failed,
+          [] { return "this CTA has seen a request fail; another one is undefined"; });
     auto request = std::make_shared<Request>();
     for (uint32_t cta = 0; cta < cluster.ctas.size(); ++cta) {
       if (!d.multicast && cta != w.cta.rank) continue;

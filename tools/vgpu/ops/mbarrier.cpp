@@ -113,8 +113,9 @@ uint32_t done_lanes(Warp& warp, const Inst& inst, uint32_t mask) {
     if (parity) {
       uint32_t bit = warp.lanes<uint32_t>(operands.value)[lane];
       if (bit > 1)
-        warp.fault(inst, lane_bit(lane), FaultCode::launch_failed, "barriers",
-                   "phase parity " + std::to_string(bit) + " is neither 0 nor 1");
+        warp.cluster().violation(
+            warp.origin(inst, lane_bit(lane)), check::Rule::parity, FaultCode::launch_failed,
+            [&] { return "phase parity " + std::to_string(bit) + " is neither 0 nor 1"; });
       over = Cluster::phase_done(barrier, bit);
     } else {
       over = barrier.phase > state_phase(warp.lanes<uint64_t>(operands.value)[lane]);
@@ -148,7 +149,7 @@ void note_waits(Warp& warp, const Inst& inst, uint32_t done) {
         warp.cluster().mbarrier(place.cta, place.offset, warp.origin(inst, lane_bit(first)));
     uint64_t phase =
         parity ? barrier.phase - 1 : state_phase(warp.lanes<uint64_t>(operands.value)[first]);
-    hub->mbarrier_wait(warp, inst, together, place.cta, place.offset, phase);
+    hub->mbarrier_wait(warp, inst, together, place.cta, place.offset, phase, operands.result);
   }
 }
 
@@ -183,7 +184,7 @@ Step run_try_wait(Warp& warp, const Inst& inst, uint32_t mask) {
   Mbarrier& barrier =
       warp.cluster().mbarrier(place.cta, place.offset, warp.origin(inst, lane_bit(first)));
   uint32_t bit =
-      parity ? warp.lanes<uint32_t>(operands.value)[first]
+      parity ? warp.lanes<uint32_t>(operands.value)[first] & 1
              : static_cast<uint32_t>(state_phase(warp.lanes<uint64_t>(operands.value)[first]) & 1);
   Step step = warp.park(mask, barrier.waiters,
                         WaitInfo{WaitInfo::Kind::Mbarrier, place.cta, place.offset, bit});

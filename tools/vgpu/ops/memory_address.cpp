@@ -108,6 +108,17 @@ Step check_region(Warp& w, const Inst& i, uint32_t mask) {
   lane_pointers(w, i, mask, r.where, r.address, 128, i.width, false, false, p);
   return Step::Next;
 }
+// Without a map (address 0) it orders nothing, and passes: an H200 did so on 2026-11-22.
+Step check_map(Warp& w, const Inst& i, uint32_t mask) {
+  const Region& r = *static_cast<const Region*>(i.data);
+  uint32_t named = 0;
+  for_lanes(mask, [&](uint32_t l) {
+    const uint64_t at = r.address.wide ? w.lanes<uint64_t>(r.address.slot)[l]
+                                       : w.lanes<uint32_t>(r.address.slot)[l];
+    named |= uint32_t(at + uint64_t(r.address.offset) != 0) << l;
+  });
+  return named ? check_region(w, i, named) : Step::Next;
+}
 // discard: the line's content becomes indeterminate.
 Step discard(Warp& w, const Inst& i, uint32_t mask) {
   const Region& r = *static_cast<const Region*>(i.data);
@@ -227,7 +238,7 @@ void fence_any(DecodeContext& dc, const Statement&, const Match&, Inst& inst) {
 void fence_tensormap(DecodeContext& dc, const Statement& s, const Match&, Inst& inst) {
   need_128(dc, s);
   region(dc, s, "", 64, inst);
-  inst.run = check_region;
+  inst.run = check_map;
 }
 
 } // namespace vgpu::ops

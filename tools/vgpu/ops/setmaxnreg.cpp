@@ -17,18 +17,22 @@ void check_warpgroup(Warp& w, const Inst& inst, uint32_t mask, uint32_t change) 
   for (uint32_t i = first; i < first + 4 && i < w.cta.warps.size(); ++i) {
     const Warp& o = *w.cta.warps[i];
     if (&o == &w) continue;
+    Cluster& cluster = w.cluster();
+    const exec::Origin origin = w.origin(inst, mask);
     if (o.register_changes.size() < n)
-      w.fault(inst, mask, FaultCode::launch_failed, "setmaxnreg",
-              "warp " + std::to_string(w.index) + " executes setmaxnreg again before warp " +
-                  std::to_string(i) +
-                  " of its warpgroup has executed the one before; they must synchronise between");
+      cluster.violation(origin, check::Rule::setmaxnreg_twice, FaultCode::launch_failed, [&] {
+        return "warp " + std::to_string(w.index) + " executes setmaxnreg again before warp " +
+               std::to_string(i) +
+               " of its warpgroup has executed the one before; they must synchronise between";
+      });
     if (o.register_changes.size() > n && o.register_changes[n] != change)
-      w.fault(inst, mask, FaultCode::launch_failed, "setmaxnreg",
-              "warps " + std::to_string(w.index) + " and " + std::to_string(i) +
-                  " of one warpgroup execute different setmaxnreg instructions: ." +
-                  (change & kIncrease ? "inc " : "dec ") + std::to_string(change & ~kIncrease) +
-                  " and ." + (o.register_changes[n] & kIncrease ? "inc " : "dec ") +
-                  std::to_string(o.register_changes[n] & ~kIncrease));
+      cluster.violation(origin, check::Rule::setmaxnreg_group, FaultCode::launch_failed, [&] {
+        return "warps " + std::to_string(w.index) + " and " + std::to_string(i) +
+               " of one warpgroup execute different setmaxnreg instructions: ." +
+               (change & kIncrease ? "inc " : "dec ") + std::to_string(change & ~kIncrease) +
+               " and ." + (o.register_changes[n] & kIncrease ? "inc " : "dec ") +
+               std::to_string(o.register_changes[n] & ~kIncrease);
+      });
   }
 }
 
@@ -39,15 +43,25 @@ Step run_setmaxnreg(Warp& w, const Inst& inst, uint32_t mask) {
   const Program& p = w.program();
   bool launch_value =
       p.maxnreg != 0 || ((p.maxntid[0] != 0 || p.reqntid[0] != 0) && p.minnctapersm != 0);
-  if (!launch_value)
-    w.fault(inst, mask, FaultCode::launch_failed, "setmaxnreg",
-            "setmaxnreg has no effect in a kernel without .maxnreg, or .maxntid and .minnctapersm");
+  const exec::Origin origin = w.origin(inst, mask);
+  if (!launch_value) { // ptxas leaves it out
+    w.cluster().violation(origin, check::Rule::setmaxnreg_bound, FaultCode::launch_failed, [] {
+      return "setmaxnreg has no effect in a kernel without .maxnreg, or .maxntid and "
+             ".minnctapersm";
+    });
+    return Step::Next;
+  }
   if (!w.resumed()) check_warpgroup(w, inst, mask, change);
-  if (increase ? want < w.registers : want > w.registers)
-    w.fault(inst, mask, FaultCode::launch_failed, "setmaxnreg",
-            std::string(increase ? ".inc" : ".dec") + " to " + std::to_string(want) +
-                " registers, but the warp holds " + std::to_string(w.registers) + " per thread: " +
-                (increase ? "inc must not lower" : "dec must not raise") + " the number");
+  if (increase ? want < w.registers : want > w.registers) {
+    w.cluster().violation(origin, check::Rule::setmaxnreg_way, FaultCode::launch_failed, [&] {
+      return std::string(increase ? ".inc" : ".dec") + " to " + std::to_string(want) +
+             " registers, but the warp holds " + std::to_string(w.registers) +
+             " per thread: " + (increase ? "inc must not lower" : "dec must not raise") +
+             " the number";
+    });
+    w.register_changes.push_back(change);
+    return Step::Next;
+  }
   uint32_t& pool = w.cta.pool_free;
   if (increase) {
     uint32_t more = (want - w.registers) * 32;

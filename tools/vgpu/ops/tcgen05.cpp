@@ -20,10 +20,12 @@ void check_cta_group(Warp& w, const Inst& inst, uint32_t mask, uint32_t group) {
             "device " + w.cluster().spec.profile->name + " has no tensor memory");
   if (t.cta_group == group) return;
   if (t.cta_group != 0)
-    w.fault(inst, mask, FaultCode::illegal_instruction, "cta_group",
-            "cta_group::" + std::to_string(group) +
-                " after cta_group::" + std::to_string(t.cta_group) +
-                ": all tcgen05 instructions of a kernel must say the same");
+    w.cluster().violation(w.origin(inst, mask), check::Rule::cta_group,
+                          FaultCode::illegal_instruction, [&] {
+                            return "cta_group::" + std::to_string(group) +
+                                   " after cta_group::" + std::to_string(t.cta_group) +
+                                   ": all tcgen05 instructions of a kernel must say the same";
+                          });
   if (group == 2 && (w.cta.rank ^ 1) >= w.cluster().ctas.size())
     w.fault(inst, mask, FaultCode::illegal_instruction, "cta_group",
             "cta_group::2 needs a peer CTA of rank " + std::to_string(w.cta.rank ^ 1) +
@@ -37,8 +39,7 @@ void check_whole_warp(Warp& w, const Inst& inst, uint32_t mask) {
           "all 32 threads of the warp must execute it; live are " + hex(w.live_mask));
 }
 
-bool TensorCoreOp::follows(const AsyncOp& earlier) const {
-  if (!strict) return true;
+bool TensorCoreOp::ordered_after(const AsyncOp& earlier) const {
   if (earlier.origin.warp != origin.warp || earlier.origin.lane != origin.lane) return false;
   const check::OpKind first = static_cast<const TensorCoreOp&>(earlier).kind;
   return kind == check::OpKind::Commit ? first != check::OpKind::Commit

@@ -20,6 +20,10 @@ TensorPlace tensor_place(exec::Warp& w, const exec::Inst& inst, uint32_t mask, u
 // to it, and a B300 was measured to (quack's notes).
 constexpr uint32_t kScaleGrain = 2;
 
+inline bool strict_order(const exec::Cluster& cluster) {
+  return cluster.spec.rules.stops(check::Rule::tensor_order);
+}
+
 // All tcgen05 instructions of a kernel carry the same cta_group; with 2 the CTA needs a peer.
 void check_cta_group(exec::Warp& w, const exec::Inst& inst, uint32_t mask, uint32_t group);
 
@@ -27,9 +31,10 @@ void check_cta_group(exec::Warp& w, const exec::Inst& inst, uint32_t mask, uint3
 class TensorCoreOp : public exec::AsyncOp {
 public:
   explicit TensorCoreOp(check::OpKind k) : kind(k) {}
-  bool follows(const AsyncOp& earlier) const override;
+  bool follows(const AsyncOp& earlier) const override { return !strict || ordered_after(earlier); }
+  bool ordered_after(const AsyncOp& earlier) const override;
   const check::OpKind kind;
-  bool strict = true; // LaunchSpec::strict_tensor_order; else issue order
+  bool strict = true; // rule tensor_order stops; else issue order, as devices seem to keep it
 };
 
 // The warp must be whole: no lane absent, none exited.

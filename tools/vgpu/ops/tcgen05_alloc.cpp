@@ -91,16 +91,24 @@ bool complete_pair(Warp& w, const Inst& inst, uint32_t mask) {
                 (b.alloc ? "alloc" : "dealloc") + " of " + std::to_string(b.columns) +
                 " in the odd one");
   if (a.alloc && (a.address != b.address || a.warp != b.warp))
-    w.fault(inst, mask, FaultCode::launch_failed, "tmem",
-            "the CTAs of a pair disagree: tcgen05.alloc by warp " + std::to_string(a.warp) +
-                " to shared offset " + hex(a.address) + " in the even CTA, by warp " +
-                std::to_string(b.warp) + " to " + hex(b.address) +
-                " in the odd one; warp and offset must be the same");
+    w.cluster().violation(
+        w.origin(inst, mask), check::Rule::alloc_place, FaultCode::launch_failed, [&] {
+          return "the CTAs of a pair disagree: tcgen05.alloc by warp " + std::to_string(a.warp) +
+                 " to shared offset " + hex(a.address) + " in the even CTA, by warp " +
+                 std::to_string(b.warp) + " to " + hex(b.address) +
+                 " in the odd one; warp and offset must be the same";
+        });
   uint32_t column = a.alloc ? find_run(w, set, a.columns) : a.address;
   if (column == TensorMemory::kColumns) return false;
+  auto origin_of = [](const Cta& cta) {
+    return exec::Origin{cta.tensor.pair.inst, cta.rank, cta.tensor.pair.warp, 0, "warp"};
+  };
+  if (w.cluster().hub) w.cluster().hub->pair_met(origin_of(*pair[0]), origin_of(*pair[1]));
+  const uint32_t started = pair[0]->warps[a.warp]->started | pair[1]->warps[b.warp]->started;
   for (Cta* cta : pair) {
     TensorMemory& t = cta->tensor;
-    exec::Origin origin{t.pair.inst, cta->rank, t.pair.warp, 0, "warp"};
+    const exec::Origin origin = origin_of(*cta);
+    cta->warps[t.pair.warp]->started |= started;
     if (t.pair.alloc)
       take(*cta, column, t.pair.columns, *t.pair.inst, t.pair.warp, t.pair.address, origin);
     else
@@ -133,14 +141,15 @@ Step run_pair(Warp& w, const Inst& inst, uint32_t mask, bool alloc, uint32_t col
 // 9.7.16.7.1: the warp makes sure that the peer CTA has been launched. Nothing on a device does it.
 void check_peer(Warp& w, const Inst& inst, uint32_t mask) {
   const uint32_t peer = w.cta.rank ^ 1;
-  w.cluster().check_started(peer, w.origin(inst, mask));
-  if (w.started >> peer & 1 || !w.cluster().spec.strict_tensor_order) return;
-  w.fault(
-      inst, mask, FaultCode::launch_failed, "start",
-      "tcgen05.alloc with cta_group::2 by a warp that cannot know that its peer, CTA " +
-          std::to_string(peer) +
-          ", has started: a barrier of the cluster is missing before it (barrier.cluster.arrive, "
-          ".relaxed too, and wait)");
+  if (w.started >> peer & 1) return;
+  auto what = [&] {
+    return "tcgen05.alloc with cta_group::2 by a warp that cannot know that its peer, CTA " +
+           std::to_string(peer) +
+           ", has started: a barrier of the cluster is missing before it (barrier.cluster.arrive, "
+           ".relaxed too, and wait)";
+  };
+  w.cluster().violation(w.origin(inst, mask), check::Rule::peer_start, FaultCode::launch_failed,
+                        what);
 }
 
 Step run_alloc(Warp& w, const Inst& inst, uint32_t mask) {
@@ -151,13 +160,17 @@ Step run_alloc(Warp& w, const Inst& inst, uint32_t mask) {
   uint32_t columns = column_count(w, inst, mask, d);
   SharedPlace dst = shared_place(w, inst, d.dst, static_cast<uint32_t>(std::countr_zero(mask)));
   if (!w.resumed()) {
+    Cluster& cluster = w.cluster();
+    const exec::Origin origin = w.origin(inst, mask);
     if (t.relinquished)
-      w.fault(inst, mask, FaultCode::illegal_instruction, "tmem",
-              "tcgen05.alloc after tcgen05.relinquish_alloc_permit in this CTA");
+      cluster.violation(origin, check::Rule::alloc_permit, FaultCode::illegal_instruction, [] {
+        return "tcgen05.alloc after tcgen05.relinquish_alloc_permit in this CTA";
+      });
     if (t.last_columns != 0 && columns > t.last_columns)
-      w.fault(inst, mask, FaultCode::illegal_instruction, "tmem",
-              "allocation of " + std::to_string(columns) + " columns after one of " +
-                  std::to_string(t.last_columns) + ": sizes must not grow");
+      cluster.violation(origin, check::Rule::alloc_growing, FaultCode::illegal_instruction, [&] {
+        return "allocation of " + std::to_string(columns) + " columns after one of " +
+               std::to_string(t.last_columns) + ": sizes must not grow";
+      });
     if (dst.cta != w.cta.rank)
       w.fault(inst, mask, FaultCode::invalid_address_space, "space",
               "the address of the allocation must go to the CTA's own shared memory");

@@ -125,7 +125,7 @@ Step run_cp(Warp& w, const Inst& inst, uint32_t mask) {
   each_lane(mask, [&](uint32_t l) {
     uint32_t bit = lane_bit(l);
     auto op = std::make_unique<TensorCopy>();
-    op->strict = w.cluster().spec.strict_tensor_order;
+    op->strict = strict_order(w.cluster());
     op->origin = w.origin(inst, bit);
     op->origin.unit = "tensor core";
     std::string error = tensor::decode_tcgen05_desc(w.lanes<uint64_t>(d.desc)[l], op->desc);
@@ -190,7 +190,7 @@ Step run_commit(Warp& w, const Inst& inst, uint32_t mask) {
     uint32_t bit = lane_bit(l);
     SharedPlace p = shared_place(w, inst, d.barrier, l);
     auto op = std::make_unique<Commit>();
-    op->strict = cluster.spec.strict_tensor_order;
+    op->strict = strict_order(cluster);
     op->origin = w.origin(inst, bit);
     op->origin.unit = "tensor core";
     op->offset = p.offset;

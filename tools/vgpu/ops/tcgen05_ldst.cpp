@@ -90,8 +90,7 @@ private:
 
 class TensorLoadOp : public TensorTransfer {
 public:
-  bool counted = true;
-
+  bool tensor_load() const override { return true; }
   bool perform(Cluster& cluster) override {
     touch_all(cluster, false, this, [](uint32_t) {});
     TensorMemory& memory = warp->cta.tensor;
@@ -111,7 +110,7 @@ public:
         }
     }
     if (d->reduce) reduce();
-    if (counted && --warp->tensor_loads == 0) cluster.wake(warp->tensor_load_waiters);
+    if (--warp->tensor_loads == 0) cluster.wake(warp->tensor_load_waiters);
     return true;
   }
   std::string describe() const override { return text("tcgen05.ld"); }
@@ -133,6 +132,7 @@ class TensorStoreOp : public TensorTransfer {
 public:
   std::vector<uint32_t> values; // [register][thread]
 
+  bool tensor_store() const override { return true; }
   bool perform(Cluster& cluster) override {
     touch_all(cluster, true, this, [](uint32_t) {});
     TensorMemory& memory = warp->cta.tensor;
@@ -184,12 +184,6 @@ Step run_ld(Warp& w, const Inst& inst, uint32_t mask) {
   op->warp = &w;
   op->d = &d;
   op->at = transfer_place(w, inst, mask, d);
-  if (!cluster.spec.strict_tensor_order) {
-    // Results may be used without wait::ld: the register dependence waits. Nothing is pending.
-    op->counted = false;
-    op->perform(cluster);
-    return Step::Next;
-  }
   op->touch_all(cluster, false, op.get(), [](uint32_t) {});
   op->set_ranges(false);
   w.add_pending(d.registers.data(), d.registers.size(), true);
@@ -222,11 +216,7 @@ Step run_wait_ld(Warp& w, const Inst&, uint32_t mask) {
   if (w.tensor_loads != 0)
     return w.park(mask, w.tensor_load_waiters,
                   WaitInfo{WaitInfo::Kind::TensorLoad, w.cta.rank, 0, w.tensor_loads});
-  for (const Inst* load : w.unwaited_loads) {
-    const LdStData& d = *static_cast<const LdStData*>(load->data);
-    w.drop_pending(d.registers.data(), d.registers.size(), true);
-  }
-  w.unwaited_loads.clear();
+  w.forget_loads();
   return Step::Next;
 }
 

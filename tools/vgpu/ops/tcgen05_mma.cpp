@@ -125,7 +125,7 @@ std::unique_ptr<TensorMma> make_mma(Warp& w, const Inst& inst, const MmaData& d,
     op->masked |= op->off[i] != 0;
   }
   op->pipe = &w.cta.tensor_pipe;
-  op->strict = w.cluster().spec.strict_tensor_order;
+  op->strict = strict_order(w.cluster());
   op->reserve(w.cluster());
   return op;
 }

@@ -71,12 +71,15 @@ void TensorMma::read_codes(Cluster& cluster, uint32_t rank, uint32_t bank) {
       tensor::CodePlace p =
           tensor::code_place(id.kind, lane(r, bank), j, static_cast<uint32_t>(id.selector));
       uint32_t code = memory.row(p.lane)[codes + p.column] >> 4 * p.nibble & 15;
-      if (!(tensor::meaningful_codes(form, tensor::CodeSet::tcgen05) >> code & 1))
-        cluster.fault(origin, FaultCode::launch_failed, "sparsity",
-                      "metadata of row " + std::to_string(r) + ", chunk " + std::to_string(j) +
-                          " is " + hex(code) + " (lane " + std::to_string(p.lane) + ", column " +
-                          std::to_string(codes + p.column) + ", bits " +
-                          std::to_string(4 * p.nibble) + " on), which has no meaning");
+      const uint32_t each = kRowBytes / chunks;
+      if (!(tensor::meaningful_codes(form, tensor::CodeSet::tcgen05) >> code & 1) &&
+          !tensor::all_zero(a_rows_.data() + size_t(r) * kRowBytes + j * each, each))
+        cluster.violation(origin, check::Rule::metadata, FaultCode::launch_failed, [&] {
+          return "metadata of row " + std::to_string(r) + ", chunk " + std::to_string(j) + " is " +
+                 hex(code) + " (lane " + std::to_string(p.lane) + ", column " +
+                 std::to_string(codes + p.column) + ", bits " + std::to_string(4 * p.nibble) +
+                 " on), which has no meaning";
+        });
       tensor::kept_positions(form, code, static_cast<int>(j), out);
     }
 }

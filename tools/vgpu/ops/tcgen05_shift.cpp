@@ -47,7 +47,7 @@ Step run_shift(Warp& w, const Inst& inst, uint32_t mask) {
   check_cta_group(w, inst, mask, d.group);
   each_lane(mask, [&](uint32_t l) {
     auto op = std::make_unique<TensorShift>();
-    op->strict = w.cluster().spec.strict_tensor_order;
+    op->strict = strict_order(w.cluster());
     op->origin = w.origin(inst, lane_bit(l));
     op->origin.unit = "tensor core";
     op->at = tensor_place(w, inst, lane_bit(l), static_cast<uint32_t>(d.at.value(w, l)));

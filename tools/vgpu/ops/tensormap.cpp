@@ -46,7 +46,7 @@ Step run_replace(Warp& w, const Inst& inst, uint32_t mask) {
   each_lane(mask, [&](uint32_t l) {
     uint8_t* p = map_bytes(w, inst, d.map, l, true);
     tensor::TensorMap map;
-    std::string error = tensor::load(p, map);
+    std::string error = tensor::load_to_replace(p, map);
     uint64_t value = d.wide ? w.lanes<uint64_t>(d.value)[l] : w.lanes<uint32_t>(d.value)[l];
     if (error.empty()) error = tensor::replace_field(map, d.field, d.ordinal, value);
     if (!error.empty())

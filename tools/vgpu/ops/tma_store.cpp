@@ -58,7 +58,7 @@ class TensorStore : public AsyncOp {
 public:
   std::shared_ptr<TmaBox> box;
   uint32_t cta = 0;
-  GroupRef group;
+  std::vector<GroupRef> groups; // of the lanes that issued it
   bool reduces = false;
   ReduceOp reduce_op = ReduceOp::add;
   ReduceType reduce_type = ReduceType::none;
@@ -80,7 +80,7 @@ public:
       source_.assign(p + lo, p + hi);
       states_ = cluster.states(Space::Shared, cta, lo, hi - lo);
       cluster.release_ranges(*this, false);
-      group_read(cluster, group);
+      for (const GroupRef& g : groups) group_read(cluster, g);
       return false;
     }
     uint64_t bytes = 0;
@@ -103,7 +103,7 @@ public:
     cluster.stats.partial_sectors += sectors.partial();
     ++cluster.stats.tma_stores;
     cluster.stats.tma_store_bytes += bytes;
-    group_finished(cluster, group, true);
+    for (const GroupRef& g : groups) group_finished(cluster, g, true);
     return true;
   }
 
@@ -130,11 +130,31 @@ void guard_destination(TensorStore& op) {
   if (runs.size() <= kGuardedRuns) op.ranges.insert(op.ranges.end(), runs.begin(), runs.end());
 }
 
+// The lanes of the mask whose operands are those of lane `first`.
+uint32_t same_operands(Warp& w, const Inst& inst, uint32_t mask, uint32_t first) {
+  uint32_t same = mask;
+  for (uint32_t k = 0; k < inst.n_src; ++k) {
+    const uint32_t slot = inst.op[inst.n_dst + k];
+    const bool wide = w.program().slot_class[slot / 8] == exec::RegClass::B64;
+    each_lane(same, [&](uint32_t l) {
+      const bool equal = wide ? w.lanes<uint64_t>(slot)[l] == w.lanes<uint64_t>(slot)[first]
+                              : w.lanes<uint32_t>(slot)[l] == w.lanes<uint32_t>(slot)[first];
+      if (!equal) same &= ~lane_bit(l);
+    });
+  }
+  return same;
+}
+
+// Lanes with equal operands store once, together: ptxas makes one instruction of the warp of it.
 Step run_tensor_store(Warp& w, const Inst& inst, uint32_t mask) {
   const StoreData& d = *static_cast<const StoreData*>(inst.data);
   Cluster& cluster = w.cluster();
+  uint32_t done = 0;
   each_lane(mask, [&](uint32_t l) {
     uint32_t bit = lane_bit(l);
+    if (done & bit) return;
+    const uint32_t together = d.reduce ? bit : same_operands(w, inst, mask, l);
+    done |= together;
     SharedPlace src = shared_place(w, inst, d.src, l);
     auto op = std::make_unique<TensorStore>();
     op->origin = w.origin(inst, bit);
@@ -157,7 +177,9 @@ Step run_tensor_store(Warp& w, const Inst& inst, uint32_t mask) {
                     op->origin);
     // Reductions of several threads into the same elements are in order.
     if (!d.reduce) guard_destination(*op);
-    op->group = join_group(w, GroupKind::bulk, l);
+    op->lanes = together;
+    each_lane(together,
+              [&](uint32_t k) { op->groups.push_back(join_group(w, GroupKind::bulk, k)); });
     cluster.issue(std::move(op));
   });
   return Step::Next;

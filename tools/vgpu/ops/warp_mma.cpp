@@ -63,11 +63,15 @@ void read_codes(Warp& w, const Inst& i, const Mma& x, Panels& p) {
     for (uint32_t j = 0; j < chunks; ++j) {
       const tensor::CodeLane at = tensor::code_lane(bits, row, j, chunks, x.selector);
       const uint32_t code = words[at.lane] >> 4 * at.nibble & 15;
-      if (!(tensor::meaningful_codes(form, x.codes) >> code & 1))
-        w.fault(i, 1u << at.lane, FaultCode::launch_failed, "sparsity",
-                "metadata of row " + std::to_string(row) + ", chunk " + std::to_string(j) + " is " +
-                    hex(code) + " (lane " + std::to_string(at.lane) + ", bits " +
-                    std::to_string(4 * at.nibble) + " on), which has no meaning");
+      const double* values = p.a[row] + j * each;
+      if (!(tensor::meaningful_codes(form, x.codes) >> code & 1) &&
+          std::any_of(values, values + each, [](double v) { return v != 0; }))
+        w.cluster().violation(
+            w.origin(i, 1u << at.lane), check::Rule::metadata, FaultCode::launch_failed, [&] {
+              return "metadata of row " + std::to_string(row) + ", chunk " + std::to_string(j) +
+                     " is " + hex(code) + " (lane " + std::to_string(at.lane) + ", bits " +
+                     std::to_string(4 * at.nibble) + " on), which has no meaning";
+            });
       tensor::kept_positions(form, code, int(j), p.kept[row] + j * each);
     }
 }

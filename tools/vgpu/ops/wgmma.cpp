@@ -114,8 +114,9 @@ Step run_mma(Warp& w, const Inst& inst, uint32_t mask) {
   uint32_t q = w.index % 4;
   WarpgroupUnit::PerWarp& p = unit.per_warp[q];
   if (!p.fenced)
-    w.fault(inst, mask, FaultCode::launch_failed, "wgmma",
-            "wgmma.mma_async before the first wgmma.fence of the warp");
+    w.cluster().violation(
+        w.origin(inst, mask), check::Rule::first_fence, FaultCode::launch_failed,
+        [] { return "wgmma.mma_async before the first wgmma.fence of the warp"; });
   check_registers(w, inst, mask, p, d);
 
   std::unique_ptr<WarpgroupMma> mine = make_op(w, inst, mask, unit);

@@ -72,7 +72,8 @@ public:
 private:
   void gather(exec::Cluster& cluster, bool is_a, std::vector<uint8_t>& out);
   void gather_registers(std::vector<uint8_t>& out);
-  void read_codes(exec::Cluster& cluster, std::vector<uint8_t>& kept) const;
+  void read_codes(exec::Cluster& cluster, const std::vector<uint8_t>& a_rows,
+                  std::vector<uint8_t>& kept) const;
 };
 
 } // namespace vgpu::ops

@@ -40,7 +40,8 @@ void WarpgroupMma::gather(Cluster& cluster, bool is_a, std::vector<uint8_t>& out
     tensor::gather_k_major(desc, rows, row_bytes, load, out.data());
 }
 
-void WarpgroupMma::read_codes(Cluster& cluster, std::vector<uint8_t>& kept) const {
+void WarpgroupMma::read_codes(Cluster& cluster, const std::vector<uint8_t>& a_rows,
+                              std::vector<uint8_t>& kept) const {
   const int bits = tensor::type_bits(data->shape.a);
   const tensor::Sparsity form = tensor::sparsity_of_bits(bits);
   const uint32_t chunks = static_cast<uint32_t>(data->shape.k / tensor::chunk_k(form));
@@ -50,12 +51,15 @@ void WarpgroupMma::read_codes(Cluster& cluster, std::vector<uint8_t>& kept) cons
     for (uint32_t j = 0; j < chunks; ++j, out += data->a_k() / chunks) {
       const tensor::CodeLane p = tensor::code_lane(bits, r % 16, j, chunks, data->selector);
       const uint32_t code = codes[r / 16][p.lane] >> 4 * p.nibble & 15;
-      if (!(tensor::meaningful_codes(form, tensor::CodeSet::any_pair) >> code & 1))
-        cluster.fault(origin, exec::FaultCode::launch_failed, "sparsity",
-                      "metadata of row " + std::to_string(r) + ", chunk " + std::to_string(j) +
-                          " is " + hex(code) + " (warp " + std::to_string(r / 16) +
-                          " of the warpgroup, lane " + std::to_string(p.lane) + ", bits " +
-                          std::to_string(4 * p.nibble) + " on), which has no meaning");
+      const uint32_t each = kRowBytes / chunks;
+      if (!(tensor::meaningful_codes(form, tensor::CodeSet::any_pair) >> code & 1) &&
+          !tensor::all_zero(a_rows.data() + size_t(r) * kRowBytes + j * each, each))
+        cluster.violation(origin, check::Rule::metadata, exec::FaultCode::launch_failed, [&] {
+          return "metadata of row " + std::to_string(r) + ", chunk " + std::to_string(j) + " is " +
+                 hex(code) + " (warp " + std::to_string(r / 16) + " of the warpgroup, lane " +
+                 std::to_string(p.lane) + ", bits " + std::to_string(4 * p.nibble) +
+                 " on), which has no meaning";
+        });
       tensor::kept_positions(form, code, static_cast<int>(j), out);
     }
 }
@@ -114,7 +118,7 @@ bool WarpgroupMma::perform(Cluster& cluster) {
   op.accumulate = accumulate;
   std::vector<uint8_t> kept;
   if (data->sparse) {
-    read_codes(cluster, kept);
+    read_codes(cluster, a_rows, kept);
     op.kept = kept.data();
   }
   if (cluster.spec.hopper_sums) tensor::hopper_accumulation(op);

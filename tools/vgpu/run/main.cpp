@@ -49,13 +49,15 @@ const char* const kUsage =
                        the schedule explore:@POINT,... that repeats it)
   --seeds N            runs random:1 .. random:N after the schedule; the first fault ends it
   --check LIST         all (default), off, or races,definedness,barriers,advice,proxy-reads,ledger
+  --rules LIST         own (default: errors stop), foreign (errors are told and the run goes on),
+                       then RULE=stop, =tell or =off, with commas; names: check/RULES.md
   --define NAME=VALUE  a name in the table that --check ledger reads (several: commas)
   --limit N            warp-instructions of a cluster (default 100000000)
   --graph PREFIX       a deadlock's wait-for graph, or a checker's finding, goes to PREFIX.json
                        and PREFIX.svg
   --json               the report as JSON
 
-Exit status: 0 ran clean, 1 a fault or a checker's finding, 2 bad usage, or a file that cannot be
+Exit status: 0 ran clean, 1 a fault, a finding or an error that was told, 2 bad usage, or a file that cannot be
 read or is no PTX.
 )";
 
@@ -69,7 +71,8 @@ struct Buffer {
 };
 
 struct Request {
-  std::string file, entry, device = "b200", schedule = "lazy", check = "all", graph, names;
+  std::string file, entry, device = "b200", schedule = "lazy", check = "all", rules = "own", graph,
+                           names;
   std::array<uint32_t, 3> grid{1, 1, 1}, block{32, 1, 1}, cluster{1, 1, 1};
   uint64_t shared = 0, stack = 1024, heap = 8 << 20, limit = 100'000'000, seeds = 0;
   std::vector<std::string> params, dumps, prints;
@@ -147,6 +150,8 @@ Request parse(int argc, char** argv) {
       r.seeds = number(v, a);
     else if (a == "--check")
       r.check = v;
+    else if (a == "--rules")
+      r.rules = v;
     else if (a == "--define")
       r.names += (r.names.empty() ? "" : ",") + v;
     else if (a == "--heap")
@@ -252,12 +257,27 @@ const Buffer& buffer_of(const std::vector<Buffer>& buffers, const std::string& i
   return buffers[n];
 }
 
+check::Rules parse_rules(const std::string& text) {
+  const size_t comma = text.find(',');
+  const std::string first = text.substr(0, comma);
+  const bool named = first == "own" || first == "foreign";
+  check::Rules rules = first == "foreign" ? check::Rules::lenient() : check::Rules::strict();
+  std::string error;
+  if (!rules.apply(!named                       ? text
+                   : comma == std::string::npos ? ""
+                                                : text.substr(comma + 1),
+                   &error))
+    throw Bad{"--rules " + text + ": " + error};
+  return rules;
+}
+
 int run(const Request& r) {
   const exec::Profile* profile = exec::find_profile(r.device);
   if (!profile) throw Bad{"--device " + r.device + ": known are b200, b300, h200"};
   std::string error;
   exec::LaunchSpec spec;
   if (!check::parse_checks(r.check, spec.checks, &error)) throw Bad{error};
+  spec.rules = parse_rules(r.rules);
   check::LedgerNames names;
   if (!check::parse_names(r.names, names, &error)) throw Bad{"--define " + error};
   spec.names = r.names;
@@ -312,6 +332,8 @@ int run(const Request& r) {
     try {
       total.add(exec::run_grid(spec));
     } catch (const exec::Fault& f) {
+      for (const auto& [place, told] : f.told)
+        if (!r.json) std::cout << told << "\n";
       if (r.json)
         std::cout << "{\"ok\": false, \"schedule\": " << quoted(schedule)
                   << ", \"checker\": " << quoted(f.checker) << ", \"code\": " << int(f.code)
@@ -351,20 +373,29 @@ int run(const Request& r) {
   }
   if (r.json) {
     std::cout << "{\"ok\": true, \"schedules\": " << schedules.size()
-              << ", \"warp_instructions\": " << total.warp_instructions << ", \"advice\": [";
-    const char* comma = "";
-    for (const std::string& a : total.advice) {
-      std::cout << comma << quoted(a);
-      comma = ", ";
-    }
-    std::cout << "]}\n";
-    return 0;
+              << ", \"warp_instructions\": " << total.warp_instructions;
+    auto list = [](const char* name, const std::set<std::string>& texts) {
+      std::cout << ", \"" << name << "\": [";
+      const char* comma = "";
+      for (const std::string& a : texts) {
+        std::cout << comma << quoted(a);
+        comma = ", ";
+      }
+      std::cout << "]";
+    };
+    list("errors", total.errors());
+    list("advice", total.advice());
+    std::cout << "}\n";
+    return total.errors().empty() ? 0 : 1;
   }
-  for (const std::string& a : total.advice) std::cout << a << "\n";
-  std::cout << "ran clean under " << schedules.size() << " schedule"
-            << (schedules.size() == 1 ? "" : "s") << ", " << total.warp_instructions
-            << " warp-instructions\n";
-  return 0;
+  for (const auto& [place, told] : total.told) std::cout << told.full() << "\n";
+  const size_t errors = total.errors().size();
+  std::cout << (errors ? "ran on with " + std::to_string(errors) +
+                             (errors == 1 ? " error" : " errors") + " under "
+                       : std::string("ran clean under "))
+            << schedules.size() << " schedule" << (schedules.size() == 1 ? "" : "s") << ", "
+            << total.warp_instructions << " warp-instructions\n";
+  return errors ? 1 : 0;
 }
 
 } // namespace

@@ -4,6 +4,7 @@
 
 #include "tools/vgpu/tensor/instr_desc.hpp"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace vgpu::tensor {
@@ -43,6 +44,11 @@ constexpr uint32_t meaningful_codes(Sparsity s, CodeSet set) {
          : set == CodeSet::any_pair ? 0x7BDE
          : set == CodeSet::ordered  ? 0x7310
                                     : 0x7350;
+}
+
+// Codes of chunks whose stored values are zero do not matter: compressors leave them zero, too.
+inline bool all_zero(const uint8_t* values, size_t bytes) {
+  return std::all_of(values, values + bytes, [](uint8_t v) { return v == 0; });
 }
 
 // Writes the positions of the stored values of chunk `chunk` in their order, as K of the whole row.

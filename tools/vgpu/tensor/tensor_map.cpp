@@ -1,5 +1,6 @@
 #include "tools/vgpu/tensor/tensor_map.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
@@ -242,7 +243,6 @@ bool read_arguments(const MapArguments& a, TensorMap& m, const void* out, Errors
   // Of rank 1 too, where no stride is read (CUDA 13.0's driver).
   if (a.stride == nullptr) errors.add("globalStrides is null");
   if (a.element_stride == nullptr) errors.add("elementStrides is null");
-  if (a.address == nullptr) errors.add("globalAddress is null");
   if (a.interleave < 0 || a.interleave > 2)
     errors.add("interleave = %d is outside 0..2", a.interleave);
   if (a.swizzle < 0 || a.swizzle > 6) errors.add("swizzle = %d is outside 0..6", a.swizzle);
@@ -365,7 +365,6 @@ std::string replace_address(void* map, const void* address) {
   std::string error = load(map, m);
   if (!error.empty()) return error;
   m.address = reinterpret_cast<uintptr_t>(address);
-  if (address == nullptr) return "globalAddress is null";
   error = validate(m);
   if (error.empty()) store(m, map);
   return error;
@@ -398,6 +397,17 @@ void store(const TensorMap& m, void* out) {
   put(bytes, kPlacePixels, uint16_t(m.pixels_per_column));
   put(bytes, kPlaceSum, sum_of(bytes));
   std::memcpy(out, bytes, sizeof bytes);
+}
+
+std::string load_to_replace(const void* in, TensorMap& m) {
+  const unsigned char* bytes = static_cast<const unsigned char*>(in);
+  if (std::any_of(bytes, bytes + kTensorMapBytes, [](unsigned char b) { return b != 0; }))
+    return load(in, m);
+  m = TensorMap{};
+  m.rank = 0;
+  std::fill_n(m.box, 5, 0u);
+  std::fill_n(m.element_stride, 5, 0u);
+  return {};
 }
 
 std::string load(const void* in, TensorMap& m) {

@@ -114,6 +114,8 @@ std::string validate(const TensorMap& map);
 
 // Decodes 128 bytes. The error says what is wrong with them.
 std::string load(const void* bytes, TensorMap& out);
+// The same for tensormap.replace, which makes a map of zeros, too.
+std::string load_to_replace(const void* bytes, TensorMap& out);
 
 // tensormap.replace (PTX ISA 9.7.9.28). A map may be invalid between two replacements, so only
 // the replaced value is checked; validate() says whether the result can be used.
