@@ -340,8 +340,8 @@ std::string no_effect(const std::string& kernel, const SemanticMutant& m) {
   if (has(t, "nanosleep")) return "a pause changes no value";
   if (starts(t, "cvta.to.global") && m.change == "delete")
     return "an address of global memory is the same in the generic window";
-  if (has(kernel, "sm90_decode") &&
-      (m.label == "warmer" || m.label == "next_tile" || m.label == "next_warm"))
+  if (has(kernel, "sm90_decode") && (m.label == "warmer" || m.label == "next_tile" ||
+                                     m.label == "next_warm" || m.label == "second_warm"))
     return "the warmer does nothing but prefetch";
   return "";
 }
@@ -454,6 +454,12 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
       (names("slice_column, column, ") || names("limit1, column, 0") || names("beside, column, ")))
     return "N is a multiple of 8: between two of them no comparison changes";
   if (one_more && starts(t, "@more mov.u32 limit")) return "no token of this thread is below 1";
+  if (one_more && names("min.f32 magnitude, magnitude, 0f40C00000"))
+    return "6 and the next number have the same code";
+  if (deleted && starts(t, "mov.f32 zero,"))
+    return "only the lower byte of the pair is stored and decoded";
+  if (m.label == "encoder" && names("mov.b32 {half0, half1}") && m.change == "elements exchanged")
+    return "the greatest of numbers is the same in any order";
   if (one_more && names("valid, 1")) return "any number but 0 says that there is a tile";
   if (one_more && starts(t, "add.u32 group_barrier, group"))
     return "another number for the same barrier";
