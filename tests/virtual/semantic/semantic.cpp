@@ -501,4 +501,24 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   return config == nullptr ? "" : reason_of_config(*config, m);
 }
 
+std::string survivor_reason(const SemanticMutant& m) {
+  const std::string& t = m.instruction;
+  const auto names = [&](const char* a) { return has(t, a); };
+  if (starts(t, "div.u32 k_") && names(", 512"))
+    return "differs from K = 262144 on, where a problem takes minutes";
+  if (has(m.change, ".rz."))
+    return "the last place of FP32, at few of the outputs: no drawn one lies near enough to where "
+           "it "
+           "decides";
+  if (m.change == "constant + 1" && names(", 0f"))
+    return "the last place of FP32: no drawn output lies near enough to where it decides";
+  if (names("row_blocks") || names("shr.u32 row_block"))
+    return "needs more than 128 rows or columns and a second batch entry of a tile of few";
+  if (names("early") || (starts(t, "@more bra weights_stage")))
+    return "needs a grid ahead that writes the weights";
+  if (names("reciprocal"))
+    return "a quotient is wrong by more than the one that is made right only from three groups on";
+  return "no drawn problem has the values that tell";
+}
+
 } // namespace wltest
