@@ -19,12 +19,12 @@ uint64_t hash(const std::string& text, uint64_t h = 0xCBF29CE484222325) {
 Draw::Draw(uint64_t seed, std::string configuration, size_t index)
     : seed_(seed), configuration_(std::move(configuration)), index_(index) {}
 
-size_t Draw::place(const std::string& name, size_t count) const {
-  const Random random(hash(name, hash(configuration_) + seed_), index_ / count);
+size_t Draw::place(const std::string& name, size_t count, size_t turn) const {
+  const Random random(hash(name, hash(configuration_) + seed_), turn / count);
   std::vector<size_t> order(count);
   std::iota(order.begin(), order.end(), size_t{0});
   for (size_t i = count; i > 1; --i) std::swap(order[i - 1], order[random.below(i, i)]);
-  return order[index_ % count];
+  return order[turn % count];
 }
 
 uint64_t Draw::seed_for(const std::string& name) const {

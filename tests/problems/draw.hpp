@@ -26,7 +26,12 @@ public:
   // as there are values see each of them; values that stand twice come twice as often.
   template <class T>
   T pick(const std::string& name, std::initializer_list<T> values) {
-    return note(name, *(values.begin() + place(name, values.size())));
+    return pick(name, values, index_);
+  }
+  // As problem `turn` picks.
+  template <class T>
+  T pick(const std::string& name, std::initializer_list<T> values, size_t turn) {
+    return note(name, *(values.begin() + place(name, values.size(), turn)));
   }
   // A number from 0 to bound - 1, which is no choice of its own.
   uint64_t below(const std::string& name, uint64_t bound) const;
@@ -51,7 +56,7 @@ private:
   static std::string text_of(T value) {
     return std::to_string(value);
   }
-  size_t place(const std::string& name, size_t count) const;
+  size_t place(const std::string& name, size_t count, size_t turn) const;
   void write(const std::string& name, const std::string& value);
 
   uint64_t seed_;

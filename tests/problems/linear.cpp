@@ -69,7 +69,10 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   if (in_a) draw.note<std::string>("shared memory", "B is in A");
 
   // What stands beside the product. Types and strides of what is not there mean nothing.
-  const auto activation = static_cast<wl_activation>(draw.pick("activation", {0, 1, 2, 3, 4, 5}));
+  // The last problem has that of the one whose configuration the library chooses.
+  const size_t turn = draw.index() % all_sizes == 6 ? draw.index() - 3 : draw.index();
+  const auto activation =
+      static_cast<wl_activation>(draw.pick("activation", {0, 1, 2, 3, 4, 5}, turn));
   const BiasType bias = draw_bias_type(draw, ties);
   const bool has_row = draw.pick("with row", {1, 0, 1}) != 0 && !ties;
   const std::string residual =

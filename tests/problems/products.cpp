@@ -67,7 +67,7 @@ Sizes draw_sizes(const Configuration& c, Draw& draw) {
   switch (draw.index() % all_sizes) {
   case 0: // an edge in every direction, and stages a second time
     draw.note<std::string>("sizes", "beyond tiles");
-    s.m = c.rows + 1 + below("m", c.rows / 2);
+    s.m = c.rows + 1 + (below("one row", 2) == 0 ? 0 : below("m", c.rows / 2));
     s.n = c.columns + step * (1 + below("n", c.columns / step - 1));
     s.n = (s.n + 15) / 16 * 16;
     s.k = c.depth + c.tile_k + 64 * (1 + below("k", c.tile_k / 64));
@@ -104,7 +104,8 @@ Sizes draw_sizes(const Configuration& c, Draw& draw) {
   case 5: // a whole group and a part of one
     draw.note<std::string>("sizes", "part of a group");
     // Of a cluster along M or N, whole CTAs that have nothing to do.
-    s.m = c.rows * (c.group + below("m", 2)) +
+    // Of small tiles, more than two groups.
+    s.m = c.rows * (c.group * (8 <= c.rows && c.rows <= 32 ? 2 : 1) + below("m", 2)) +
           (c.rows > c.cta_rows ? c.cta_rows : 1 + below("rest", c.rows - 1));
     s.n = 3 * c.columns - (c.columns > c.cta_columns ? c.cta_columns : step);
     s.k = 64;

@@ -130,6 +130,14 @@ void Results::add(const Kernel& kernel, const SemanticMutant& m, const std::stri
                                              m.instruction + "\t" + m.change + "\n";
 }
 
+void compare_kernel(const Kernel& kernel, const std::vector<const SemanticMutant*>& mutants,
+                    Results& results) {
+  const std::string code = machine_code(kernel.text);
+  if (code.empty()) return;
+  for (const SemanticMutant* m : mutants)
+    if (machine_code(text_of(*m, kernel.text)) == code) results.add(kernel, *m, same_code);
+}
+
 bool judge_kernel(const Kernel& kernel, const std::vector<const SemanticMutant*>& mutants,
                   const JudgeOptions& options, Results& results) {
   Configuration device;
@@ -155,15 +163,9 @@ bool judge_kernel(const Kernel& kernel, const std::vector<const SemanticMutant*>
   double all = 0;
   for (const Question& q : questions) all += q.seconds;
   const auto limit = static_cast<unsigned>(30 + 10 * all);
-  const std::string code = machine_code(kernel.text);
+  std::vector<const SemanticMutant*> silent;
   for (const SemanticMutant* m : mutants) {
     const std::string text = text_of(*m, kernel.text);
-    const auto same = [&] { return !code.empty() && machine_code(text) == code; };
-    const std::string* before = results.find(*m);
-    if (before != nullptr && before->empty() && same()) {
-      results.add(kernel, *m, same_code);
-      continue;
-    }
     std::stable_sort(questions.begin(), questions.end(),
                      [](const Question& a, const Question& b) { return a.worth() > b.worth(); });
     const std::string said = ask(context, questions, text, limit);
@@ -180,13 +182,14 @@ bool judge_kernel(const Kernel& kernel, const std::vector<const SemanticMutant*>
                     : (told ? questions[by].name + ": " : "") + short_form(what);
     } else {
       for (Question& q : questions) ++q.asked;
-      if (same()) verdict = same_code;
+      silent.push_back(m);
     }
     results.add(kernel, *m, verdict);
     if (options.print)
       std::cout << m->line << ": " << m->instruction << ": " << m->change << ": "
                 << (verdict.empty() ? "survived" : verdict) << std::endl;
   }
+  compare_kernel(kernel, silent, results);
   return true;
 }
 

@@ -47,4 +47,8 @@ struct JudgeOptions {
 bool judge_kernel(const Kernel& kernel, const std::vector<const SemanticMutant*>& mutants,
                   const JudgeOptions& options, Results& results);
 
+// Marks those whose machine code is the kernel's.
+void compare_kernel(const Kernel& kernel, const std::vector<const SemanticMutant*>& mutants,
+                    Results& results);
+
 } // namespace wltest

@@ -1,11 +1,13 @@
 // build/tests/semantic [--kernels A,B] [--line N] [--out PAGE] [--results FILE] [--fresh]
-//                      [--survivors] [--rounds N] [--jobs N] [--seed N] [--driver PATH] [--list]
+//                      [--survivors] [--compare] [--rounds N] [--jobs N] [--seed N] [--driver PATH]
+//                      [--list]
 // Runs the semantic mutants of all kernels against the problems of tests/problems. FILE keeps what
 // each mutant came to, so that a run that is cut short goes on where it was and kernels that have
 // not changed are not run again; PAGE gets the summary, and keeps what it says of kernels whose
 // mutants are the same when FILE knows nothing of them. --fresh forgets both for the kernels named;
-// --survivors runs again those that nobody killed; --rounds is in how many other kernels with the
-// same text they are tried.
+// --survivors runs again those that nobody killed, --compare only looks for those of them whose
+// machine code is the kernel's; --rounds is in how many other kernels with the same text survivors
+// are tried.
 #include "runtime/src/images.hpp"
 #include "tests/virtual/semantic/judge.hpp"
 #include "tests/virtual/semantic/page.hpp"
@@ -43,7 +45,7 @@ int main(int argc, char** argv) {
   std::string wanted, out, results_path = "build/mutation/semantic.txt";
   int jobs = 2, line = 0;
   size_t rounds = 4;
-  bool fresh = false, survivors = false, list = false;
+  bool fresh = false, survivors = false, compare = false, list = false;
   JudgeOptions options;
   for (int i = 1; i < argc; ++i) {
     const std::string a = argv[i];
@@ -66,6 +68,8 @@ int main(int argc, char** argv) {
       options.seed = std::strtoull(value().c_str(), nullptr, 0);
     else if (a == "--driver")
       options.driver = value();
+    else if (a == "--compare")
+      survivors = compare = true;
     else if (a == "--rounds")
       rounds = std::strtoull(value().c_str(), nullptr, 10);
     else if (a == "--list")
@@ -108,7 +112,8 @@ int main(int argc, char** argv) {
     ++running;
     if (child != 0) return;
     try {
-      _exit(judge_kernel(k, mutants, options, results) ? 0 : 1);
+      if (compare) compare_kernel(k, mutants, results);
+      _exit(compare || judge_kernel(k, mutants, options, results) ? 0 : 1);
     } catch (const std::exception& e) {
       std::cout << k.name << ": " << e.what() << std::endl;
       _exit(1);
@@ -159,7 +164,7 @@ int main(int argc, char** argv) {
   while (running > 0) settle();
   results.read();
   find_elsewhere();
-  for (size_t round = 0; round < rounds; ++round) {
+  for (size_t round = 0; round < rounds && !compare; ++round) {
     std::map<size_t, std::vector<const SemanticMutant*>> by_kernel;
     for (const auto& [key, places] : elsewhere) {
       const auto told = [&](const auto& place) { return killed(results.find(place.second)); };

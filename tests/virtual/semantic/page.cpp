@@ -54,7 +54,7 @@ SemanticPage::SemanticPage(std::string path) : path_(std::move(path)) {
       l.survived = std::atoi(c[3].c_str());
       l.without_effect = std::atoi(c[4].c_str());
       l.refused = std::atoi(c[5].c_str());
-    } else if (c.size() == 4 && before_.count(c[0])) {
+    } else if (c.size() == 5 && before_.count(c[0])) {
       before_[c[0]].survivors.push_back(line);
     } else if (c.size() == 3 && before_.count(c[0])) {
       before_[c[0]].reasons[c[1]] = std::atoi(c[2].c_str());
@@ -99,7 +99,8 @@ void SemanticPage::write(const std::vector<Kernel>& kernels, const Results& resu
       } else {
         ++l.survived;
         l.survivors.push_back("| " + k.name + " | " + std::to_string(m.line) + ", " + m.label +
-                              " | `" + m.instruction + "` | " + m.change + " |");
+                              " | `" + m.instruction + "` | " + m.change + " | " +
+                              survivor_reason(m) + " |");
       }
     }
     if (!complete && tells(k)) {
@@ -136,14 +137,15 @@ void SemanticPage::write(const std::vector<Kernel>& kernels, const Results& resu
          "text: of a family, a statement is bent in the\nfirst kernel that has it, in the first "
          "and the last place where a macro puts it there; statements that differ in their\nnumbers "
          "only are one. The list of all mutants is `build/mutation/semantic.txt`. What the "
-         "parser refuses is no mutant.\n\n**"
+         "parser refuses is no mutant.\nOf survivors, ptxas makes machine code where there is one: "
+         "where it is the kernel's own, no input can tell them apart.\n\n**"
       << told_ << ".**\n\n";
   if (!missing.empty()) page << "Not run with their present text: " << missing << ".\n\n";
   page << "| kernel | mutants, hash | killed | survived | without effect | refused |\n"
           "|---|---|---|---|---|---|\n"
        << table.str()
-       << "\n## Survivors\n\n| kernel | line, label | instruction | change |\n"
-          "|---|---|---|---|\n"
+       << "\n## Survivors\n\n| kernel | line, label | instruction | change | left because |\n"
+          "|---|---|---|---|---|\n"
        << survivors.str() << "\n## Without effect\n\n| kernel | reason | mutants |\n|---|---|---|\n"
        << reasons.str();
 }

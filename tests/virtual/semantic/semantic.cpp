@@ -1,5 +1,7 @@
 #include "tests/virtual/semantic/semantic.hpp"
 
+#include "kernels/dual_gemm/dual_gemm.hpp"
+#include "kernels/linear/linear.hpp"
 #include "tests/virtual/mutation/statement.hpp"
 
 #include <algorithm>
@@ -340,8 +342,8 @@ std::string no_effect(const std::string& kernel, const SemanticMutant& m) {
   if (has(t, "nanosleep")) return "a pause changes no value";
   if (starts(t, "cvta.to.global") && m.change == "delete")
     return "an address of global memory is the same in the generic window";
-  if (has(kernel, "sm90_decode") &&
-      (m.label == "warmer" || m.label == "next_tile" || m.label == "next_warm"))
+  if (has(kernel, "sm90_decode") && (m.label == "warmer" || m.label == "next_tile" ||
+                                     m.label == "next_warm" || m.label == "second_warm"))
     return "the warmer does nothing but prefetch";
   return "";
 }
@@ -353,6 +355,53 @@ bool times_power_of_two(const std::string& t) {
   const size_t at = t.find(", 0f");
   return at != std::string::npos &&
          (std::strtoul(t.substr(at + 4, 8).c_str(), nullptr, 16) & 0x7FFFFF) == 0;
+}
+
+const warpline::gemm::Config* config_of(const std::string& kernel) {
+  for (const auto* table : {&warpline::dual_gemm::configs(), &warpline::linear::configs()})
+    for (const warpline::gemm::Config& config : *table)
+      if (kernel == config.name) return &config;
+  return nullptr;
+}
+
+// What is so in some configurations only.
+std::string reason_of_config(const warpline::gemm::Config& c, const SemanticMutant& m) {
+  using warpline::gemm::Grid;
+  const std::string& t = m.instruction;
+  const auto names = [&](const char* a) { return has(t, a); };
+  const bool one_more = m.change == "constant + 1";
+  const bool sm100 = !c.decodes();
+  if (sm100 && (names("tmem_base") || names(" tmem_first, tmem_first")) &&
+      warpline::gemm::sm100_tmem_columns(c.tile_n, c.acc_stages, c.scale_sets, c.b_tensors) > 256)
+    return "the kernel allocates all columns of tensor memory, which begin at 0";
+  if (sm100 && c.acc_stages == 1 && names("mad.lo.u32") && names(", acc, ") &&
+      m.change != "without the addend")
+    return "there is one accumulator, number 0";
+  if (c.grid == Grid::one_tile && sm100 &&
+      (names(" acc, ") || names("acc_phase") || names("acc_barrier, acc, ")))
+    return "a cluster makes one tile: no accumulator comes next";
+  if (c.cluster[0] == 1 && !starts(t, "@") &&
+      (names("slice") || names("rank") || names("cluster_x") || names("cluster_y")))
+    return "a CTA alone in its cluster has rank 0 and all slices";
+  if (sm100) return "";
+  const int rows_of_ctas = c.cluster[0] / c.split_k;
+  if (c.split_k == 1 && (names(" split, ") || names("mask_word, split") || names("3, mask_word") ||
+                         names("release_rank, split")))
+    return "K is not shared: the number of the split is 0";
+  if (c.split_k == 2 && (names(" slot, ") || names("is_mine, split, ")))
+    return "of two splits each gets one message, in slot 0; who ends the tokens sends none";
+  if (names("is_mine, set, 0") || (starts(t, "@is_mine bra take_over")))
+    return "either of two sets may take over the other's sums";
+  if (rows_of_ctas == 2 && (names("share, tile_tokens, 1") || names("share, share, 2") ||
+                            names("first, first, tile_tokens")))
+    return "each token comes from one of the two CTAs: which one is of no account";
+  if (c.columns() <= 128 && 128 % c.tile_n == 0 &&
+      (names("_quarter, block, ") || names("block, block, first_block")))
+    return "a tile of 64 columns lies in one block of scales, number 0 of the tile's";
+  if (one_more &&
+      (names("column, group, 32") || names("_quarter, 12") || names("second_quarter, tile_column")))
+    return "of a column only its multiple of 32 counts here";
+  return "";
 }
 
 } // namespace
@@ -403,6 +452,33 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   if (one_more && starts(t, "selp.b32 reciprocal"))
     return "2^32 / GROUP_M, less one or not: a quotient that is one too small is made right";
 
+  if (one_more &&
+      (names("slice_column, column, ") || names("limit1, column, 0") || names("beside, column, ")))
+    return "N is a multiple of 8: between two of them no comparison changes";
+  if (one_more && starts(t, "@more mov.u32 limit")) return "no token of this thread is below 1";
+  if (one_more && names("min.f32 magnitude, magnitude, 0f40C00000"))
+    return "6 and the next number have the same code";
+  if (deleted && starts(t, "mov.f32 zero,"))
+    return "only the lower byte of the pair is stored and decoded";
+  if (m.label == "encoder" && names("mov.b32 {half0, half1}") && m.change == "elements exchanged")
+    return "the greatest of numbers is the same in any order";
+  if (one_more && names("valid, 1")) return "any number but 0 says that there is a tile";
+  if (one_more && starts(t, "add.u32 group_barrier, group"))
+    return "another number for the same barrier";
+  if (deleted && starts(t, "@no_bias bra"))
+    return "without biases the fetch finds no addresses, and -0";
+  if (m.label == "barriers_ready" && has(kernel, "small") &&
+      (names("k_byte, k_block") || names("k_atom, k_block")))
+    return "a prefetch's address changes no value";
+  if ((one_more || deleted) && starts(t, "mov.u") && (names(" word") || names(" bytes")) &&
+      has(kernel, "sm90"))
+    return "beyond K the weights are zeros, with which TMA fills them, and a NaN among the scales "
+           "of "
+           "the same row makes all its outputs NaN anyway";
+  if (deleted && starts(m.label, "form_done") &&
+      (starts(t, "ld.param.") || names("is_silu, gate_kind")))
+    return "the tile's first part has loaded the register";
+
   // Outputs that nobody stores.
   if ((one_more || deleted) && starts(t, "mov.") &&
       (names(" kept") || names(" fetched") || names(" low, 0f3F80") || names(" high, 0f3F80")))
@@ -423,7 +499,28 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
     return "a cluster that takes a whole tile instead of its range's part finishes it alone";
   if (m.label == "mma_peer_tile" && (names("tile_k_first") || names("tile_row")))
     return "the second CTA of a pair issues no MMA: where its tile lies reaches no instruction";
-  return "";
+  const warpline::gemm::Config* config = config_of(kernel);
+  return config == nullptr ? "" : reason_of_config(*config, m);
+}
+
+std::string survivor_reason(const SemanticMutant& m) {
+  const std::string& t = m.instruction;
+  const auto names = [&](const char* a) { return has(t, a); };
+  if (starts(t, "div.u32 k_") && names(", 512"))
+    return "differs from K = 262144 on, where a problem takes minutes";
+  if (has(m.change, ".rz."))
+    return "the last place of FP32, at few of the outputs: no drawn one lies near enough to where "
+           "it "
+           "decides";
+  if (m.change == "constant + 1" && names(", 0f"))
+    return "the last place of FP32: no drawn output lies near enough to where it decides";
+  if (names("row_blocks") || names("shr.u32 row_block"))
+    return "needs more than 128 rows or columns and a second batch entry of a tile of few";
+  if (names("early") || (starts(t, "@more bra weights_stage")))
+    return "needs a grid ahead that writes the weights";
+  if (names("reciprocal"))
+    return "a quotient is wrong by more than the one that is made right only from three groups on";
+  return "no drawn problem has the values that tell";
 }
 
 } // namespace wltest
