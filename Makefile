@@ -49,7 +49,7 @@ endif
 # The emulator's handlers are vector loops; without errno and traps their selects are blends. What
 # reads a kernel's text, answers driver calls and draws runs once a kernel or call: built quickly.
 VGPU_FLAGS := -O3 -fno-math-errno -fno-trapping-math
-VGPU_ONCE := $(foreach room,driver forms isa ptx run trace,tools/vgpu/$(room)/%)
+VGPU_ONCE := $(foreach room,driver cudart forms isa ptx run trace,tools/vgpu/$(room)/%)
 VGPU_ONCE_FLAGS := -O1
 ifeq ($(DEBUG),1)
 VGPU_FLAGS := -O0
@@ -62,7 +62,7 @@ PTX := $(KERNELS:%=$(BUILD)/ptx/%.ptx)
 
 LIB_SOURCES := $(wildcard runtime/src/*.cpp) $(wildcard kernels/*/*.cpp)
 # forms/ is the main of its own small program.
-VGPU_SOURCES := $(filter-out tools/vgpu/forms/% tools/vgpu/run/%,$(wildcard tools/vgpu/*/*.cpp))
+VGPU_SOURCES := $(filter-out tools/vgpu/forms/% tools/vgpu/run/% tools/vgpu/cudart/%,$(wildcard tools/vgpu/*/*.cpp))
 VGPU_CORE := $(filter-out tools/vgpu/driver/%,$(VGPU_SOURCES))
 CLI_SOURCES := $(wildcard tools/cli/*.cpp tools/stamps/*.cpp) tools/vgpu/trace/export.cpp tools/vgpu/trace/head.cpp
 REFERENCE_SOURCES := $(wildcard tests/reference/*.cpp)
@@ -74,7 +74,7 @@ object = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
 .PHONY: bench all help lib shared vgpu demo test test-host test-virtual hardware-test check-ptx lint format clean \
         mutation sweep false-alarms try deps suites install uninstall sass-check coverage \
         timeline report sanitize fuzz vgpu-driver vgpu-speed
-all: lib $(BUILD)/warpline $(BUILD)/libvgpu.so $(BUILD)/vgpu-driver/libcuda.so.1 $(BUILD)/vgpu-forms $(BUILD)/vgpu
+all: lib $(BUILD)/warpline $(BUILD)/libvgpu.so $(BUILD)/vgpu-driver/libcudart.so.13 $(BUILD)/vgpu-forms $(BUILD)/vgpu
 
 help:
 	@echo "make              library, virtual GPU and command-line program into $(BUILD)/"
@@ -230,7 +230,14 @@ $(BUILD)/vgpu-driver/libcuda.so.1: $(call object,$(VGPU_SOURCES)) tools/vgpu/dri
 	@echo "  LD   $@"
 	$(Q)$(call link_vgpu,-Wl$(comma)-soname$(comma)libcuda.so.1)
 	$(Q)ln -sf libcuda.so.1 $(@D)/libcuda.so
-vgpu-driver: $(BUILD)/vgpu-driver/libcuda.so.1
+# The CUDA runtime's names over it, for programs of nvcc -cudart shared.
+$(BUILD)/vgpu-driver/libcudart.so.13: $(call object,$(wildcard tools/vgpu/cudart/*.cpp)) tools/vgpu/cudart/exports.map \
+                                      $(BUILD)/vgpu-driver/libcuda.so.1
+	@echo "  LD   $@"
+	$(Q)$(CXX) -shared $(if $(SANITIZE),,-Wl$(comma)-z$(comma)defs) -Wl,-soname,libcudart.so.13 '-Wl,-rpath,$$ORIGIN' \
+	  -Wl,--version-script=tools/vgpu/cudart/exports.map $(LDFLAGS) $(filter %.o,$^) $(BUILD)/vgpu-driver/libcuda.so.1 -o $@ $(LDLIBS)
+	$(Q)ln -sf libcudart.so.13 $(@D)/libcudart.so
+vgpu-driver: $(BUILD)/vgpu-driver/libcudart.so.13
 
 $(BUILD)/warpline: $(call object,$(CLI_SOURCES) $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
 	@echo "  LD   $@"

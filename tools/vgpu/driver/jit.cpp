@@ -1,4 +1,5 @@
 // PTX images: which are accepted, and the log of those that are not.
+#include "tools/vgpu/driver/fatbin.hpp"
 #include "tools/vgpu/driver/module.hpp"
 
 #include "tools/vgpu/isa/globals.hpp"
@@ -97,14 +98,18 @@ std::string_view image_text(Call& call, Jit& jit, const void* image, int capabil
       if (bytes[i++] != m) return false;
     return true;
   };
-  const char* binary = starts({0x7F, 'E', 'L', 'F'}) ? "a cubin"
-                       : starts({0x50, 0xED, 0x55, 0xBA}) || starts({0xB1, 0x43, 0x62, 0x46})
-                           ? "a fat binary"
-                           : nullptr;
-  if (binary) {
-    jit.error(std::string("vgpu fatal   : the image is ") + binary +
-              "; the virtual GPU runs PTX text only");
+  if (starts({0x7F, 'E', 'L', 'F'})) {
+    jit.error("vgpu fatal   : the image is a cubin; the virtual GPU runs PTX text only");
     call.refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, jit.errors());
+  }
+  if (is_fatbin(image)) {
+    std::string error;
+    jit.unpacked = fatbin_ptx(image, capability, &error);
+    if (jit.unpacked.empty()) {
+      jit.error("vgpu fatal   : " + error);
+      call.refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, jit.errors(), true);
+    }
+    return jit.unpacked;
   }
   const bool printable = bytes[0] == '\t' || bytes[0] == '\n' || bytes[0] == '\r' ||
                          (bytes[0] >= 0x20 && bytes[0] < 0x7F);

@@ -21,6 +21,7 @@ public:
   void error(const std::string& line) { error_.text += line + "\n"; }
   const std::string& errors() const { return error_.text; } // so far
   int target() const { return target_; }                    // compute capability, 0 = the device's
+  std::string unpacked;                                     // PTX of a fat binary
   void flush();
 
 private:

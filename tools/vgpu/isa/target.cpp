@@ -135,6 +135,12 @@ bool parse_target(std::string_view text, int& number, char& suffix) {
   return pos == text.size() && number > 0 && (suffix == 0 || suffix == 'a' || suffix == 'f');
 }
 
+bool runs_on(std::string_view target, int capability) {
+  int number = 0;
+  char suffix = 0;
+  return parse_target(target, number, suffix) && runs_on(number, suffix, capability);
+}
+
 // "sm_90": that architecture or a later one. "sm_100a": an architecture-specific feature; targets
 // of the same family (same major number) with a suffix have it.
 // "sm_90a|sm_100a": any of them.

@@ -15,6 +15,7 @@ constexpr uint64_t kSharedOfSm = 232'448; // the most that a CTA of any device h
 std::string version_text(int version); // 88 to "8.8"
 // "sm_100f" to 100 and 'f'; false when it is no target's name.
 bool parse_target(std::string_view text, int& number, char& suffix);
+bool runs_on(std::string_view target, int capability);
 // Whether an instruction that needs `lowest` ("sm_100a", several with '|') may stand in a module.
 bool target_allows(std::string_view module, std::string_view lowest);
 // Bytes of static shared memory that an entry may have: an `a` target compiles for one device and
