@@ -20,7 +20,8 @@ Scales kind_of_row(const Random& random, uint64_t row) {
 
 } // namespace
 
-Operand draw_operand(int64_t rows, int64_t k, int64_t l, uint8_t base, uint64_t seed) {
+Operand draw_operand(int64_t rows, int64_t k, int64_t l, uint8_t base, uint64_t seed,
+                     uint64_t codes) {
   Operand o{rows, k, l, {}, {}};
   o.values.resize(static_cast<size_t>(l * rows * (k / 2)));
   o.scales.resize(static_cast<size_t>(l * rows * (k / 16)));
@@ -30,7 +31,7 @@ Operand draw_operand(int64_t rows, int64_t k, int64_t l, uint8_t base, uint64_t 
   const auto blocks = static_cast<uint64_t>(k / 16);
   for (size_t i = 0; i < o.scales.size(); ++i) {
     const uint64_t row = i / blocks;
-    uint8_t code = static_cast<uint8_t>(base + scales.below(i, 24));
+    uint8_t code = static_cast<uint8_t>(base + scales.below(i, codes));
     switch (kind_of_row(kinds, row)) {
     case Scales::plain:
       break;
