@@ -232,9 +232,7 @@ private:
 //   clock between two SMs)
 //   outputs: 16 clocks a token of the part that a CTA ends, for each product that makes some
 // Of the 8000, 4000 are paid for each tile that a cluster of its own makes; of one tensor other
-// clusters do not pay them. Where an SM
-// holds two CTAs both are taken to share it: those of a grid that starts while another ends come to
-// the SMs that are free.
+// clusters do not pay them.
 Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
   Cost result{};
   const int64_t k_blocks = divide_up(divide_up(problem.k, config.tile_k), config.split_k);
@@ -251,8 +249,12 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
   const double decode = consumers * 200;
   const bool few = config.split_k == 1 && config.tile_m <= 64;
   const double shows = std::min(mma, decode) * (few ? 0.4 : 0.1);
+  // Of two CTAs an SM: those of a grid that starts while the decoder runs come to the SMs that it
+  // leaves free.
+  const int64_t sms = std::max(device.sm_count, 1);
+  const bool alone = config.ctas == 1 || result.tiles + decode_launch(problem, sms).grid[0] <= sms;
   result.tile_clocks =
-      static_cast<double>(k_blocks) * config.ctas * (std::max(mma, decode) + shows);
+      static_cast<double>(k_blocks) * (alone ? 1 : config.ctas) * (std::max(mma, decode) + shows);
   // Without specialised warps loads, decoding and MMA hardly overlap.
   if (config.family == Family::sm90_double_buffered)
     result.tile_clocks += static_cast<double>(k_blocks) * 1000;
