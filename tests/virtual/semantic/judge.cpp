@@ -35,7 +35,8 @@ double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-std::vector<Question> questions_of(const Kernel& kernel, uint64_t seed, Configuration* device) {
+std::vector<Question> questions_of(const Kernel& kernel, const JudgeOptions& options,
+                                   Configuration* device) {
   std::vector<Question> questions;
   for (const problems::Operation& operation : problems::operations()) {
     std::vector<const Configuration*> users;
@@ -47,8 +48,11 @@ std::vector<Question> questions_of(const Kernel& kernel, uint64_t seed, Configur
     for (const Configuration* c : users) {
       *device = *c;
       for (size_t i = 0; i < c->problems; ++i) {
+        if (!options.only.empty() &&
+            ("," + options.only + ",").find("," + std::to_string(i) + ",") == std::string::npos)
+          continue;
         Question q;
-        q.problem = problems::make_problem(operation, *c, seed, i);
+        q.problem = problems::make_problem(operation, *c, options.seed, i);
         q.name = (users.size() > 1 ? c->name + " " : "") + "problem " + std::to_string(i);
         if (q.problem.config == c->name) questions.push_back(std::move(q));
       }
@@ -141,7 +145,7 @@ void compare_kernel(const Kernel& kernel, const std::vector<const SemanticMutant
 bool judge_kernel(const Kernel& kernel, const std::vector<const SemanticMutant*>& mutants,
                   const JudgeOptions& options, Results& results) {
   Configuration device;
-  std::vector<Question> questions = questions_of(kernel, options.seed, &device);
+  std::vector<Question> questions = questions_of(kernel, options, &device);
   if (questions.empty()) {
     std::cout << kernel.name
               << ": no configuration in tests/problems runs this kernel, so its mutants cannot be "
@@ -184,7 +188,7 @@ bool judge_kernel(const Kernel& kernel, const std::vector<const SemanticMutant*>
       for (Question& q : questions) ++q.asked;
       silent.push_back(m);
     }
-    results.add(kernel, *m, verdict);
+    if (options.only.empty() || !verdict.empty()) results.add(kernel, *m, verdict);
     if (options.print)
       std::cout << m->line << ": " << m->instruction << ": " << m->change << ": "
                 << (verdict.empty() ? "survived" : verdict) << std::endl;

@@ -40,6 +40,8 @@ struct JudgeOptions {
   std::string
       driver; // a copy of the virtual GPU that nobody rebuilds meanwhile; "" = the built one
   bool print = false; // every verdict
+  // Problems by number; "" = all. Who passes some problems only has no new verdict.
+  std::string only;
 };
 
 // In a process that holds no device yet: judges what has no result. False when the kernel as it is

@@ -1,6 +1,6 @@
 // build/tests/semantic [--kernels A,B] [--line N] [--out PAGE] [--results FILE] [--fresh]
 //                      [--survivors] [--compare] [--rounds N] [--jobs N] [--seed N] [--driver PATH]
-//                      [--list]
+//                      [--problems I,J] [--list]
 // Runs the semantic mutants of all kernels against the problems of tests/problems. FILE keeps what
 // each mutant came to, so that a run that is cut short goes on where it was and kernels that have
 // not changed are not run again; PAGE gets the summary, and keeps what it says of kernels whose
@@ -70,6 +70,8 @@ int main(int argc, char** argv) {
       options.driver = value();
     else if (a == "--compare")
       survivors = compare = true;
+    else if (a == "--problems")
+      options.only = value();
     else if (a == "--rounds")
       rounds = std::strtoull(value().c_str(), nullptr, 10);
     else if (a == "--list")
