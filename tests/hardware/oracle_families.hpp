@@ -17,5 +17,6 @@ void add_sync_cases(std::vector<Case>& cases);   // mbarrier, named barriers, cl
 void add_copy_cases(std::vector<Case>& cases);   // bulk copies, multicast, cp.async
 void add_tensor_cases(std::vector<Case>& cases); // tensor copies, tile and im2col
 void add_wgmma_cases(std::vector<Case>& cases);
+void add_manner_cases(std::vector<Case>& cases); // beside the ISA's letter
 
 } // namespace wltest::oracle

@@ -30,6 +30,7 @@ const std::vector<Case>& all_cases() {
     oracle::add_convert_cases(v);
     oracle::add_integer_cases(v);
     oracle::add_float_cases(v);
+    oracle::add_manner_cases(v);
     return v;
   }();
   return cases;
@@ -91,6 +92,7 @@ void check_families(const std::vector<std::string>& families) {
   }
 
 ORACLE("mbarriers", "mbarrier")
+ORACLE("manners of shipped kernels", "manners")
 ORACLE("barriers, setmaxnreg", "named barriers", "setmaxnreg")
 ORACLE("clusters", "clusters, distributed shared memory")
 ORACLE("tensor copies, tile", "tensor copies, tile", "tensor multicast")

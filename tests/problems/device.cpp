@@ -11,6 +11,7 @@ wl_context* open_device(const Configuration& configuration, const std::string& d
   setenv("WARPLINE_DRIVER", (driver.empty() ? "virtual:" + configuration.profile : driver).c_str(),
          1);
   setenv("VGPU_PROFILE", configuration.profile.c_str(), 1);
+  setenv("VGPU_STRICT", "1", 1); // errors end the launch
   int devices = 0;
   if (wl_device_count(&devices) != WL_SUCCESS) throw std::runtime_error(wl_last_error());
   const std::pair<const char*, std::string> options[] = {{"report", "none"},

@@ -97,6 +97,7 @@ bool run_virtual(const Case& c, const std::string& text, const std::string& sche
   launch.dynamic_shared = c.dynamic_shared;
   launch.schedule = schedule;
   launch.hopper_sums = c.hopper_sums;
+  launch.strict = !c.lenient;
   launch.cluster_launch = c.cluster_launch;
   RunResult r = gpu.run(text, params, launch);
   if (!r.ok) {

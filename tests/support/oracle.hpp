@@ -55,6 +55,7 @@ struct Case {
   std::vector<Map> maps;       // parameters m0, m1, ... come first
   std::vector<Buffer> buffers; // then these
   bool cluster_launch = false; // the launch names clusters, even of one CTA
+  bool lenient = false;        // the virtual GPU tells of errors and goes on
   bool hopper_sums = false;    // option wgmma_accumulation of the virtual GPU
   bool scheduled = true;       // asynchronous: under several schedules, else under one
   Compare compare = Compare::bits;

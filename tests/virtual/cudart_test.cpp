@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -233,12 +234,17 @@ TEST_CASE("cudart: a program of nvcc's runs as it is", "[virtual][cudart]") {
       const ChildResult r = run_child({program}, {{"LD_LIBRARY_PATH", libraries},
                                                   {"VGPU_PROFILE", profile},
                                                   {"VGPU_STRICT", "0"},
-                                                  {"VGPU_CHECK", checks}});
+                                                  {"VGPU_CHECK", checks},
+                                                  {"VGPU_COVERAGE", directory / "ran"}});
       INFO(profile << " " << checks << "\n" << r.out << r.err);
       CHECK(r.status == 0);
       CHECK(r.out == "ok\nfreed\n"); // by a destructor of a global object
       CHECK_THAT(r.err, ContainsSubstring("cudaMallocManaged is not supported"));
       CHECK(r.err.find("(error") == std::string::npos);
+      std::ifstream in(directory / "ran.txt");
+      const std::string ran{std::istreambuf_iterator<char>(in), {}};
+      INFO(ran);
+      CHECK_THAT(ran, ContainsSubstring("neighbours: ") && ContainsSubstring("scale<...>: "));
     }
   const ChildResult fault =
       run_child({program, "fault"}, {{"LD_LIBRARY_PATH", libraries}, {"VGPU_PROFILE", "h200"}});

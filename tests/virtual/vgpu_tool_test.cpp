@@ -185,3 +185,60 @@ TEST_CASE("vgpu run: rules by name", "[virtual][tool]") {
   CHECK(bad.status == 2);
   CHECK_THAT(bad.err, ContainsSubstring("there is no rule \"mbarrier\""));
 }
+
+TEST_CASE("vgpu run: coverage", "[virtual][tool]") {
+  TemporaryDirectory directory;
+  const std::string file = directory / "k.ptx", prefix = directory / "what";
+  std::ofstream(file) << R"(.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry _Z4somej(.param .u32 n_param)
+{
+  .reg .b32 n, i;
+  .reg .pred again, odd, none;
+  ld.param.u32 n, [n_param];
+  mov.u32 i, 0;
+loop:
+  add.u32 i, i, 1;
+  setp.lt.u32 again, i, n;
+  @again bra loop;
+  setp.gt.u32 none, i, 1000;
+  @none mov.u32 i, 7;
+  @none bra far;
+  mov.u32 n, %tid.x;
+  setp.lt.u32 odd, n, 5;
+  @odd bra done;
+  mov.u32 i, 3;
+done:
+  ret;
+far:
+  mov.u32 i, 9;
+  ret;
+}
+)";
+  auto run = [&](const std::string& n) {
+    return run_child({build_file("vgpu"), "run", file, "--device", "h200", "--param", "u32:" + n,
+                      "--coverage", prefix});
+  };
+  auto read = [](const std::string& path) {
+    std::ifstream in(path);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  const ChildResult r = run("4");
+  INFO(r.out << r.err);
+  REQUIRE(r.status == 0);
+  CHECK_THAT(r.out, ContainsSubstring("some: 11 of 15 instructions (73.3 %), 5 of 6 ways of "
+                                      "branches (83.3 %)"));
+  CHECK_THAT(r.out, ContainsSubstring("line 15, its guard never held: @none mov.u32 i, 7;"));
+  CHECK_THAT(r.out, ContainsSubstring("line 16, never taken: @none bra far;"));
+  CHECK_THAT(r.out, ContainsSubstring("line 24, never reached: mov.u32 i, 9;"));
+  CHECK(r.out.find("line 19") == std::string::npos); // some lanes went either way
+  CHECK(r.out.find("line 13") == std::string::npos); // the back edge and the way out
+  CHECK(read(prefix + ".txt") == r.out.substr(0, r.out.find("ran clean")));
+  const std::string listing = read(prefix + "._Z4somej.ptx");
+  INFO(listing);
+  CHECK_THAT(listing, ContainsSubstring("           4 |   add.u32 i, i, 1;"));
+  CHECK_THAT(listing, ContainsSubstring("!          0 |   @none bra far;"));
+  CHECK_THAT(listing, ContainsSubstring("-          0 |   mov.u32 i, 9;"));
+  CHECK_THAT(run("1").out, ContainsSubstring("line 13, never taken: @again bra loop;"));
+}

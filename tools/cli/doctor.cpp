@@ -85,28 +85,12 @@ std::string environment(const char* name) {
 }
 
 const char* const variables[] = {
-    "WARPLINE_DRIVER",
-    "WARPLINE_LOG_LEVEL",
-    "WARPLINE_LOG_DEST",
-    "WARPLINE_DUMP_DIR",
-    "VGPU_PROFILE",
-    "VGPU_THREADS",
-    "VGPU_SCHEDULE",
-    "VGPU_CHECK",
-    "VGPU_STRICT",
-    "VGPU_RULES",
-    "VGPU_SMS",
-    "VGPU_GRAPH",
-    "VGPU_REPORT",
-    "VGPU_LIMIT",
-    "CUDA_VISIBLE_DEVICES",
-    "CUDA_CACHE_DISABLE",
-    "CUDA_CACHE_PATH",
-    "CUDA_FORCE_PTX_JIT",
-    "CUDA_DISABLE_PTX_JIT",
-    "CUDA_LAUNCH_BLOCKING",
-    "CUDA_MODULE_LOADING",
-    "LD_LIBRARY_PATH",
+    "WARPLINE_DRIVER",      "WARPLINE_LOG_LEVEL",  "WARPLINE_LOG_DEST",  "WARPLINE_DUMP_DIR",
+    "VGPU_PROFILE",         "VGPU_THREADS",        "VGPU_SCHEDULE",      "VGPU_CHECK",
+    "VGPU_STRICT",          "VGPU_RULES",          "VGPU_SMS",           "VGPU_COVERAGE",
+    "VGPU_GRAPH",           "VGPU_REPORT",         "VGPU_LIMIT",         "CUDA_VISIBLE_DEVICES",
+    "CUDA_CACHE_DISABLE",   "CUDA_CACHE_PATH",     "CUDA_FORCE_PTX_JIT", "CUDA_DISABLE_PTX_JIT",
+    "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING", "LD_LIBRARY_PATH",
 };
 
 class Doctor {

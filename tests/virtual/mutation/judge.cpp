@@ -105,6 +105,7 @@ Verdict judge(const Row& row, const std::string& source, const std::string& chec
     setenv("WARPLINE_DRIVER", driver_path.c_str(), 1);
     setenv("VGPU_PROFILE", row.profile.c_str(), 1);
   }
+  setenv("VGPU_STRICT", "1", 1); // errors end the launch
   int devices = 0;
   if (wl_device_count(&devices) != WL_SUCCESS) return {kNoDriver, wl_last_error()};
   using SetOption = int (*)(const char*, const char*);

@@ -57,6 +57,7 @@ Hub::Hub(exec::Cluster& cluster) : cluster_(cluster) {
     parse_names(spec.names, names, nullptr);
     observers_.push_back(std::make_unique<Ledger>(std::move(table), std::move(names), *this));
   }
+  if (spec.coverage) cells_.resize(spec.program->code.size());
   if (spec.checks & kDefinedness) definedness_ = std::make_unique<Definedness>(cluster, *this);
   if (cluster.index == 0 && (!spec.trace.empty() || spec.count)) {
     auto timeline = trace::make_timeline(cluster);
@@ -65,8 +66,9 @@ Hub::Hub(exec::Cluster& cluster) : cluster_(cluster) {
   }
 }
 
-// A kernel that fails leaves its timeline up to there.
+// A kernel that fails leaves its timeline up to there, and what ran.
 Hub::~Hub() {
+  if (!cells_.empty()) cluster_.spec.coverage->add(*cluster_.spec.program, cells_);
   if (!timeline_ || cluster_.spec.trace.empty()) return;
   const std::string wrong = trace::write_timeline(*timeline_, cluster_);
   if (!wrong.empty()) std::fprintf(stderr, "vgpu: %s\n", wrong.c_str());
@@ -296,6 +298,13 @@ void Hub::mbarrier_bytes(uint32_t cta, uint32_t offset, int64_t bytes, const Ori
 void Hub::mbarrier_phase(uint32_t cta, uint32_t offset) {
   each([&](Observer& x) { x.mbarrier_phase(cta, offset); });
 }
+void Hub::cover(Warp& w, const Inst& inst, uint32_t lanes) {
+  const uint32_t held =
+      inst.guard == exec::kNoSlot ? lanes : w.holds(inst.guard, inst.guard_negated, lanes);
+  cells_[inst.pc].ran += held != 0;
+  cells_[inst.pc].skipped += held != lanes;
+}
+
 void Hub::look(Warp& w, const Inst& inst, uint32_t lanes) {
   const uint32_t *from = inst.op, *sources = from + inst.n_dst, *end = sources + inst.n_src;
   for (size_t i = 0; i < answers_.size();) {

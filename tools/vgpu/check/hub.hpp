@@ -5,6 +5,7 @@
 #include "tools/vgpu/check/grid_races.hpp"
 #include "tools/vgpu/check/traits.hpp"
 #include "tools/vgpu/exec/cluster.hpp"
+#include "tools/vgpu/trace/coverage.hpp"
 
 #include <memory>
 #include <set>
@@ -50,6 +51,7 @@ public:
   // Lanes come to an instruction, and its guard has been read.
   void looked(exec::Warp& w, const exec::Inst& inst, uint32_t lanes) {
     if (!answers_.empty()) look(w, inst, lanes);
+    if (!cells_.empty()) cover(w, inst, lanes);
   }
   void named_complete(uint32_t cta, uint32_t id);
   void cluster_complete();
@@ -74,6 +76,7 @@ private:
   void found_between_clusters(const GridRaces::Conflict& conflict);
 
   void look(exec::Warp& w, const exec::Inst& inst, uint32_t lanes);
+  void cover(exec::Warp& w, const exec::Inst& inst, uint32_t lanes);
   struct Answer { // of a wait, that has not been looked at
     Who who;
     uint32_t cta, offset, slot;
@@ -84,6 +87,7 @@ private:
   exec::Cluster& cluster_;
   std::vector<Traits> traits_; // by pc
   std::vector<Answer> answers_;
+  std::vector<trace::Coverage::Cell> cells_; // by pc; empty without LaunchSpec::coverage
   std::vector<std::unique_ptr<Observer>> observers_;
   std::unique_ptr<Definedness> definedness_;
   Races* races_ = nullptr;              // one of the observers

@@ -2,7 +2,6 @@
 #include "tools/vgpu/cudart/cudart.hpp"
 
 #include <cstring>
-#include <vector>
 
 using namespace vgpu::cudart;
 
@@ -13,9 +12,21 @@ struct Configuration { // between <<< and >>>
   size_t shared;
   CUstream stream;
 };
-std::vector<Configuration>& configurations() {
-  static thread_local std::vector<Configuration> stack;
-  return stack;
+// Without a destructor: those of global objects may launch, too. One configuration is open while
+// the arguments of its launch are worked out, which may hold others.
+constexpr unsigned kMostOpen = 64;
+thread_local constinit Configuration open_configurations[kMostOpen] = {};
+thread_local constinit unsigned open_count = 0;
+
+CUlaunchConfig driver_config(const LaunchConfig& c) {
+  CUlaunchConfig to{};
+  to.gridDimX = c.grid.x, to.gridDimY = c.grid.y, to.gridDimZ = c.grid.z;
+  to.blockDimX = c.block.x, to.blockDimY = c.block.y, to.blockDimZ = c.block.z;
+  to.sharedMemBytes = unsigned(c.dynamic_shared);
+  to.hStream = c.stream;
+  to.attrs = c.attributes;
+  to.numAttrs = c.count;
+  return to;
 }
 
 Error launch(const void* host, LaunchConfig c, void** arguments) {
@@ -26,13 +37,7 @@ Error launch(const void* host, LaunchConfig c, void** arguments) {
                        c.block.y == 0 || c.block.z == 0;
     const uint64_t threads = uint64_t(c.block.x) * c.block.y * c.block.z;
     if (empty || threads > 1024) return kInvalidConfiguration;
-    CUlaunchConfig to{};
-    to.gridDimX = c.grid.x, to.gridDimY = c.grid.y, to.gridDimZ = c.grid.z;
-    to.blockDimX = c.block.x, to.blockDimY = c.block.y, to.blockDimZ = c.block.z;
-    to.sharedMemBytes = unsigned(c.dynamic_shared);
-    to.hStream = c.stream;
-    to.attrs = c.attributes;
-    to.numAttrs = c.count;
+    const CUlaunchConfig to = driver_config(c);
     return Error(cuLaunchKernelEx(&to, f, arguments, nullptr));
   });
 }
@@ -46,28 +51,17 @@ Error with_function(const void* host, F&& f) {
   });
 }
 
-CUlaunchConfig driver_config(const LaunchConfig& c) {
-  CUlaunchConfig to{};
-  to.gridDimX = c.grid.x, to.gridDimY = c.grid.y, to.gridDimZ = c.grid.z;
-  to.blockDimX = c.block.x, to.blockDimY = c.block.y, to.blockDimZ = c.block.z;
-  to.sharedMemBytes = unsigned(c.dynamic_shared);
-  to.hStream = c.stream;
-  to.attrs = c.attributes;
-  to.numAttrs = c.count;
-  return to;
-}
-
 } // namespace
 
 CUDART_API unsigned __cudaPushCallConfiguration(Dim3 grid, Dim3 block, size_t shared,
                                                 CUstream stream) {
-  configurations().push_back({grid, block, shared, stream});
+  if (open_count == kMostOpen) return 1;
+  open_configurations[open_count++] = {grid, block, shared, stream};
   return 0;
 }
 CUDART_API Error __cudaPopCallConfiguration(Dim3* grid, Dim3* block, size_t* shared, void* stream) {
-  if (configurations().empty()) return note(kInvalidConfiguration);
-  const Configuration c = configurations().back();
-  configurations().pop_back();
+  if (open_count == 0) return note(kInvalidConfiguration);
+  const Configuration c = open_configurations[--open_count];
   *grid = c.grid;
   *block = c.block;
   *shared = c.shared;

@@ -231,6 +231,7 @@ void launch(Call& c, const void* handle, Configuration config, void** parameters
                    spec.graph = s.options.graph;
                    spec.trace = s.options.trace;
                    spec.count = s.options.count;
+                   if (!s.options.coverage.empty()) spec.coverage = &s.coverage;
                    spec.hopper_sums = s.options.hopper_sums;
                    spec.rules = s.options.rules;
                  }

@@ -20,7 +20,7 @@ struct Variable {
 constexpr Variable kVariables[] = {
     {"VGPU_SCHEDULE", "schedule"}, {"VGPU_THREADS", "threads"}, {"VGPU_CHECK", "check"},
     {"VGPU_STRICT", "strict"},     {"VGPU_GRAPH", "graph"},     {"VGPU_LIMIT", "instruction_limit"},
-    {"VGPU_RULES", "rules"},       {"VGPU_SMS", "sms"},
+    {"VGPU_RULES", "rules"},       {"VGPU_SMS", "sms"},         {"VGPU_COVERAGE", "coverage"},
 };
 // Read elsewhere: at every cuInit, and with the state, so that what these calls say goes there.
 constexpr const char* kOthers[] = {"VGPU_PROFILE", "VGPU_REPORT"};
@@ -47,6 +47,18 @@ void name_unknown_variables(Call& c) {
   c.unlocked([&] {
     print_report("vgpu: unknown in the environment: " + unknown + " (known are " + known + ")");
   });
+}
+
+void write_coverage() {
+  State& s = state();
+  std::string prefix;
+  {
+    std::lock_guard lock(s.mutex);
+    prefix = s.options.coverage;
+  }
+  if (prefix.empty()) return;
+  if (const std::string wrong = s.coverage.write(prefix); !wrong.empty())
+    print_report("vgpu: coverage: " + wrong);
 }
 
 } // namespace
@@ -99,6 +111,11 @@ void set_option(Call& c, const std::string& key, const std::string& value) {
     o.trace = value;
   } else if (key == "count") {
     o.count = number(1) != 0;
+  } else if (key == "coverage") {
+    o.coverage = value;
+    // When the program ends: it may launch what it likes until then.
+    static const bool registered = std::atexit(write_coverage) == 0;
+    static_cast<void>(registered);
   } else if (key == "graph") {
     o.graph = value;
   } else if (key == "source") {
@@ -115,7 +132,7 @@ void set_option(Call& c, const std::string& key, const std::string& value) {
              "there is no option \"" + key +
                  "\"; known: schedule, threads, instruction_limit, "
                  "strict, rules, wgmma_accumulation, check, define, graph, "
-                 "trace, count, source, sms, report, profile");
+                 "trace, count, coverage, source, sms, report, profile");
   }
 }
 

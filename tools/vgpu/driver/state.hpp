@@ -8,6 +8,7 @@
 #include "tools/vgpu/exec/fault.hpp"
 #include "tools/vgpu/isa/decode.hpp"
 #include "tools/vgpu/ptx/ast.hpp"
+#include "tools/vgpu/trace/coverage.hpp"
 
 #include <chrono>
 #include <functional>
@@ -169,7 +170,7 @@ struct Options {
   int sms = 0;            // 0: as many as the device has
   bool strict = false;    // errors stop; else they are told and the run goes on
   std::string rules_list; // check::Rules::apply
-  std::string coverage;   // directory for listings of what ran: trace/coverage.hpp
+  std::string coverage;   // prefix of files that say what ran
   check::Rules rules = check::Rules::lenient();
   bool hopper_sums = false;      // option wgmma_accumulation
   std::string report = "stderr"; // stderr, none, or a file to append to
@@ -218,6 +219,7 @@ struct State {
   } grids;
   exec::Stats stats;
   std::set<std::string> told; // kernels' names with rules and places
+  trace::Coverage coverage;
   uint64_t launches = 0;
   double seconds = 0; // in kernels
 };

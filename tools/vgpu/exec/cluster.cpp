@@ -56,7 +56,7 @@ Cluster::Cluster(const LaunchSpec& spec_, uint64_t index_, LaunchQueue* queue_)
     live_warps_ += cta->live_warps;
     for (auto& w : cta->warps) enqueue(*w);
   }
-  if (spec.checks || (index == 0 && (!spec.trace.empty() || spec.count)))
+  if (spec.checks || spec.coverage || (index == 0 && (!spec.trace.empty() || spec.count)))
     hub = std::make_unique<check::Hub>(*this);
 }
 

@@ -22,6 +22,10 @@ class GridRaces;
 struct GridUses;
 } // namespace vgpu::check
 
+namespace vgpu::trace {
+class Coverage;
+}
+
 namespace vgpu::exec {
 
 struct Profile {
@@ -88,8 +92,9 @@ struct LaunchSpec {
   std::string graph;  // prefix of files for a deadlock's wait-for graph or a checker's finding
   std::string trace;  // prefix of the timeline files of cluster 0 (trace/), "" = none
   bool count = false; // Stats::store_sectors and what follows it are counted
-  bool cluster_launch = false; // it names clusters, even of one CTA
-  bool hopper_sums = false;    // wgmma truncates as an H200 does; else sums are exact
+  trace::Coverage* coverage = nullptr; // takes what ran
+  bool cluster_launch = false;         // it names clusters, even of one CTA
+  bool hopper_sums = false;            // wgmma truncates as an H200 does; else sums are exact
   check::Rules rules = check::Rules::strict();
 };
 

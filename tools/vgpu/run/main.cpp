@@ -8,6 +8,7 @@
 #include "tools/vgpu/isa/target.hpp"
 #include "tools/vgpu/ptx/parser.hpp"
 #include "tools/vgpu/run/speed.hpp"
+#include "tools/vgpu/trace/coverage.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -55,6 +56,8 @@ const char* const kUsage =
   --limit N            warp-instructions of a cluster (default 100000000)
   --graph PREFIX       a deadlock's wait-for graph, or a checker's finding, goes to PREFIX.json
                        and PREFIX.svg
+  --coverage PREFIX    which instructions ran and which ways branches went: the text here and in
+                       PREFIX.txt, listings with counts in PREFIX.KERNEL.ptx
   --json               the report as JSON
 
 Exit status: 0 ran clean, 1 a fault, a finding or an error that was told, 2 bad usage, or a file that cannot be
@@ -71,8 +74,8 @@ struct Buffer {
 };
 
 struct Request {
-  std::string file, entry, device = "b200", schedule = "lazy", check = "all", rules = "own", graph,
-                           names;
+  std::string file, entry, device = "b200", schedule = "lazy", check = "all", rules = "own",
+                           coverage, graph, names;
   std::array<uint32_t, 3> grid{1, 1, 1}, block{32, 1, 1}, cluster{1, 1, 1};
   uint64_t shared = 0, stack = 1024, heap = 8 << 20, limit = 100'000'000, seeds = 0;
   std::vector<std::string> params, dumps, prints;
@@ -160,6 +163,8 @@ Request parse(int argc, char** argv) {
       r.stack = bytes_of_stack(v, a);
     else if (a == "--limit")
       r.limit = number(v, a);
+    else if (a == "--coverage")
+      r.coverage = v;
     else if (a == "--graph")
       r.graph = v;
     else
@@ -298,6 +303,13 @@ int run(const Request& r) {
   std::vector<std::string> schedules{r.schedule};
   for (uint64_t s = 1; s <= r.seeds; ++s) schedules.push_back("random:" + std::to_string(s));
   exec::Stats total;
+  trace::Coverage coverage;
+  if (!r.coverage.empty()) spec.coverage = &coverage;
+  auto show_coverage = [&] {
+    if (r.coverage.empty()) return;
+    if (const std::string wrong = coverage.write(r.coverage); !wrong.empty()) throw Bad{wrong};
+    if (!r.json) std::cout << coverage.text();
+  };
   for (const std::string& schedule : schedules) {
     // Every run starts from the same memory.
     mem::DeviceMemory memory(profile->memory_bytes);
@@ -340,6 +352,7 @@ int run(const Request& r) {
                   << ", \"report\": " << quoted(f.what()) << "}\n";
       else
         std::cout << f.what();
+      show_coverage();
       return 1;
     }
     if (schedule != schedules.back()) continue;
@@ -371,6 +384,7 @@ int run(const Request& r) {
         throw Bad{"--print " + p + ": there is no type " + type};
     }
   }
+  show_coverage();
   if (r.json) {
     std::cout << "{\"ok\": true, \"schedules\": " << schedules.size()
               << ", \"warp_instructions\": " << total.warp_instructions;
