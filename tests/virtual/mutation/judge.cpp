@@ -217,7 +217,10 @@ Row make_row(const warpline::Image& image) {
     if (row->d_type == WL_NVFP4) c.n = (c.n + 63) / 64 * 64;
     // Enough tiles for the ring of tile slots to wrap where clusters share them.
     if (row->d_type == WL_NVFP4 && row->grid == Grid::stream_k && row->tile_n == 128) c.n *= 2;
-    c.k = row->split_k == 2             ? 3648
+    // Swapped operands: few rows in the last tile, so that half of its epilogue warps have none.
+    if (row->swapped) c.m = 140;
+    c.k = row->swapped                  ? row->tile_k * (row->stages + 1) * row->split_k - 64
+          : row->split_k == 2           ? 3648
           : row->grid == Grid::one_tile ? 2112
           : row->cta_group == 2         ? 1728
                                         : 1472;
