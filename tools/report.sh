@@ -71,6 +71,11 @@ for shape in "1 8 64 1" "127 136 192 3" "129 384 448 2" "300 120 320 1"; do
   step "right: $m x $n x $k, batch $l, bf16" "$warpline" dual-gemm -m "$m" -n "$n" -k "$k" -l "$l" \
     --out bf16 --device "$device"
 done
+for shape in "1 136 704" "16 4096 1024" "130 264 320" "300 4104 320"; do
+  read -r m n k <<<"$shape"
+  step "right: gemm $m x $n x $k, bias, gelu_tanh, residual" "$warpline" gemm -m "$m" -n "$n" \
+    -k "$k" --bias f16 --act gelu_tanh --residual --device "$device"
+done
 for type in f16 bf16; do
   step "right: quantise 257 x 7168 $type" "$warpline" quantize -m 257 -k 7168 --type $type \
     --device "$device"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# compute-sanitizer over small dual GEMMs and quantisations on the GPU of this machine, each of
+# compute-sanitizer over small dual GEMMs, GEMMs and quantisations on the GPU of this machine, each of
 # which is compared with the reference too: memcheck, synccheck, and racecheck, which knows shared
-# memory and ordinary barriers, over the shapes whose rows use no asynchronous copies.
+# memory and ordinary barriers, over the shapes whose kernels use no asynchronous copies.
 #
 #   tools/sanitize.sh [--build DIR] [--limit SECONDS] [--tools memcheck,synccheck,racecheck]
 #
@@ -56,12 +56,16 @@ check() {
   fi
 }
 
-# The rows that the library chooses from one token to several tiles, edges of M and N included.
-# On an H200: small_t1, small_t16 with a tail of rows, t32, t64, t128_split, t128c96, t256.
+# The configurations that the library chooses from one token to several tiles, edges of M and N
+# included. On an H200: small_t1, small_t16 with a tail of rows, t32, t64, t128_split, t128c96, t256;
+# of gemm small_t1_split4, small_t16_dense, t32_whole, t64c96_whole, t128.
 shapes=("dual-gemm -m 1 -n 136 -k 320" "dual-gemm -m 130 -n 264 -k 704 --out bf16"
   "dual-gemm -m 32 -n 4096 -k 2048" "dual-gemm -m 64 -n 4096 -k 320 -l 2"
   "dual-gemm -m 100 -n 4096 -k 1024" "dual-gemm -m 300 -n 4096 -k 320 --out bf16"
-  "dual-gemm -m 512 -n 4096 -k 448" "quantize -m 130 -k 1088 -l 2"
+  "dual-gemm -m 512 -n 4096 -k 448" "gemm -m 1 -n 136 -k 704 --bias f32 --act gelu_tanh"
+  "gemm -m 13 -n 4104 -k 704 -l 2 --residual --row" "gemm -m 32 -n 24576 -k 320 --out bf16"
+  "gemm -m 60 -n 24576 -k 704 --in-place" "gemm -m 300 -n 4104 -k 320 --out f32 --act silu"
+  "quantize -m 130 -k 1088 -l 2"
   "quantize -m 3 -k 64 --type f16")
 # Without specialised warps: the one schedule whose shared memory racecheck can follow.
 plain=("dual-gemm -m 8 -n 64 -k 256 --config dual_gemm_sm90_double_buffered_t8_f16")
