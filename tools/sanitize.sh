@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# compute-sanitizer over small dual GEMMs, GEMMs and quantisations on the GPU of this machine, each of
-# which is compared with the reference too: memcheck, synccheck, and racecheck, which knows shared
+# compute-sanitizer over small dual GEMMs, GEMMs and quantisations on the GPU of this machine, each
+# of which is compared with the reference too: memcheck, synccheck, and racecheck, which knows shared
 # memory and ordinary barriers, over the shapes whose kernels use no asynchronous copies.
 #
 #   tools/sanitize.sh [--build DIR] [--limit SECONDS] [--tools memcheck,synccheck,racecheck]
@@ -57,8 +57,8 @@ check() {
 }
 
 # The configurations that the library chooses from one token to several tiles, edges of M and N
-# included. On an H200: small_t1, small_t16 with a tail of rows, t32, t64, t128_split, t128c96, t256;
-# of gemm small_t1_split4, small_t16_dense, t32_whole, t64c96_whole, t128.
+# included. On an H200: small_t1, small_t16 with a tail of rows, t32, t64, t128_split, t128c96,
+# t256; of gemm small_t1_split4, small_t16_dense, t32_whole, t64c96_whole, t128.
 shapes=("dual-gemm -m 1 -n 136 -k 320" "dual-gemm -m 130 -n 264 -k 704 --out bf16"
   "dual-gemm -m 32 -n 4096 -k 2048" "dual-gemm -m 64 -n 4096 -k 320 -l 2"
   "dual-gemm -m 100 -n 4096 -k 1024" "dual-gemm -m 300 -n 4096 -k 320 --out bf16"
