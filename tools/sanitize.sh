@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # compute-sanitizer over small dual GEMMs, GEMMs and quantisations on the GPU of this machine, each
-# of which is compared with the reference too: memcheck, synccheck, and racecheck, which knows shared
-# memory and ordinary barriers, over the shapes whose kernels use no asynchronous copies.
+# of which is compared with the reference too: memcheck, synccheck, and racecheck, which knows
+# shared memory and ordinary barriers, over the shapes whose kernels use no asynchronous copies.
 #
 #   tools/sanitize.sh [--build DIR] [--limit SECONDS] [--tools memcheck,synccheck,racecheck]
 #
