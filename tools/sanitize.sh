@@ -64,8 +64,8 @@ shapes=("dual-gemm -m 1 -n 136 -k 320" "dual-gemm -m 130 -n 264 -k 704 --out bf1
   "dual-gemm -m 100 -n 4096 -k 1024" "dual-gemm -m 300 -n 4096 -k 320 --out bf16"
   "dual-gemm -m 512 -n 4096 -k 448" "gemm -m 1 -n 136 -k 704 --bias f32 --act gelu_tanh"
   "gemm -m 13 -n 4104 -k 704 -l 2 --residual --row" "gemm -m 32 -n 24576 -k 320 --out bf16"
-  "gemm -m 60 -n 24576 -k 704 --in-place" "gemm -m 300 -n 4104 -k 320 --out f32 --act silu"
-  "quantize -m 130 -k 1088 -l 2"
+  "gemm -m 60 -n 24576 -k 704 --residual --in-place"
+  "gemm -m 300 -n 4104 -k 320 --out f32 --act silu" "quantize -m 130 -k 1088 -l 2"
   "quantize -m 3 -k 64 --type f16")
 # Without specialised warps: the one schedule whose shared memory racecheck can follow.
 plain=("dual-gemm -m 8 -n 64 -k 256 --config dual_gemm_sm90_double_buffered_t8_f16")
