@@ -60,8 +60,8 @@ const char* const kUsage =
                        PREFIX.txt, listings with counts in PREFIX.KERNEL.ptx
   --json               the report as JSON
 
-Exit status: 0 ran clean, 1 a fault, a finding or an error that was told, 2 bad usage, or a file that cannot be
-read or is no PTX.
+Exit status: 0 ran clean, 1 a fault, a finding or an error that was told, 2 bad usage, or a file
+that cannot be read or is no PTX.
 )";
 
 struct Bad {
