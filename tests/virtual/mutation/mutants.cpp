@@ -192,7 +192,13 @@ std::string equivalent_reason(const std::string& row, const Mutant& m) {
   if (warp_sync &&
       (has(m.after, "bar.sync") || has(m.after, "barrier.cluster.") || m.label == "producers_join"))
     return "a barrier of the same lanes follows, with the memory order of this one";
-  if (warp_sync && has(m.before, "tcgen05.wait::ld"))
+  // With swapped operands a branch stands between the two; alone, a CTA's warp reads nothing of its
+  // block after that.
+  const bool behind_loads =
+      has(row, "swapped") &&
+      (m.label == "accumulated" ||
+       (m.label == "loaded" && !has(row, "split") && !has(m.before, "st.shared")));
+  if (warp_sync && (has(m.before, "tcgen05.wait::ld") || behind_loads))
     return "tcgen05.wait::ld is collective: the loads of all lanes are done when one lane passes "
            "it";
   if (warp_sync && has(m.before, "wgmma.wait_group"))
@@ -218,7 +224,8 @@ std::string equivalent_reason(const std::string& row, const Mutant& m) {
            "bytes";
   if (has(row, "split2") && m.label == "consumer_tile" && has(op, "fence::after"))
     return "the first load comes after the fence behind the second product's wait";
-  if ((has(row, "_once") || has(row, "split2")) && !starts(op, "mbarrier.init") &&
+  if ((has(row, "_once") || has(row, "split2") || has(row, "swapped_split")) &&
+      !starts(op, "mbarrier.init") &&
       (m.label == "init_acc" || m.label == "init_tile" || m.label == "scheduler_tile" ||
        m.label == "consumer_tile" || m.label == "release_only" || has(m.label, "_tile")))
     return "one tile a cluster: nobody waits a second time on the tile ring or the accumulator";
