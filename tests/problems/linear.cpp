@@ -13,12 +13,14 @@ namespace wltest::problems {
 namespace {
 
 // Hopper's kernels multiply alpha by 2^14 before the row's factor comes in, so that a factor within
-// 2^14 of FP32's largest number overflows there, as the product with a huge alpha does. Factors
-// beyond 2^10 become 1.
+// 2^14 of FP32's largest number overflows there, as the product with a huge alpha does, and a
+// product that FP32 holds as a subnormal number keeps more places. Factors beyond 2^10 and below
+// 2^-100 become 1.
 void keep_within_hopper(Numbers* row) {
   for (size_t i = 0; i < row->values.size(); ++i) {
     float& value = row->values[i];
-    if (!(std::fabs(value) > 0x1p10f)) continue;
+    const float size = std::fabs(value);
+    if (size == 0 || (size >= 0x1p-100f && size <= 0x1p10f) || std::isnan(size)) continue;
     value = 1;
     std::memcpy(&row->bytes[4 * i], &value, 4);
   }
