@@ -256,6 +256,7 @@ TEST_CASE("driver: images that cannot be loaded, with the compiler's log", "[vir
   expect("", CUDA_ERROR_INVALID_IMAGE, "neither PTX");
   expect("\177ELF and more", CUDA_ERROR_NO_BINARY_FOR_GPU, "cubin");
   expect("\x50\xED\x55\xBA", CUDA_ERROR_NO_BINARY_FOR_GPU, "fat binary");
+  expect("\x50\xED\x55\xBA\x01", CUDA_ERROR_NO_BINARY_FOR_GPU, "fat binary of a version");
   expect("\x01\x02", CUDA_ERROR_INVALID_IMAGE, "neither PTX");
   expect("int main() {}", CUDA_ERROR_INVALID_PTX, "line 1");
   CUmodule module = nullptr;

@@ -10,7 +10,7 @@ namespace vgpu::driver {
 
 namespace {
 
-constexpr uint32_t kWrapper = 0x466243B1, kBinary = 0xBA55ED50;
+constexpr uint32_t kWrapper = 0x466243B1;
 constexpr size_t kMost = size_t(256) << 20; // of a text
 constexpr uint16_t kPtx = 1;
 constexpr uint64_t kLz4 = 0x2000, kZstd = 0x8000;
@@ -57,12 +57,15 @@ std::string fatbin_ptx(const void* image, int capability, std::string* error) {
     std::memcpy(&w, at, sizeof w);
     at = static_cast<const uint8_t*>(w.data);
   }
+  // Byte by byte, so that a short text that begins so is not read beyond its end.
+  const uint8_t known[] = {0x50, 0xED, 0x55, 0xBA, 1, 0, sizeof(Head), 0};
+  for (size_t i = 0; i < sizeof known; ++i)
+    if (at[i] != known[i]) {
+      *error = "the image is no fat binary of a version that is known";
+      return "";
+    }
   Head head;
   std::memcpy(&head, at, sizeof head);
-  if (head.magic != kBinary || head.bytes < sizeof head) {
-    *error = "the wrapper points to no fat binary";
-    return "";
-  }
   const uint8_t *next = at + head.bytes, *end = next + head.size;
   std::string best, found;
   uint32_t best_architecture = 0;
@@ -70,7 +73,8 @@ std::string fatbin_ptx(const void* image, int capability, std::string* error) {
     Entry e;
     std::memcpy(&e, next, sizeof e);
     const uint8_t* payload = next + e.header;
-    if (e.header < sizeof e || e.size > size_t(end - next) - e.header) {
+    if (e.header < sizeof e || e.header > size_t(end - next) ||
+        e.size > size_t(end - next) - e.header) {
       *error = "an entry of the fat binary is larger than the binary";
       return "";
     }
