@@ -22,6 +22,7 @@
 #include <filesystem>
 #include <iostream>
 #include <map>
+#include <set>
 #include <stdexcept>
 
 using namespace wltest;
@@ -133,15 +134,18 @@ int main(int argc, char** argv) {
     std::vector<std::pair<std::string, std::string>> texts;
     for (const Kernel& k : kernels) texts.emplace_back(k.name, k.text);
     std::vector<const SemanticMutant*> silent;
-    for (const Kernel* k : asked)
-      for (const SemanticMutant& m : k->mutants)
+    for (const Kernel& k : kernels)
+      for (const SemanticMutant& m : k.mutants)
         if (const std::string* known = results.find(m);
-            known != nullptr && known->empty() && no_effect(k->name, m).empty() &&
-            equivalent_reason(k->name, m).empty() && line == 0)
+            known != nullptr && known->empty() && no_effect(k.name, m).empty() &&
+            equivalent_reason(k.name, m).empty() && line == 0)
           silent.push_back(&m);
     const std::vector<Elsewhere> others = places_elsewhere(texts, silent);
     for (size_t i = 0; i < silent.size(); ++i) elsewhere[silent[i]->key] = others[i];
   };
+  std::set<uint64_t> asked_keys;
+  for (const Kernel* k : asked)
+    for (const SemanticMutant& m : k->mutants) asked_keys.insert(m.key);
   const auto killed_there = [&](const SemanticMutant& m) {
     const auto found = elsewhere.find(m.key);
     return found != elsewhere.end() &&
@@ -169,6 +173,7 @@ int main(int argc, char** argv) {
   for (size_t round = 0; round < rounds && !compare; ++round) {
     std::map<size_t, std::vector<const SemanticMutant*>> by_kernel;
     for (const auto& [key, places] : elsewhere) {
+      if (!asked_keys.count(key)) continue;
       const auto told = [&](const auto& place) { return killed(results.find(place.second)); };
       if (round >= places.size() || std::any_of(places.begin(), places.end(), told)) continue;
       const std::string* known = results.find(places[round].second);
