@@ -149,11 +149,12 @@ bool judge_kernel(const Kernel& kernel, const std::vector<const SemanticMutant*>
   if (questions.empty()) {
     std::cout << kernel.name
               << ": no configuration in tests/problems runs this kernel, so its mutants cannot be "
-                 "judged: an operation's configurations name their kernels\n";
+                 "judged: an operation's configurations name their kernels"
+              << std::endl;
     return false;
   }
   wl_context* const context = problems::open_device(device, options.driver);
-  if (!set_option("instruction_limit", "3000000")) return false;
+  if (!set_option("instruction_limit", "6000000")) return false;
   // As it is, to see that it passes and what each problem takes.
   for (Question& q : questions) {
     const Clock::time_point start = Clock::now();
@@ -161,7 +162,7 @@ bool judge_kernel(const Kernel& kernel, const std::vector<const SemanticMutant*>
     const std::string said = ask(context, one, kernel.text, 300);
     q.seconds = since(start);
     if (said.empty()) continue;
-    std::cout << kernel.name << " as it is: " << q.name << ": " << said << "\n";
+    std::cout << kernel.name << " as it is: " << q.name << ": " << said << std::endl;
     return false;
   }
   double all = 0;
