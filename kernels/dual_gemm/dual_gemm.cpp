@@ -19,12 +19,13 @@ void log_args(const wl_dual_gemm_args& args) {
          "M %" PRId64 ", N %" PRId64 ", K %" PRId64 ", L %" PRId64 ", A %p, B1 %p, B2 %p, SFA %p, "
          "SFB1 %p, SFB2 %p, alpha1 %p, alpha2 %p, D %p, d_type %d, ldd %" PRId64
          ", batch_stride_d %" PRId64 ", flags 0x%x, bias1 %p, bias2 %p, bias_type %d, gate %d, "
-         "gate_limit %g, config %s",
+         "gate_limit %g, a_type %d, b_type %d, config %s",
          args.m, args.n, args.k, args.l, args.a, args.b1, args.b2, args.sfa, args.sfb1, args.sfb2,
          static_cast<const void*>(args.alpha1), static_cast<const void*>(args.alpha2), args.d,
          static_cast<int>(args.d_type), args.ldd, args.batch_stride_d, args.flags, args.bias1,
          args.bias2, static_cast<int>(args.bias_type), static_cast<int>(args.gate),
-         double{args.gate_limit}, args.config != nullptr ? args.config : "(chosen)");
+         double{args.gate_limit}, static_cast<int>(args.a_type), static_cast<int>(args.b_type),
+         args.config != nullptr ? args.config : "(chosen)");
 }
 
 wl_status check(wl_context* context, const wl_dual_gemm_args* args) {

@@ -14,10 +14,10 @@ namespace {
 using Args = wl_dual_gemm_args;
 
 // What the arguments point to.
-Extent b1_of(const Args& a) { return {"B1", a.b1, shape_of(a).bytes_of(a.n)}; }
-Extent b2_of(const Args& a) { return {"B2", a.b2, shape_of(a).bytes_of(a.n)}; }
-Extent sfb1_of(const Args& a) { return {"SFB1", a.sfb1, shape_of(a).scales_of(a.n)}; }
-Extent sfb2_of(const Args& a) { return {"SFB2", a.sfb2, shape_of(a).scales_of(a.n)}; }
+Extent b1_of(const Args& a) { return {"B1", a.b1, shape_of(a).b_bytes()}; }
+Extent b2_of(const Args& a) { return {"B2", a.b2, shape_of(a).b_bytes()}; }
+Extent sfb1_of(const Args& a) { return {"SFB1", a.sfb1, shape_of(a).sfb_bytes()}; }
+Extent sfb2_of(const Args& a) { return {"SFB2", a.sfb2, shape_of(a).sfb_bytes()}; }
 Extent alpha1_of(const Args& a) { return {"alpha1", a.alpha1, sizeof(float)}; }
 Extent alpha2_of(const Args& a) { return {"alpha2", a.alpha2, sizeof(float)}; }
 Extent bias1_of(const Args& a) { return {"bias1", a.bias1, shape_of(a).vector_bytes(a.bias_type)}; }
@@ -82,12 +82,12 @@ const RuleTable<Subject>& rules() {
               WL_RULE("clamped_limit", "gate_limit", "must be positive for WL_GATE_CLAMPED", range,
                       limit_of_clamped(s.args)),
           },
-          operand_rules<Subject>("B1, B2"),
+          operand_rules<Subject, configs>("B1, B2"),
           List{
               WL_OPERAND("b1", "B1", b1, b1_of, 16),
               WL_OPERAND("b2", "B2", b2, b2_of, 16),
-              WL_OPERAND("sfb1", "SFB1", sfb1, sfb1_of, 16),
-              WL_OPERAND("sfb2", "SFB2", sfb2, sfb2_of, 16),
+              WL_SCALES("sfb1", "SFB1", sfb1, sfb1_of, b_type),
+              WL_SCALES("sfb2", "SFB2", sfb2, sfb2_of, b_type),
               WL_OPTIONAL_OPERAND("alpha1", "alpha1", alpha1, alpha1_of, 4),
               WL_OPTIONAL_OPERAND("alpha2", "alpha2", alpha2, alpha2_of, 4),
               WL_OPTIONAL_OPERAND("bias1", "bias1", bias1, bias1_of, 16),

@@ -96,7 +96,7 @@ std::vector<wl_dual_gemm_config> candidates(const Table& table, const Problem& p
                                             const DeviceLimits& device) {
   std::vector<Candidate> all;
   for (const Config& config : table) {
-    if (config.d_type != problem.d_type) continue;
+    if (config.d_type != problem.d_type || !config.takes(problem.types)) continue;
     Candidate c{&config, false, "", cost(config, problem, device), traffic(config, problem)};
     c.runs = can_run(config, problem, device, &c.reason);
     all.push_back(std::move(c));

@@ -22,13 +22,15 @@ const char* dtype_name(wl_dtype type) {
   }
 }
 
-bool can_run(const Config& config, wl_dtype d_type, const DeviceLimits& device,
+bool can_run(const Config& config, const Types& types, wl_dtype d_type, const DeviceLimits& device,
              std::string* reason) {
   if (reason == nullptr) // no texts that nobody reads
-    return config.d_type == d_type && config.cluster[0] <= device.max_cluster &&
+    return config.takes(types) && config.d_type == d_type &&
+           config.cluster[0] <= device.max_cluster &&
            config.shared_bytes <= device.shared_bytes_per_block &&
            target_runs_on(config.target, device.compute_major, device.compute_minor);
   std::string why = target_mismatch(config, device);
+  if (why.empty() && !config.takes(types)) why = "it multiplies other types";
   if (why.empty() && config.d_type != d_type)
     why = format("it writes %s", dtype_name(config.d_type));
   if (why.empty() && config.cluster[0] > device.max_cluster)
@@ -43,7 +45,7 @@ bool can_run(const Config& config, wl_dtype d_type, const DeviceLimits& device,
 
 bool can_run(const Config& config, const Problem& problem, const DeviceLimits& device,
              std::string* reason) {
-  if (!can_run(config, problem.d_type, device, reason)) return false;
+  if (!can_run(config, problem.types, problem.d_type, device, reason)) return false;
   if (config.grid != Grid::stream_k) return true;
   const int64_t k_tiles = sm100_all_k_tiles(config, problem), limit = int64_t{1} << 31;
   if (k_tiles < limit) return true;
@@ -109,7 +111,7 @@ wl_status take(wl_context* context, const Table& table, const Problem& problem, 
   std::vector<std::pair<std::string, int>> counts; // of configurations, by reason
   std::string reason, reasons;
   for (const Config& candidate : table) {
-    if (can_run(candidate, problem.d_type, context->limits, &reason)) continue;
+    if (can_run(candidate, problem.types, problem.d_type, context->limits, &reason)) continue;
     const auto same = [&](const auto& entry) { return entry.first == reason; };
     const auto found = std::find_if(counts.begin(), counts.end(), same);
     if (found == counts.end())
@@ -119,8 +121,10 @@ wl_status take(wl_context* context, const Table& table, const Problem& problem, 
   }
   for (const auto& [why, count] : counts)
     reasons += (reasons.empty() ? "" : "; ") + std::to_string(count) + " configurations: " + why;
-  return fail(WL_ERROR_NOT_SUPPORTED, "no configuration makes %s on %s: %s",
-              dtype_name(problem.d_type), context->limits.name.c_str(), reasons.c_str());
+  const std::string of = problem.types == Types{} ? "" : " of " + name_of(problem.types);
+  return fail(WL_ERROR_NOT_SUPPORTED, "no configuration makes %s%s on %s: %s",
+              dtype_name(problem.d_type), of.c_str(), context->limits.name.c_str(),
+              reasons.c_str());
 }
 
 wl_status make_product_plan(wl_context* context, const Problem& problem, const Config& config,

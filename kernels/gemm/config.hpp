@@ -3,9 +3,11 @@
 // kernels/<op>/configs.def).
 #pragma once
 
+#include "kernels/gemm/operand.hpp"
 #include "runtime/src/images.hpp"
 #include "warpline/warpline.h"
 
+#include <bit>
 #include <cstdint>
 
 namespace warpline::gemm {
@@ -48,7 +50,18 @@ struct Config {
   Grid grid = Grid::persistent;
   Store store = Store::direct;
   Epilogue epilogue = Epilogue::both;
+  // Types of A and of B that the kernel takes, and whether they must be the same.
+  uint32_t a_types = bit(WL_OPERAND_NVFP4), b_types = bit(WL_OPERAND_NVFP4);
+  bool one_type = false;
 
+  bool takes(const Types& types) const {
+    return known(types.a) && known(types.b) && (a_types & bit(types.a)) &&
+           (b_types & bit(types.b)) && (!one_type || types.a == types.b);
+  }
+  Types first_types() const { // of the pairs that it takes
+    const auto first = [](uint32_t set) { return static_cast<wl_operand>(std::countr_zero(set)); };
+    return {first(a_types), first(b_types)};
+  }
   // Operands are decoded to FP16, as Hopper's tensor cores need them; by the kernel itself: fused.
   bool decodes() const { return family != Family::sm100; }
   bool fused() const { return family == Family::sm90_small; }

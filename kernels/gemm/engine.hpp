@@ -63,9 +63,9 @@ int64_t least_traffic(const Problem& problem, int b_tensors = 2);
 
 const char* dtype_name(wl_dtype type); // "WL_F16"
 
-// Whether the configuration's kernel runs on the device and makes the output type; `reason` says
-// why not.
-bool can_run(const Config& config, wl_dtype d_type, const DeviceLimits& device,
+// Whether the configuration's kernel runs on the device, takes the operands' types and makes the
+// output's; `reason` says why not.
+bool can_run(const Config& config, const Types& types, wl_dtype d_type, const DeviceLimits& device,
              std::string* reason);
 // The same, and whether it can count the problem's work.
 bool can_run(const Config& config, const Problem& problem, const DeviceLimits& device,
@@ -75,7 +75,7 @@ bool can_run(const Config& config, const Problem& problem, const DeviceLimits& d
 // none runs.
 const Config* choose(const Table& table, const Problem& problem, const DeviceLimits& device);
 
-// The configurations of the problem's output type, best first, those that cannot run last.
+// The configurations of the problem's types, best first, those that cannot run last.
 std::vector<wl_dual_gemm_config> candidates(const Table& table, const Problem& problem,
                                             const DeviceLimits& device);
 

@@ -12,9 +12,10 @@ namespace warpline::gemm {
 // Only the rules of the sizes and the type apply: a list needs no tensors.
 template <class Subject>
 wl_status check_problem(const RuleTable<Subject>& rules, const Subject& subject) {
-  static const char* const ids[] = {"m_range", "n_range",    "n_multiple",
-                                    "k_range", "k_multiple", "l_range",
-                                    "tiles",   "d_type",     "nvfp4_columns"};
+  static const char* const ids[] = {"m_range",    "n_range",      "n_multiple",      "k_range",
+                                    "k_multiple", "type_k_range", "type_k_multiple", "l_range",
+                                    "tiles",      "d_type",       "nvfp4_columns",   "a_type",
+                                    "b_type",     "types"};
   std::vector<Violation> violations;
   for (Violation& violation : rules.violations(subject))
     if (std::find(std::begin(ids), std::end(ids), violation.rule.id) != std::end(ids))

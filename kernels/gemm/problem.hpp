@@ -5,6 +5,7 @@
 //     D        = form(y_0) + residual, or form(y_0, y_1), rounded once
 #pragma once
 
+#include "kernels/gemm/operand.hpp"
 #include "warpline/warpline.h"
 
 #include <cstdint>
@@ -42,6 +43,7 @@ struct Problem {
   wl_dtype bias_type = WL_F32;
   Activation activation{};
   uint32_t flags = 0;
+  Types types{}; // of A and of the tensors of B
 };
 
 } // namespace warpline::gemm

@@ -1,7 +1,9 @@
 #include "kernels/gemm/rules.hpp"
 
+#include "runtime/src/configs.hpp"
 #include "runtime/src/status.hpp"
 
+#include <algorithm>
 #include <cinttypes>
 
 namespace warpline::gemm {
@@ -19,11 +21,18 @@ uint64_t batch_bytes(int64_t entry, int64_t l) {
 
 } // namespace
 
-uint64_t operand_bytes(int64_t rows, int64_t k, int64_t l) {
-  return batch_bytes(rows * (k / 2), l);
+int64_t entry_bytes(wl_operand type, int64_t rows, int64_t k) {
+  return rows * (k * format_of(type).bits / 8);
 }
-uint64_t scale_bytes(int64_t rows, int64_t k, int64_t l) {
-  return batch_bytes(static_cast<int64_t>(wl_sf_bytes(WL_SF_128x4, rows, k)), l);
+uint64_t operand_bytes(wl_operand type, int64_t rows, int64_t k, int64_t l) {
+  return batch_bytes(entry_bytes(type, rows, k), l);
+}
+uint64_t scale_bytes(wl_operand type, int64_t rows, int64_t k, int64_t l) {
+  const int block = format_of(type).scale_block;
+  if (block == 0) return 0;
+  // The layout counts blocks of 16.
+  const int64_t scales = (k + block - 1) / block;
+  return batch_bytes(static_cast<int64_t>(wl_sf_bytes(WL_SF_128x4, rows, 16 * scales)), l);
 }
 
 Verdict bias_type(wl_dtype type, bool given) {
@@ -35,7 +44,7 @@ Verdict bias_type(wl_dtype type, bool given) {
 
 bool Shape::sized() const {
   return m >= 1 && m <= largest_extent && n >= 1 && n <= largest_extent && k >= 1 &&
-         k <= largest_extent && l >= 1 && l <= largest_batch;
+         k <= largest_extent && l >= 1 && l <= largest_batch && known(types.a) && known(types.b);
 }
 
 uint64_t Shape::d_bytes() const {
@@ -43,15 +52,73 @@ uint64_t Shape::d_bytes() const {
   return nvfp4() ? elements / 2 : elements * static_cast<uint64_t>(element_bytes(d_type));
 }
 
-Verdict entry_below_limit(const Shape& s, int64_t extent, const char* name, int64_t multiple) {
-  if (!s.sized() || extent * (s.k / 2) < stride_limit) return holds();
-  const int64_t most = (stride_limit - 1) / (s.k / 2) / multiple * multiple;
-  return violated(format(": an entry takes %" PRId64 " bytes,", extent * (s.k / 2)),
+Verdict entry_below_limit(const Shape& s, wl_operand type, int64_t extent, const char* name,
+                          int64_t multiple) {
+  if (!s.sized()) return holds();
+  const int64_t row = entry_bytes(type, 1, s.k), entry = extent * row;
+  if (entry < stride_limit) return holds();
+  const int64_t most = (stride_limit - 1) / row / multiple * multiple;
+  return violated(format(": an entry takes %" PRId64 " bytes,", entry),
                   format("%s = %" PRId64, name, most));
 }
 
-Verdict batch_below_limit(const Shape& s, int64_t extent) {
-  return s.sized() ? batch_fits_address_space(s.bytes_of(extent)) : holds();
+Verdict batch_below_limit(const Shape& s, wl_operand type, int64_t extent) {
+  return s.sized() ? batch_fits_address_space(operand_bytes(type, extent, s.k, s.l)) : holds();
+}
+
+namespace {
+
+// Of both operands. A type that is none is another rule's.
+int64_t k_unit(const Types& types) {
+  int64_t unit = 1;
+  for (const wl_operand type : {types.a, types.b})
+    if (known(type)) unit = std::max(unit, format_of(type).k_unit);
+  return unit;
+}
+
+} // namespace
+
+Verdict k_in_range(const Shape& s, bool nvfp4) {
+  if (s.nvfp4_k() != nvfp4) return holds();
+  return in_range(s.k, nvfp4 ? 64 : 1, largest_extent, k_unit(s.types));
+}
+
+Verdict k_multiple(const Shape& s, bool nvfp4) {
+  if (s.nvfp4_k() != nvfp4) return holds();
+  const int64_t unit = k_unit(s.types);
+  return multiple_of(s.k, unit, unit, largest_extent);
+}
+
+Verdict scales_given(wl_operand type, const void* scales) {
+  return has_scales(type) ? not_null(scales) : holds();
+}
+
+Verdict scales_left_out(wl_operand type, const void* scales) {
+  if (!known(type) || has_scales(type) || scales == nullptr) return holds();
+  return violated(format(": address %p is given,", scales), "null");
+}
+
+Verdict types_taken(const Shape& s, const Table& table, const DeviceLimits& device) {
+  if (!known(s.types.a) || !known(s.types.b)) return holds();
+  std::vector<Types> pairs; // that the device has
+  bool runs = false;        // it has kernels at all; without, the rule of the device speaks
+  for (const Config& config : table) {
+    if (!target_runs_on(config.target, device.compute_major, device.compute_minor)) continue;
+    if (config.takes(s.types)) return holds();
+    runs = true;
+    for (int a = WL_OPERAND_NVFP4; a <= WL_OPERAND_MXFP4; ++a)
+      for (int b = WL_OPERAND_NVFP4; b <= WL_OPERAND_MXFP4; ++b) {
+        const Types pair{static_cast<wl_operand>(a), static_cast<wl_operand>(b)};
+        const bool near = pair.a == s.types.a || pair.b == s.types.b;
+        if (near && config.takes(pair) && std::ranges::find(pairs, pair) == pairs.end())
+          pairs.push_back(pair);
+      }
+  }
+  if (!runs) return holds();
+  if (pairs.empty()) pairs.emplace_back();
+  std::string nearest;
+  for (const Types& pair : pairs) nearest += (nearest.empty() ? "" : "; ") + name_of(pair);
+  return violated(" = " + name_of(s.types), nearest);
 }
 
 Verdict columns(const Shape& s, bool nvfp4) {

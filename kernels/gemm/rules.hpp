@@ -17,10 +17,11 @@ namespace warpline::gemm {
 constexpr int64_t largest_extent = int64_t{1} << 30;
 constexpr int64_t largest_batch = int64_t{1} << 20;
 
-// Bytes of L operands in NVFP4, and of their scales; 0 when they do not fit in 63 bits. Sizes are
-// in their ranges.
-uint64_t operand_bytes(int64_t rows, int64_t k, int64_t l);
-uint64_t scale_bytes(int64_t rows, int64_t k, int64_t l);
+// Bytes of an operand's entry, of L operands, and of their scales; 0 when they do not fit in 63
+// bits or there are none. Sizes are in their ranges.
+int64_t entry_bytes(wl_operand type, int64_t rows, int64_t k);
+uint64_t operand_bytes(wl_operand type, int64_t rows, int64_t k, int64_t l);
+uint64_t scale_bytes(wl_operand type, int64_t rows, int64_t k, int64_t l);
 
 inline int64_t element_bytes(wl_dtype type) { return type == WL_F32 ? 4 : 2; }
 
@@ -28,12 +29,18 @@ inline int64_t element_bytes(wl_dtype type) { return type == WL_F32 ? 4 : 2; }
 constexpr const char* bias_type_text = "must be WL_F16 (0), WL_BF16 (1) or WL_F32 (3)";
 Verdict bias_type(wl_dtype type, bool given);
 
+constexpr const char* operand_type_text =
+    "must be from WL_OPERAND_NVFP4 (0) to WL_OPERAND_MXFP4 (11)";
+
 struct Shape {
   int64_t m, n, k, l;
   wl_dtype d_type;
   int64_t ldd, batch_stride_d; // as the caller gave them
+  Types types;                 // likewise
 
-  bool sized() const; // all four are in their ranges
+  bool sized() const; // all four are in their ranges, the types known
+  // K counts blocks of 64 where an operand is NVFP4.
+  bool nvfp4_k() const { return types.a == WL_OPERAND_NVFP4 || types.b == WL_OPERAND_NVFP4; }
   bool nvfp4() const { return d_type == WL_NVFP4; }
   int64_t column_multiple() const { return nvfp4() ? 64 : 8; }
   // A tensor [L, M, N] at these strides.
@@ -41,11 +48,15 @@ struct Shape {
     return {m, n, l, ld, batch_stride, sized()};
   }
   Strided d() const { return strided(ldd, batch_stride_d); }
-  // Of tensors [L, rows, K] and of D; 0 where another rule speaks of the sizes.
-  uint64_t bytes_of(int64_t rows) const { return sized() ? operand_bytes(rows, k, l) : 0; }
-  uint64_t scales_of(int64_t rows) const { return sized() ? scale_bytes(rows, k, l) : 0; }
+  // Of A, of a tensor of B, of their scales and of D; 0 where another rule speaks of the sizes.
+  uint64_t a_bytes() const { return sized() ? operand_bytes(types.a, m, k, l) : 0; }
+  uint64_t b_bytes() const { return sized() ? operand_bytes(types.b, n, k, l) : 0; }
+  uint64_t sfa_bytes() const { return sized() ? scale_bytes(types.a, m, k, l) : 0; }
+  uint64_t sfb_bytes() const { return sized() ? scale_bytes(types.b, n, k, l) : 0; }
   uint64_t d_bytes() const;
-  uint64_t sfd_bytes() const { return nvfp4() && sized() ? scale_bytes(m, n, l) : 0; }
+  uint64_t sfd_bytes() const {
+    return nvfp4() && sized() ? scale_bytes(WL_OPERAND_NVFP4, m, n, l) : 0;
+  }
   // The bytes of a vector of N numbers.
   uint64_t vector_bytes(wl_dtype type) const {
     return sized() ? static_cast<uint64_t>(n * element_bytes(type)) : 0;
@@ -53,12 +64,21 @@ struct Shape {
 };
 template <class Args>
 Shape shape_of(const Args& a) {
-  return {a.m, a.n, a.k, a.l, a.d_type, a.ldd, a.batch_stride_d};
+  return {a.m, a.n, a.k, a.l, a.d_type, a.ldd, a.batch_stride_d, {a.a_type, a.b_type}};
 }
 
-// `extent` is the M or N of an operand, called `name`.
-Verdict entry_below_limit(const Shape& s, int64_t extent, const char* name, int64_t multiple);
-Verdict batch_below_limit(const Shape& s, int64_t extent);
+// `extent` is the M or N of an operand of that type, called `name`.
+Verdict entry_below_limit(const Shape& s, wl_operand type, int64_t extent, const char* name,
+                          int64_t multiple);
+Verdict batch_below_limit(const Shape& s, wl_operand type, int64_t extent);
+// One of the two speaks of a K: the one for NVFP4, or the one for all other types.
+Verdict k_in_range(const Shape& s, bool nvfp4);
+Verdict k_multiple(const Shape& s, bool nvfp4);
+// Scales of an operand: there where it has them, else null.
+Verdict scales_given(wl_operand type, const void* scales);
+Verdict scales_left_out(wl_operand type, const void* scales);
+// The table has a configuration for the device that takes the types; which the nearest are.
+Verdict types_taken(const Shape& s, const Table& table, const DeviceLimits& device);
 // One of the two speaks of an N, so that `nearest` is right for the output's type.
 Verdict columns(const Shape& s, bool nvfp4);
 // The smallest tiles of the tables make the most of them.
@@ -71,11 +91,11 @@ Verdict nvfp4_dense(const Shape& s, int64_t found, int64_t rows);
 // What the arguments point to.
 template <class Args>
 Extent a_of(const Args& a) {
-  return {"A", a.a, shape_of(a).bytes_of(a.m)};
+  return {"A", a.a, shape_of(a).a_bytes()};
 }
 template <class Args>
 Extent sfa_of(const Args& a) {
-  return {"SFA", a.sfa, shape_of(a).scales_of(a.m)};
+  return {"SFA", a.sfa, shape_of(a).sfa_bytes()};
 }
 template <class Args>
 Extent d_scale_of(const Args& a) {
@@ -112,9 +132,15 @@ Rules<Subject> size_rules() {
       WL_RULE("nvfp4_columns", "N", "must be a multiple of 64 columns for WL_NVFP4", multiple,
               columns(shape_of(s.args), true)),
       WL_RULE("k_range", "K", "must be from 64 to 2^30 elements", range,
-              in_range(s.args.k, 64, largest_extent)),
+              k_in_range(shape_of(s.args), true)),
       WL_RULE("k_multiple", "K", "must be a multiple of 64 elements", multiple,
-              multiple_of(s.args.k, 64, 64, largest_extent)),
+              k_multiple(shape_of(s.args), true)),
+      WL_RULE("type_k_range", "K", "must be from 1 to 2^30 elements without NVFP4", range,
+              k_in_range(shape_of(s.args), false)),
+      WL_RULE("type_k_multiple", "K",
+              "must be a multiple of 4 elements of 32 bits, 8 of 16, 16 of 8, 32 of MXFP8 and 128 "
+              "of MXFP6 and MXFP4",
+              multiple, k_multiple(shape_of(s.args), false)),
       WL_RULE("l_range", "L", "must be from 1 to 2^20 batch entries", range,
               in_range(s.args.l, 1, largest_batch)),
       WL_RULE("tiles", "M, N, L", "must make fewer than 2^31 tiles of 128 x 64", range,
@@ -122,26 +148,40 @@ Rules<Subject> size_rules() {
   };
 }
 
-// `b` is what the tensors of B are called.
-template <class Subject>
+// The rules of block scales of an operand of the type `kind`.
+#define WL_SCALES(id, name, field, extent, kind)                                                   \
+  WL_RULE(id "_null", name, "must not be null", pointer,                                           \
+          ::warpline::gemm::scales_given(s.args.kind, s.args.field)),                              \
+      WL_RULE(id "_unused", name, "must be null for a type without block scales", pointer,         \
+              ::warpline::gemm::scales_left_out(s.args.kind, s.args.field)),                       \
+      WL_OPTIONAL_OPERAND(id, name, field, extent, 16)
+
+// `b` is what the tensors of B are called; `table` is the operation's.
+template <class Subject, const Table& (*table)()>
 Rules<Subject> operand_rules(const char* b) {
   return {
+      WL_RULE("a_type", "a_type", operand_type_text, range,
+              enumerator(s.args.a_type, WL_OPERAND_NVFP4, WL_OPERAND_MXFP4)),
+      WL_RULE("b_type", "b_type", operand_type_text, range,
+              enumerator(s.args.b_type, WL_OPERAND_NVFP4, WL_OPERAND_MXFP4)),
+      WL_RULE("types", "a_type, b_type", "must be types that the device has kernels for", support,
+              types_taken(shape_of(s.args), table(), s.device)),
       WL_RULE("sf_layout", "sf_layout", "must be WL_SF_128x4 (0)", range,
               enumerator(s.args.sf_layout, WL_SF_128x4, WL_SF_128x4)),
       WL_RULE("flags", "flags",
               "must be 0, WL_STATIC_WEIGHTS (1), WL_GRAPH_LAUNCH (2) or their sum", range,
               flags_among(s.args.flags, WL_STATIC_WEIGHTS | WL_GRAPH_LAUNCH)),
-      WL_RULE("a_entry", "A", "must have entries (M * K/2) below 2^40 bytes", range,
-              entry_below_limit(shape_of(s.args), s.args.m, "M", 1)),
-      WL_RULE(
-          "b_entry", b, "must have entries (N * K/2) below 2^40 bytes", range,
-          entry_below_limit(shape_of(s.args), s.args.n, "N", shape_of(s.args).column_multiple())),
+      WL_RULE("a_entry", "A", "must have entries (M rows of K) below 2^40 bytes", range,
+              entry_below_limit(shape_of(s.args), s.args.a_type, s.args.m, "M", 1)),
+      WL_RULE("b_entry", b, "must have entries (N rows of K) below 2^40 bytes", range,
+              entry_below_limit(shape_of(s.args), s.args.b_type, s.args.n, "N",
+                                shape_of(s.args).column_multiple())),
       WL_RULE("a_size", "A", "must be below 2^47 bytes", range,
-              batch_below_limit(shape_of(s.args), s.args.m)),
+              batch_below_limit(shape_of(s.args), s.args.a_type, s.args.m)),
       WL_RULE("b_size", b, "must be below 2^47 bytes", range,
-              batch_below_limit(shape_of(s.args), s.args.n)),
+              batch_below_limit(shape_of(s.args), s.args.b_type, s.args.n)),
       WL_OPERAND("a", "A", a, a_of, 16),
-      WL_OPERAND("sfa", "SFA", sfa, sfa_of, 16),
+      WL_SCALES("sfa", "SFA", sfa, sfa_of, a_type),
   };
 }
 
@@ -181,8 +221,9 @@ Rules<Subject> output_rules() {
 template <class Subject, class ProblemOf>
 auto serving(const Subject& s, ProblemOf problem_of) {
   return [&s, problem_of](const Config& config, std::string* reason) {
-    return shape_of(s.args).sized() ? can_run(config, problem_of(s.args), s.device, reason)
-                                    : can_run(config, s.args.d_type, s.device, reason);
+    return shape_of(s.args).sized()
+               ? can_run(config, problem_of(s.args), s.device, reason)
+               : can_run(config, shape_of(s.args).types, s.args.d_type, s.device, reason);
   };
 }
 
@@ -194,6 +235,7 @@ Problem product_of(const Args& a) {
   problem.n = a.n;
   problem.k = a.k;
   problem.l = a.l;
+  problem.types = {a.a_type, a.b_type};
   problem.d_type = a.d_type;
   const Strided d = shape_of(a).d();
   problem.ldd = d.row_stride();

@@ -27,6 +27,8 @@ inline void compare_with_plan(const Problem& planned, const Problem& problem,
   equal("plan_k", "K", problem.k, planned.k);
   equal("plan_l", "L", problem.l, planned.l);
   equal("plan_d_type", "d_type", problem.d_type, planned.d_type);
+  equal("plan_a_type", "a_type", problem.types.a, planned.types.a);
+  equal("plan_b_type", "b_type", problem.types.b, planned.types.b);
 }
 
 // `configs` is the operation's table: a plan of another operation has a configuration of another.

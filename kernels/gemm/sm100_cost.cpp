@@ -110,7 +110,11 @@ Traffic traffic(const Config& config, const Problem& problem) {
 }
 
 int64_t least_traffic(const Problem& p, int b_tensors) {
-  return (p.m + b_tensors * p.n) * p.k / 16 * 9 * p.l;
+  const auto row_bytes = [&](wl_operand type) {
+    const Format& f = format_of(type);
+    return p.k * f.bits / 8 + (f.scale_block == 0 ? 0 : p.k / f.scale_block);
+  };
+  return (p.m * row_bytes(p.types.a) + b_tensors * p.n * row_bytes(p.types.b)) * p.l;
 }
 
 // What an epilogue's stores cost beside its arithmetic; see below.

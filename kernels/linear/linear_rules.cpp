@@ -17,8 +17,8 @@ using Args = wl_gemm_args;
 Strided strided_r(const Args& a) { return shape_of(a).strided(a.ldr, a.batch_stride_r); }
 
 // What the arguments point to.
-Extent b_of(const Args& a) { return {"B", a.b, shape_of(a).bytes_of(a.n)}; }
-Extent sfb_of(const Args& a) { return {"SFB", a.sfb, shape_of(a).scales_of(a.n)}; }
+Extent b_of(const Args& a) { return {"B", a.b, shape_of(a).b_bytes()}; }
+Extent sfb_of(const Args& a) { return {"SFB", a.sfb, shape_of(a).sfb_bytes()}; }
 Extent alpha_of(const Args& a) { return {"alpha", a.alpha, sizeof(float)}; }
 Extent row_of(const Args& a) {
   return {"row", a.row, shape_of(a).sized() ? static_cast<uint64_t>(a.l * a.m) * 4 : 0};
@@ -94,10 +94,10 @@ const RuleTable<Subject>& rules() {
                       "must be from WL_ACTIVATION_NONE (0) to WL_ACTIVATION_GELU_ERF (5)", range,
                       enumerator(s.args.activation, WL_ACTIVATION_NONE, WL_ACTIVATION_GELU_ERF)),
           },
-          gemm::operand_rules<Subject>("B"),
+          gemm::operand_rules<Subject, configs>("B"),
           Rules{
               WL_OPERAND("b", "B", b, b_of, 16),
-              WL_OPERAND("sfb", "SFB", sfb, sfb_of, 16),
+              WL_SCALES("sfb", "SFB", sfb, sfb_of, b_type),
               WL_OPTIONAL_OPERAND("alpha", "alpha", alpha, alpha_of, 4),
               WL_OPTIONAL_OPERAND("row", "row", row, row_of, 4),
               WL_OPTIONAL_OPERAND("bias", "bias", bias, bias_of, 16),

@@ -22,10 +22,10 @@ Strided strided_x(const Args& a) {
 
 uint64_t x_bytes(const Args& a) { return 2 * static_cast<uint64_t>(strided_x(a).extent()); }
 uint64_t d_bytes(const Args& a) {
-  return sizes_in_range(a) ? gemm::operand_bytes(a.m, a.k, a.l) : 0;
+  return sizes_in_range(a) ? gemm::operand_bytes(WL_OPERAND_NVFP4, a.m, a.k, a.l) : 0;
 }
 uint64_t sfd_bytes(const Args& a) {
-  return sizes_in_range(a) ? gemm::scale_bytes(a.m, a.k, a.l) : 0;
+  return sizes_in_range(a) ? gemm::scale_bytes(WL_OPERAND_NVFP4, a.m, a.k, a.l) : 0;
 }
 
 Verdict sfd_below_limit(const Args& a) {

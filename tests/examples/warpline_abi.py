@@ -10,6 +10,9 @@ import pathlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 F16, BF16, NVFP4, F32 = 0, 1, 2, 3  # wl_dtype
+# wl_operand: 0 is NVFP4, so structs of zeros mean that
+OPERANDS = ("NVFP4", "F16", "BF16", "TF32", "E4M3", "E5M2", "INT8", "MXFP8_E4M3", "MXFP8_E5M2",
+            "MXFP6_E2M3", "MXFP6_E3M2", "MXFP4")
 SF_128X4 = 0                # wl_sf_layout
 STATIC_WEIGHTS, GRAPH_LAUNCH = 1, 2  # wl_plan_flags
 # wl_activation
@@ -26,7 +29,7 @@ class DualGemmArgs(c.Structure):  # wl_dual_gemm_args
                    ("batch_stride_d", c.c_int64), ("config", c.c_char_p), ("sfd", c.c_void_p),
                    ("d_scale", c.c_void_p), ("flags", c.c_uint32), ("bias1", c.c_void_p),
                    ("bias2", c.c_void_p), ("bias_type", c.c_int), ("gate", c.c_int),
-                   ("gate_limit", c.c_float)])
+                   ("gate_limit", c.c_float), ("a_type", c.c_int), ("b_type", c.c_int)])
 
 
 class GemmArgs(c.Structure):  # wl_gemm_args
@@ -38,7 +41,8 @@ class GemmArgs(c.Structure):  # wl_gemm_args
                    ("residual", c.c_void_p), ("ldr", c.c_int64), ("batch_stride_r", c.c_int64),
                    ("d", c.c_void_p), ("d_type", c.c_int), ("ldd", c.c_int64),
                    ("batch_stride_d", c.c_int64), ("config", c.c_char_p), ("sfd", c.c_void_p),
-                   ("d_scale", c.c_void_p), ("flags", c.c_uint32)])
+                   ("d_scale", c.c_void_p), ("flags", c.c_uint32), ("a_type", c.c_int),
+                   ("b_type", c.c_int)])
 
 
 class QuantizeArgs(c.Structure):  # wl_quantize_args

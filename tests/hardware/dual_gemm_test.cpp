@@ -22,7 +22,7 @@ const std::vector<int64_t> kK = {64, 128, 192, 256, 320, 448, 1472};
 std::vector<const Config*> configs_of(const warpline::DeviceLimits& limits) {
   std::vector<const Config*> configs;
   for (const Config& config : warpline::dual_gemm::configs())
-    if (warpline::dual_gemm::can_run(config, config.d_type, limits, nullptr))
+    if (warpline::dual_gemm::can_run(config, {}, config.d_type, limits, nullptr))
       configs.push_back(&config);
   return configs;
 }

@@ -15,7 +15,8 @@ using namespace wltest;
 TEST_CASE("wl_gemm bit for bit", "[hardware][linear]") {
   HardwareContext device([](const warpline::DeviceLimits& found) {
     for (const warpline::gemm::Config& config : warpline::linear::configs())
-      if (warpline::gemm::can_run(config, config.d_type, found, nullptr)) return true;
+      if (warpline::gemm::can_run(config, config.first_types(), config.d_type, found, nullptr))
+        return true;
     return false;
   });
   if (!device.reason.empty()) WL_SKIP(device.reason);
@@ -28,7 +29,8 @@ TEST_CASE("wl_gemm bit for bit", "[hardware][linear]") {
       const auto config = std::find_if(table.begin(), table.end(),
                                        [&](const auto& entry) { return c.name == entry.name; });
       REQUIRE(config != table.end());
-      if (!warpline::gemm::can_run(*config, config->d_type, device.context->limits, nullptr))
+      if (!warpline::gemm::can_run(*config, config->first_types(), config->d_type,
+                                   device.context->limits, nullptr))
         continue;
       for (size_t index = 0; index < 4 * c.problems; ++index) {
         const problems::Problem drawn =

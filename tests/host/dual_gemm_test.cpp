@@ -133,6 +133,9 @@ TEST_CASE("every rule of the dual GEMM refuses what it names and nothing else",
       {"k_range", [](auto& a) { a.k = 32; }},
       {"k_range", [](auto& a) { a.k = INT64_MAX - 63; }},
       {"k_multiple", [](auto& a) { a.k = 7000; }},
+      {"a_type", [](auto& a) { a.a_type = static_cast<wl_operand>(12); }},
+      {"b_type", [](auto& a) { a.b_type = static_cast<wl_operand>(-1); }},
+      {"types", [](auto& a) { a.b_type = WL_OPERAND_TF32, a.sfb1 = a.sfb2 = nullptr; }},
       {"l_range", [](auto& a) { a.l = 0; }},
       {"l_range", [&](auto& a) { a.l = huge; }},
       {"tiles",
@@ -294,6 +297,17 @@ TEST_CASE("every rule of the dual GEMM refuses what it names and nothing else",
   CHECK(violated_ids(args, b200()).count("b_entry") == 1);
   CHECK(violated_ids(args, b200()).count("b_size") == 1);
   tried.insert({"a_entry", "a_size", "b_entry", "b_size"});
+  // Types that the device has no kernels for, and with them rules of K and of scales.
+  args = legal();
+  args.a_type = args.b_type = WL_OPERAND_TF32;
+  args.k = 7;
+  const std::set<std::string> of_types = {"types", "type_k_multiple", "sfa_unused", "sfb1_unused",
+                                          "sfb2_unused"};
+  CHECK(violated_ids(args, b200()) == of_types);
+  args.k = -4;
+  CHECK(violated_ids(args, b200()).count("type_k_range") == 1);
+  tried.insert(of_types.begin(), of_types.end());
+  tried.insert("type_k_range");
 
   for (const RuleRow& row : rules().rows()) {
     INFO("rule " << row.id << " has no refusing case");
@@ -419,13 +433,13 @@ TEST_CASE("the cost function chooses rows as its model says", "[host][dual_gemm]
   DeviceLimits small = device;
   small.shared_bytes_per_block = 200000;
   std::string reason;
-  CHECK_FALSE(can_run(*row, WL_F16, small, &reason));
+  CHECK_FALSE(can_run(*row, {}, WL_F16, small, &reason));
   CHECK(reason.find("shared memory") != std::string::npos);
   small = device;
   small.max_cluster = 2;
   const Config* wide = find_config("dual_gemm_sm100_pair_2x2_n64_f16");
   REQUIRE(wide != nullptr);
-  CHECK_FALSE(can_run(*wide, WL_F16, small, &reason));
+  CHECK_FALSE(can_run(*wide, {}, WL_F16, small, &reason));
   CHECK(reason.find("cluster of 4 CTAs is larger than the device's limit of 2") !=
         std::string::npos);
 }

@@ -80,6 +80,17 @@ std::string not_varied(const std::string& text, const Field& field, const Varied
   return values.size() >= std::min<size_t>(2, named != 0 ? named : 2) ? "" : "it never changes";
 }
 
+// Types of operands: all that the tables take.
+std::string not_all_types(const problems::Operation& operation, const Field& field,
+                          const Varied& varied) {
+  std::set<std::string> expected;
+  for (const problems::Configuration& c : operation.configurations)
+    for (const warpline::gemm::Types& types : c.types)
+      expected.insert(std::to_string(field.name == "a_type" ? types.a : types.b));
+  const auto found = varied.find(field.name);
+  return found != varied.end() && found->second == expected ? "" : "not each type of the tables";
+}
+
 // What the lists of all configurations vary.
 Varied varied_by(const problems::Operation& operation) {
   Varied varied;
@@ -100,7 +111,8 @@ TEST_CASE("problems vary every field of every operation's arguments", "[host][pr
     REQUIRE(fields.size() > 5);
     for (const Field& field : fields) {
       INFO(field.type << field.name << ": see tests/problems/" << operation.name << ".cpp");
-      CHECK(not_varied(text, field, varied) == "");
+      CHECK((is(field.type, "wl_operand") ? not_all_types(operation, field, varied)
+                                          : not_varied(text, field, varied)) == "");
     }
   }
 }

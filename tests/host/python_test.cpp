@@ -34,12 +34,14 @@ std::string header_layout() {
   ARGS(sfb1), ARGS(sfb2), ARGS(sf_layout), ARGS(alpha1), ARGS(alpha2), ARGS(d), ARGS(d_type);
   ARGS(ldd), ARGS(batch_stride_d), ARGS(config), ARGS(sfd), ARGS(d_scale), ARGS(flags);
   ARGS(bias1), ARGS(bias2), ARGS(bias_type), ARGS(gate), ARGS(gate_limit);
+  ARGS(a_type), ARGS(b_type);
   STRUCT(wl_gemm_args);
 #define GEMM(field) FIELD(wl_gemm_args, field)
   GEMM(struct_size), GEMM(m), GEMM(n), GEMM(k), GEMM(l), GEMM(a), GEMM(b), GEMM(sfa), GEMM(sfb);
   GEMM(sf_layout), GEMM(alpha), GEMM(row), GEMM(bias), GEMM(bias_type), GEMM(activation);
   GEMM(residual), GEMM(ldr), GEMM(batch_stride_r), GEMM(d), GEMM(d_type), GEMM(ldd);
   GEMM(batch_stride_d), GEMM(config), GEMM(sfd), GEMM(d_scale), GEMM(flags);
+  GEMM(a_type), GEMM(b_type);
   STRUCT(wl_quantize_args);
 #define QUANTIZE(field) FIELD(wl_quantize_args, field)
   QUANTIZE(struct_size), QUANTIZE(m), QUANTIZE(k), QUANTIZE(l), QUANTIZE(x), QUANTIZE(x_type);

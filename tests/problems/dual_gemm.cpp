@@ -67,7 +67,9 @@ Gate draw_gate(Draw& draw, bool plain) {
 Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const bool filled = wanted == Values::all;
   Problem p;
-  const Sizes s = draw_sizes(c, draw);
+  const warpline::gemm::Types types = draw_types(c, draw);
+  const bool codes = types.a == WL_OPERAND_NVFP4; // of A, that digits can be written with
+  const Sizes s = draw_sizes(c, types, draw);
   const bool nvfp4 = c.type == WL_NVFP4;
   draw.note("d_type", static_cast<int>(c.type));
   draw.note("struct_size", sizeof(wl_dual_gemm_args));
@@ -89,7 +91,8 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     alpha[0] = {true, 4, {64, 64}};
     alpha[1] = {true, 8, {17.0f / 1024, 5.0f / 64}};
   }
-  const bool edges = draw.index() % all_sizes % 2 == 0 && !is_small(draw) && s.k >= edges_k;
+  const bool edges =
+      draw.index() % all_sizes % 2 == 0 && !is_small(draw) && s.k >= edges_k && codes;
   if (edges) draw.note<std::string>("values", "edges");
   const Gate gate = draw_gate(draw, ties);
   const BiasType bias = draw_bias_type(draw, ties);
@@ -107,20 +110,21 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     d_scale.given = true;
     d_scale.runs[0] = draw.note("d_scale value", 0.25f), d_scale.runs[1] = 1.25f;
   }
+  const bool in_a = alias == "B1 is in A" && s.l == 1 && s.n <= s.m && types.a == types.b;
   wltest::Problem problems[2];
   for (int run = 0; run < 2 && filled; ++run) {
     wltest::Problem& q = problems[run];
     q = {s.m, s.n, s.k, s.l, {}, {}, {}, 1, 1};
     const uint64_t seed = draw.seed_for("operands") + static_cast<uint64_t>(run);
-    q.a = draw_operand(s.m, s.k, s.l, base_a, seed * 4);
-    q.b1 = draw_operand(s.n, s.k, s.l, base_b[0], seed * 4 + 1);
-    q.b2 = draw_operand(s.n, s.k, s.l, base_b[1], seed * 4 + 2);
+    q.a = draw_operand(s.m, s.blocked_k(), s.l, base_a, seed * 4);
+    q.b1 = draw_operand(s.n, s.blocked_k(), s.l, base_b[0], seed * 4 + 1);
+    q.b2 = draw_operand(s.n, s.blocked_k(), s.l, base_b[1], seed * 4 + 2);
     if (ties) make_ties(&q, run, seed);
+    q.a = retyped(q.a, types.a, s.k, seed * 4);
+    q.b1 = retyped(q.b1, types.b, s.k, seed * 4 + 1);
+    q.b2 = retyped(q.b2, types.b, s.k, seed * 4 + 2);
     if (alias == "B2 is B1") q.b2 = q.b1;
-    if (alias == "B1 is in A" && s.l == 1 && s.n <= s.m) {
-      q.b1.values.assign(q.a.values.begin(), q.a.values.begin() + s.n * (s.k / 2));
-      q.b1.scales.assign(q.a.scales.begin(), q.a.scales.begin() + s.n * (s.k / 16));
-    }
+    if (in_a) q.b1 = first_rows(q.a, s.n);
     if (alias == "alphas" && alpha[0].given && alpha[1].given)
       alpha[1].runs[run] = alpha[0].runs[run];
     q.alpha1 = alpha[0].runs[run];
@@ -138,11 +142,10 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     // Where a register holds some rows of many columns, columns differ, and the other way round.
     if (edges && run == 1) make_edges(&q, factors, c.profile == "h200", seed);
   }
-  const bool in_a = alias == "B1 is in A" && s.l == 1 && s.n <= s.m;
-  add_operand("a", "sfa", {problems[0].a, problems[1].a}, padding, filled, draw, &p);
-  add_operand("b1", "sfb1", {problems[0].b1, problems[1].b1}, padding, filled, draw, &p);
+  add_operand("a", "sfa", types.a, {problems[0].a, problems[1].a}, padding, filled, draw, &p);
+  add_operand("b1", "sfb1", types.b, {problems[0].b1, problems[1].b1}, padding, filled, draw, &p);
   if (in_a) lie_within("b1", "a", &p), lie_within("sfb1", "sfa", &p);
-  add_operand("b2", "sfb2", {problems[0].b2, problems[1].b2}, padding, filled, draw, &p);
+  add_operand("b2", "sfb2", types.b, {problems[0].b2, problems[1].b2}, padding, filled, draw, &p);
   if (alias == "B2 is B1") lie_within("b2", "b1", &p), lie_within("sfb2", "sfb1", &p);
   alpha[0].add_to("alpha1", &p.inputs);
   alpha[1].add_to("alpha2", &p.inputs);
@@ -201,6 +204,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     args.sfd = at("sfd");
     args.d_scale = static_cast<const float*>(at("d_scale"));
     args.flags = flags;
+    args.a_type = types.a, args.b_type = types.b;
     args.bias1 = at("bias1"), args.bias2 = at("bias2"), args.bias_type = bias.said;
     args.gate = gate.kind, args.gate_limit = gate.limit;
     return args;

@@ -47,7 +47,8 @@ struct Beside {
 Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const bool filled = wanted == Values::all;
   Problem p;
-  const Sizes s = draw_sizes(c, draw);
+  const warpline::gemm::Types types = draw_types(c, draw);
+  const Sizes s = draw_sizes(c, types, draw);
   const bool nvfp4 = c.type == WL_NVFP4;
   const size_t element = c.type == WL_F32 ? 4 : 2;
   draw.note("d_type", static_cast<int>(c.type));
@@ -66,8 +67,8 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   }
   const uint8_t padding = draw.pick<uint8_t>("padding", {0x7F, 0xFF, 0x38});
   // A row of A times itself is a sum of squares, which FP32 may not hold; D in FP32 would show it.
-  const bool in_a = is_small(draw) && !ties && c.type != WL_F32 && s.l == 1 && s.n <= s.m &&
-                    draw.below("B is in A", 2) == 0;
+  const bool in_a = is_small(draw) && !ties && types.a == types.b && c.type != WL_F32 && s.l == 1 &&
+                    s.n <= s.m && draw.below("B is in A", 2) == 0;
   if (in_a) draw.note<std::string>("shared memory", "B is in A");
 
   // What stands beside the product. Types and strides of what is not there mean nothing.
@@ -109,13 +110,12 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     // Scales of one binade where FP32's last place tells: sums of a long K then stay within 2^24
     // of their unit, which a tensor core adds exactly in any order.
     const uint64_t codes = c.type == WL_F32 || (run == 1 && cancels) ? 8 : 24;
-    q.a = draw_operand(s.m, s.k, s.l, base_a, seed, codes);
-    q.b1 = draw_operand(s.n, s.k, s.l, base_b, seed + 1, codes);
+    q.a = draw_operand(s.m, s.blocked_k(), s.l, base_a, seed, codes);
+    q.b1 = draw_operand(s.n, s.blocked_k(), s.l, base_b, seed + 1, codes);
     if (ties) make_one_hot(&q.a, seed), make_powers(&q.b1, {3, 5, 7, 5}, seed);
-    if (in_a) {
-      q.b1.values.assign(q.a.values.begin(), q.a.values.begin() + s.n * (s.k / 2));
-      q.b1.scales.assign(q.a.scales.begin(), q.a.scales.begin() + s.n * (s.k / 16));
-    }
+    q.a = retyped(q.a, types.a, s.k, seed);
+    q.b1 = retyped(q.b1, types.b, s.k, seed + 1);
+    if (in_a) q.b1 = first_rows(q.a, s.n);
     Beside& other = beside[run];
     other.alpha = alpha.runs[run], other.d_scale = d_scale.runs[run];
     const auto rows = static_cast<size_t>(s.l * s.m), columns = static_cast<size_t>(s.n);
@@ -124,8 +124,8 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     if (bias.given) other.bias = draw_numbers(columns, bias.type, 3, seed + 3);
     if (in_place || apart) other.residual = draw_numbers(rows * columns, c.type, 4, seed + 4);
   }
-  add_operand("a", "sfa", {problems[0].a, problems[1].a}, padding, filled, draw, &p);
-  add_operand("b", "sfb", {problems[0].b1, problems[1].b1}, padding, filled, draw, &p);
+  add_operand("a", "sfa", types.a, {problems[0].a, problems[1].a}, padding, filled, draw, &p);
+  add_operand("b", "sfb", types.b, {problems[0].b1, problems[1].b1}, padding, filled, draw, &p);
   if (in_a) lie_within("b", "a", &p), lie_within("sfb", "sfa", &p);
   alpha.add_to("alpha", &p.inputs);
   if (has_row)
@@ -189,6 +189,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     args.sfd = at("sfd");
     args.d_scale = static_cast<const float*>(at("d_scale"));
     args.flags = flags;
+    args.a_type = types.a, args.b_type = types.b;
     return args;
   };
   set_calls(rows, args_of, wl_gemm_plan, wl_gemm_run, &p);

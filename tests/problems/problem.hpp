@@ -3,6 +3,7 @@
 // (dual_gemm.cpp, linear.cpp, quantize.cpp).
 #pragma once
 
+#include "kernels/gemm/operand.hpp"
 #include "tests/problems/draw.hpp"
 #include "warpline/warpline.h"
 
@@ -78,11 +79,12 @@ std::string run(wl_context* context, const Problem& problem);
 // A configuration of an operation: an entry of its table, and the device for its problems.
 struct Configuration {
   std::string name, profile;
-  int sms = 1;                      // few, so that a cluster makes several tiles
-  std::vector<std::string> kernels; // PTX files that a run launches
-  wl_dtype type = WL_F16;           // of the output, or of the input where that varies
-  size_t problems = 1;              // that make its list
-  bool shares_k = false;            // ranges of K that are no whole tiles
+  int sms = 1;                              // few, so that a cluster makes several tiles
+  std::vector<std::string> kernels;         // PTX files that a run launches
+  wl_dtype type = WL_F16;                   // of the output, or of the input where that varies
+  std::vector<warpline::gemm::Types> types; // of operands that a product takes
+  size_t problems = 1;                      // that make its list
+  bool shares_k = false;                    // ranges of K that are no whole tiles
   // What the kernel treats as one piece: a cluster's rows and columns of D, a CTA's, elements of K
   // that fill its stages once and one of them, row tiles that are visited before the next column
   // tile; and elements of K after which all its loops along K have come round, and those of a long

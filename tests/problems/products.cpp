@@ -7,8 +7,12 @@
 
 namespace wltest::problems {
 
+using warpline::gemm::bit;
 using warpline::gemm::Config;
+using warpline::gemm::format_of;
 using warpline::gemm::Grid;
+using warpline::gemm::has_scales;
+using warpline::gemm::Types;
 
 bool is_first(const Draw& draw) { return draw.index() % all_sizes == 0; }
 bool is_small(const Draw& draw) {
@@ -21,6 +25,11 @@ Configuration configuration_of(const Config& config, const char* decoder) {
   c.name = config.name;
   c.kernels = {config.name};
   c.type = config.d_type;
+  for (int a = WL_OPERAND_NVFP4; a <= WL_OPERAND_MXFP4; ++a)
+    for (int b = WL_OPERAND_NVFP4; b <= WL_OPERAND_MXFP4; ++b) {
+      const Types pair{static_cast<wl_operand>(a), static_cast<wl_operand>(b)};
+      if (config.takes(pair)) c.types.push_back(pair);
+    }
   // Kernels of BF16 and FP32 outputs have the text of those of FP16 outputs but for how they store.
   c.problems = config.d_type == WL_BF16 || config.d_type == WL_F32 ? few_outputs : all_sizes;
   c.tile_k = config.tile_k;
@@ -56,8 +65,16 @@ Configuration configuration_of(const Config& config, const char* decoder) {
   return c;
 }
 
+Types draw_types(const Configuration& c, Draw& draw) {
+  const Types types =
+      c.types[(draw.index() + draw.below("types", c.types.size())) % c.types.size()];
+  draw.note("a_type", static_cast<int>(types.a));
+  draw.note("b_type", static_cast<int>(types.b));
+  return types;
+}
+
 // In the order in which they tell most for their time.
-Sizes draw_sizes(const Configuration& c, Draw& draw) {
+Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
   const auto below = [&](const char* name, int64_t bound) {
     return static_cast<int64_t>(
         draw.below(name, static_cast<uint64_t>(std::max<int64_t>(bound, 1))));
@@ -123,6 +140,10 @@ Sizes draw_sizes(const Configuration& c, Draw& draw) {
   }
   }
   s.n = (s.n + step - 1) / step * step;
+  // K is at least a unit, and no whole 128 bytes where sizes have edges.
+  const int64_t unit = std::max(format_of(types.a).k_unit, format_of(types.b).k_unit);
+  if (draw.index() % all_sizes < 4) s.k -= unit * below("rest of K", 64 / unit);
+  s.k = (s.k + unit - 1) / unit * unit;
   draw.note("m", s.m);
   draw.note("n", s.n);
   draw.note("k", s.k);
@@ -240,17 +261,57 @@ void make_powers(Operand* b, const uint8_t (&code)[4], uint64_t seed) {
     b->scales[i] = static_cast<uint8_t>(0x38 + 8 * random.below(i, 2));
 }
 
-void add_operand(const char* values, const char* scales, const Operand (&runs)[2], uint8_t padding,
-                 bool filled, Draw& draw, Problem* problem) {
+Operand retyped(const Operand& from, wl_operand type, int64_t k, uint64_t seed) {
+  if (type == WL_OPERAND_NVFP4) return from;
+  const bool f16 = type == WL_OPERAND_F16;
+  Operand to{from.rows, k, from.l, {}, {}, type};
+  to.values.resize(static_cast<size_t>(from.l * from.rows) * to.row_bytes());
+  const Random kinds(seed, 13), places(seed, 14);
+  // Of FP16 the largest and the smallest; of BF16 so that FP32 holds the products; an infinity.
+  const uint16_t alone[] = {f16 ? uint16_t{0x7BFF} : uint16_t{0x7100},
+                            f16 ? uint16_t{1} : uint16_t{0x0D80},
+                            f16 ? uint16_t{0x7C00} : uint16_t{0x7F80}};
+  for (int64_t row = 0; row < from.l * from.rows; ++row) {
+    const auto r = static_cast<uint64_t>(row);
+    const uint64_t kind = kinds.below(r, 32);
+    const auto only = static_cast<int64_t>(places.below(r, static_cast<uint64_t>(k)));
+    for (int64_t i = 0; i < k; ++i) {
+      const double scale = decode_ue4m3(from.scales[static_cast<size_t>((row * from.k + i) / 16)]);
+      const double value =
+          decode_e2m1(nibble(&from.values[static_cast<size_t>(row * from.k / 2)], i));
+      uint16_t code = f16 ? encode_f16(value * scale) : encode_bf16(value * scale);
+      if (kind < std::size(alone))
+        code = i != only ? uint16_t{0} : static_cast<uint16_t>(alone[kind] | (row % 2) << 15);
+      std::memcpy(
+          &to.values[static_cast<size_t>(row) * to.row_bytes() + 2 * static_cast<size_t>(i)], &code,
+          2);
+    }
+  }
+  return to;
+}
+
+Operand first_rows(const Operand& from, int64_t rows) {
+  Operand to = from;
+  to.rows = rows;
+  to.values.resize(static_cast<size_t>(rows) * from.row_bytes());
+  to.scales.resize(from.scales.size() / static_cast<size_t>(from.rows) * static_cast<size_t>(rows));
+  return to;
+}
+
+void add_operand(const char* values, const char* scales, wl_operand type, const Operand (&runs)[2],
+                 uint8_t padding, bool filled, Draw& draw, Problem* problem) {
   Input in{values, draw_alignment(draw, values), {}, ""};
   Input sf{scales, draw_alignment(draw, scales), {}, ""};
   for (const Operand& operand : runs) {
     if (!filled) break;
     in.runs.push_back(operand.values);
-    sf.runs.push_back(scale_bytes(operand, padding));
+    if (has_scales(type)) sf.runs.push_back(scale_bytes(operand, padding));
   }
   problem->inputs.push_back(std::move(in));
-  problem->inputs.push_back(std::move(sf));
+  if (has_scales(type))
+    problem->inputs.push_back(std::move(sf));
+  else
+    draw.note<std::string>(scales, "null");
 }
 
 void lie_within(const std::string& name, const std::string& other, Problem* problem) {

@@ -17,10 +17,15 @@ bool chooses_config(const Draw& draw); // instead of naming it
 // `decoder`: the kernel that decodes A for the configurations that need one.
 Configuration configuration_of(const warpline::gemm::Config& config, const char* decoder);
 
+// Types of A and B: problems go through those of the configuration.
+warpline::gemm::Types draw_types(const Configuration& configuration, Draw& draw);
+
 struct Sizes {
   int64_t m, n, k, l;
+  int64_t blocked_k() const { return (k + 63) / 64 * 64; } // whole blocks of NVFP4
 };
-Sizes draw_sizes(const Configuration& configuration, Draw& draw);
+Sizes draw_sizes(const Configuration& configuration, const warpline::gemm::Types& types,
+                 Draw& draw);
 
 // The configuration's name, or "" where the library chooses, as Problem::config.
 std::string draw_config(const Configuration& configuration, Draw& draw);
@@ -68,9 +73,17 @@ constexpr uint8_t fitting_b = 0x08;
 void make_one_hot(Operand* a, uint64_t seed);
 void make_powers(Operand* b, const uint8_t (&code)[4], uint64_t seed);
 
-// Values and scales of an operand of both runs.
-void add_operand(const char* values, const char* scales, const Operand (&runs)[2], uint8_t padding,
-                 bool filled, Draw& draw, Problem* problem);
+// The first k elements of each row of an NVFP4 operand in another type, which holds them exactly.
+// Some rows become one element and zeros: a very large one, a very small one or an infinity. Of
+// NVFP4 it is the operand itself.
+Operand retyped(const Operand& nvfp4, wl_operand type, int64_t k, uint64_t seed);
+
+// Of one batch entry.
+Operand first_rows(const Operand& operand, int64_t rows);
+
+// Values and scales of an operand of both runs, which are empty where they are not filled.
+void add_operand(const char* values, const char* scales, wl_operand type, const Operand (&runs)[2],
+                 uint8_t padding, bool filled, Draw& draw, Problem* problem);
 
 // The input lies at the beginning of another's memory.
 void lie_within(const std::string& name, const std::string& other, Problem* problem);

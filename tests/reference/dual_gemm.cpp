@@ -26,10 +26,21 @@ struct Tables {
   }
 };
 
-// k_count elements from k0 on, a multiple of 16, of row `row` (counted over all batch entries) as
-// FP32; element k0 + k goes to out[k * stride].
+double decode_element(wl_operand type, const uint8_t* row, int64_t k) {
+  const auto code = static_cast<uint16_t>(row[2 * k] | row[2 * k + 1] << 8);
+  return type == WL_OPERAND_F16 ? decode_f16(code) : decode_bf16(code);
+}
+
+// k_count elements from k0 on, of NVFP4 a multiple of 16, of row `row` (counted over all batch
+// entries) as FP32; element k0 + k goes to out[k * stride].
 void decode_row(const Tables& tables, const Operand& operand, int64_t row, int64_t k0,
                 int64_t k_count, float* out, int64_t stride) {
+  if (operand.type != WL_OPERAND_NVFP4) {
+    const uint8_t* values = operand.values.data() + static_cast<size_t>(row) * operand.row_bytes();
+    for (int64_t k = 0; k < k_count; ++k)
+      out[k * stride] = static_cast<float>(decode_element(operand.type, values, k0 + k));
+    return;
+  }
   const uint8_t* values = operand.values.data() + row * (operand.k / 2) + k0 / 2;
   const uint8_t* scales = operand.scales.data() + row * (operand.k / block) + k0 / block;
   for (int64_t k = 0; k < k_count; ++k)
@@ -128,11 +139,12 @@ Sums accumulate(const Problem& problem, int threads, const Progress& progress) {
   std::mutex progress_mutex;
   std::vector<float> a;
   const auto add_part = [&](int64_t entry, int64_t row0, int64_t k0) {
-    const int64_t rows = std::min(rows_at_once, m - row0), part = std::min(k_at_once, k - k0);
+    const int64_t rows = std::min(rows_at_once, m - row0), here = std::min(k_at_once, k - k0);
+    const int64_t part = (here + block - 1) / block * block; // zeros beyond K
     const int64_t padded_rows = (rows + tile_rows - 1) / tile_rows * tile_rows;
     a.assign(static_cast<size_t>(padded_rows * part), 0.0f);
     for (int64_t r = 0; r < rows; ++r)
-      decode_row(tables, problem.a, entry * m + row0 + r, k0, part, a.data() + r * part, 1);
+      decode_row(tables, problem.a, entry * m + row0 + r, k0, here, a.data() + r * part, 1);
     in_parallel(threads, panels, [&](int64_t index) {
       const int64_t column0 = index * panel_columns;
       const int64_t columns = std::min(panel_columns, n - column0);
@@ -142,7 +154,7 @@ Sums accumulate(const Problem& problem, int threads, const Progress& progress) {
         const Operand& b = product == 0 ? problem.b1 : problem.b2;
         double* acc = (product == 0 ? sums.acc1 : sums.acc2).data();
         for (int64_t c = 0; c < columns; ++c)
-          decode_row(tables, b, entry * n + column0 + c, k0, part, panel.data() + c, panel_columns);
+          decode_row(tables, b, entry * n + column0 + c, k0, here, panel.data() + c, panel_columns);
         for (int64_t r0 = 0; r0 < rows; r0 += tile_rows) {
           const int64_t tile_height = std::min(tile_rows, rows - r0);
           const auto place = [&](int64_t r) {

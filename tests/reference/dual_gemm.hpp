@@ -8,7 +8,8 @@
 // The 16 terms of a scale block share the factor sa * sb (8 bits) and differ in a * b (a multiple
 // of 1/4, at most 36), so a block's sum has at most 20 bits and is exact in FP32 in any order. The
 // block sums, all multiples of 2^-20, are added in double: exact while the sum stays below 2^33,
-// and within 2^-53 relative of every partial sum beyond that.
+// and within 2^-53 relative of every partial sum beyond that. Sums of 16-bit operands are taken
+// likewise; where their elements have more bits, the 16 terms of a block are rounded to FP32.
 #pragma once
 
 #include "tests/reference/inputs.hpp"

@@ -73,6 +73,11 @@ float alpha_for(double deviation_of_one_term, int64_t k, double target) {
 
 } // namespace
 
+size_t Operand::row_bytes() const {
+  const auto elements = static_cast<size_t>(k);
+  return type == WL_OPERAND_NVFP4 ? elements / 2 : elements * 2;
+}
+
 Random::Random(uint64_t seed, uint64_t stream) : key(mix(mix(seed + gamma) + stream * gamma)) {}
 
 uint64_t Random::bits(uint64_t index) const { return mix(key + (index + 1) * gamma); }

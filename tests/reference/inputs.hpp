@@ -3,6 +3,8 @@
 // count.
 #pragma once
 
+#include "warpline/warpline.h"
+
 #include <cstdint>
 #include <vector>
 
@@ -19,11 +21,14 @@ struct Random {
   uint64_t below(uint64_t index, uint64_t bound) const;
 };
 
-// One NVFP4 operand in plain layout, a batch of l matrices one after the other.
+// One operand in plain layout, a batch of l matrices one after the other.
 struct Operand {
   int64_t rows = 0, k = 0, l = 0;
-  std::vector<uint8_t> values; // [l, rows, k/2], E2M1, the lower nibble is the even k
-  std::vector<uint8_t> scales; // [l, rows, k/16], UE4M3
+  std::vector<uint8_t> values; // [l, rows, k] elements; NVFP4: k/2 bytes a row of E2M1, the lower
+                               // nibble is the even k
+  std::vector<uint8_t> scales; // NVFP4: [l, rows, k/16], UE4M3
+  wl_operand type = WL_OPERAND_NVFP4;
+  size_t row_bytes() const; // of values
 };
 
 struct Problem {

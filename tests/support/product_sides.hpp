@@ -18,6 +18,22 @@ RuleChange<Args> and_nvfp4(Change change) {
   return [change](RuleCase<Args>& s) { nvfp4(s), change(s); };
 }
 
+// Both operands in FP16.
+template <class Args>
+void f16(RuleCase<Args>& s) {
+  s.args.a_type = s.args.b_type = WL_OPERAND_F16;
+  s.args.sfa = nullptr;
+  if constexpr (requires { s.args.sfb; })
+    s.args.sfb = nullptr;
+  else
+    s.args.sfb1 = s.args.sfb2 = nullptr;
+}
+
+template <class Args, class Change>
+RuleChange<Args> and_f16(Change change) {
+  return [change](RuleCase<Args>& s) { f16(s), change(s); };
+}
+
 constexpr int64_t largest_extent = int64_t{1} << 30;
 
 #define WL_SET(statement) [](RuleCase<Args>& s) { s.args.statement; }
@@ -47,6 +63,35 @@ std::vector<RuleSides<Args>> product_sides(const std::string& b) {
        {WL_SET(k = 7104)},
        WL_SET(k = 7000),
        "K = 7000 must be a multiple of 64 elements (nearest: 6976, 7040)"},
+      {"type_k_range",
+       {},
+       and_f16<Args>(WL_SET(k = 0)),
+       "K = 0 must be from 1 to 2^30 elements without NVFP4 (nearest: 8)"},
+      {"type_k_multiple",
+       {},
+       and_f16<Args>(WL_SET(k = 7172)),
+       "K = 7172 must be a multiple of 4 elements of 32 bits, 8 of 16, 16 of 8, 32 of MXFP8 and "
+       "128 of MXFP6 and MXFP4 (nearest: 7168, 7176)"},
+      {"a_type",
+       {WL_SET(a_type = WL_OPERAND_NVFP4)},
+       WL_SET(a_type = static_cast<wl_operand>(12)),
+       "a_type = 12 must be from WL_OPERAND_NVFP4 (0) to WL_OPERAND_MXFP4 (11) (nearest: 11)"},
+      {"b_type",
+       {WL_SET(b_type = WL_OPERAND_NVFP4)},
+       WL_SET(b_type = static_cast<wl_operand>(-1)),
+       "b_type = -1 must be from WL_OPERAND_NVFP4 (0) to WL_OPERAND_MXFP4 (11) (nearest: 0)"},
+      {"types",
+       {WL_SET(a_type = WL_OPERAND_NVFP4)},
+       [](RuleCase<Args>& s) {
+         s.args.a_type = WL_OPERAND_TF32, s.args.b_type = WL_OPERAND_NVFP4, s.args.sfa = nullptr;
+       },
+       "a_type, b_type = WL_OPERAND_TF32 (3), WL_OPERAND_NVFP4 (0) must be types that the device "
+       "has kernels for (nearest: WL_OPERAND_NVFP4 (0), WL_OPERAND_NVFP4 (0)"},
+      {"sfa_unused",
+       {},
+       WL_SET(a_type = WL_OPERAND_F16),
+       "SFA: address 0x310000000000 is given, must be null for a type without block scales "
+       "(nearest: null)"},
       {"l_range",
        {WL_SET(l = 1024)},
        WL_SET(l = 0),
@@ -93,11 +138,12 @@ std::vector<RuleSides<Args>> product_sides(const std::string& b) {
       {"a_entry",
        {[](RuleCase<Args>& s) { s.args.m = 1 << 20, s.args.k = (1 << 21) - 64, s.args.n = 8; }},
        [](RuleCase<Args>& s) { s.args.m = 1 << 20, s.args.k = 1 << 21; },
-       "A: an entry takes 1099511627776 bytes, must have entries (M * K/2) below 2^40 bytes"},
+       "A: an entry takes 1099511627776 bytes, must have entries (M rows of K) below 2^40 bytes"},
       {"b_entry",
        {[](RuleCase<Args>& s) { s.args.n = 1 << 20, s.args.k = (1 << 21) - 64, s.args.m = 1; }},
        [](RuleCase<Args>& s) { s.args.n = 1 << 20, s.args.k = 1 << 21; },
-       b + ": an entry takes 1099511627776 bytes, must have entries (N * K/2) below 2^40 bytes"},
+       b + ": an entry takes 1099511627776 bytes, must have entries (N rows of K) below 2^40 "
+           "bytes"},
       {"a_size",
        {[](RuleCase<Args>& s) { s.args.m = 1 << 20, s.args.k = 1 << 20, s.args.n = 8; }},
        [](RuleCase<Args>& s) { s.args.m = s.args.k = largest_extent; },

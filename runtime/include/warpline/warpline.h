@@ -120,6 +120,23 @@ typedef enum wl_dtype {
   WL_F32 = 3
 } wl_dtype;
 
+/* What A or B of a product holds, K contiguous. 0 is NVFP4, so arguments that were set to zero mean
+ * that. Which pairs of A and B a device multiplies, its check says. */
+typedef enum wl_operand {
+  WL_OPERAND_NVFP4 = 0, /* as WL_NVFP4: two E2M1 values a byte, one E4M3 scale per 16 of K */
+  WL_OPERAND_F16 = 1,   /* without scales, as are the next five */
+  WL_OPERAND_BF16 = 2,
+  WL_OPERAND_TF32 = 3, /* FP32 in memory, of which tensor cores read 10 bits of the mantissa */
+  WL_OPERAND_E4M3 = 4, /* FP8 */
+  WL_OPERAND_E5M2 = 5,
+  WL_OPERAND_INT8 = 6,
+  WL_OPERAND_MXFP8_E4M3 = 7, /* with one UE8M0 scale, a power of two, per 32 of K, as all others */
+  WL_OPERAND_MXFP8_E5M2 = 8,
+  WL_OPERAND_MXFP6_E2M3 = 9,
+  WL_OPERAND_MXFP6_E3M2 = 10,
+  WL_OPERAND_MXFP4 = 11
+} wl_operand;
+
 /* Layout of the block scales of an operand of `rows` rows and `k` elements: one unsigned E4M3 byte
  * for each 16 consecutive elements of a row; s = k / 16 is the scale's column. */
 typedef enum wl_sf_layout {
@@ -263,7 +280,9 @@ typedef struct wl_dual_gemm_args {
   const void* bias2;  /* likewise */
   wl_dtype bias_type; /* WL_F32, WL_F16 or WL_BF16, of both biases */
   wl_gate gate;
-  float gate_limit; /* positive; 0 = none, but for WL_GATE_CLAMPED */
+  float gate_limit;  /* positive; 0 = none, but for WL_GATE_CLAMPED */
+  wl_operand a_type; /* of A; where it has no block scales, sfa is null */
+  wl_operand b_type; /* of B1 and B2, likewise */
 } wl_dual_gemm_args;
 
 /* Checks the arguments against the constraint table for the context's device. Touches no memory,
@@ -339,7 +358,9 @@ typedef enum wl_activation {
 
 /*     D[m,n] = activation(row[m] * alpha * (A.B^T)[m,n] + bias[n]) + residual[m,n]
  *
- * A [M,K] and B [N,K] are NVFP4 with block scales, as at wl_dual_gemm_args; products accumulate in
+ * A [M,K] and B [N,K] are NVFP4 with block scales, as at wl_dual_gemm_args, or of the types that
+ * a_type and b_type name; K is then a multiple of 4 elements of 32 bits, 8 of 16, 16 of 8, 32 of
+ * MXFP8 and 128 of MXFP6 and MXFP4, and of 64 where the other one is NVFP4. Products accumulate in
  * FP32, everything behind is FP32, and D [M,N], N contiguous, is rounded once. With WL_NVFP4, D and
  * sfd are as there. NaN in a sum, factor, bias or residual makes the output NaN. On Hopper a
  * product alpha * row of 2^114 or more counts as infinite, as an alpha does there. A batch of L
@@ -371,7 +392,9 @@ typedef struct wl_gemm_args {
   const char* config;     /* name of a configuration to force, null = the library chooses */
   void* sfd;              /* WL_NVFP4 only, as at wl_dual_gemm_args */
   const float* d_scale;
-  uint32_t flags; /* of enum wl_plan_flags */
+  uint32_t flags;    /* of enum wl_plan_flags */
+  wl_operand a_type; /* of A; where it has no block scales, sfa is null */
+  wl_operand b_type; /* of B, likewise */
 } wl_gemm_args;
 
 WL_API wl_status wl_gemm_check(wl_context* context, const wl_gemm_args* args);
