@@ -62,8 +62,8 @@ wl_dual_gemm_config describe(const Candidate& c, const Problem& problem,
   out.tile_n = config.tile_n;
   out.tile_k = config.tile_k;
   out.cta_group = config.cta_group;
-  out.cluster_m = config.decodes() ? 1 : config.cluster_m;
-  out.cluster_n = config.decodes() ? config.cluster[0] / config.split_k : config.cluster_n;
+  out.cluster_m = config.blackwell() ? config.cluster_m : 1;
+  out.cluster_n = config.blackwell() ? config.cluster_n : config.cluster[0] / config.split_k;
   out.split_k = config.split_k;
   out.stages = config.stages;
   out.acc_stages = config.acc_stages;
@@ -72,7 +72,7 @@ wl_dual_gemm_config describe(const Candidate& c, const Problem& problem,
                   : config.grid == Grid::stream_k   ? WL_SCHEDULER_STREAM_K
                                                     : WL_SCHEDULER_LAUNCH_CONTROL;
   out.shared_bytes = config.shared_bytes;
-  if (!config.decodes()) out.tmem_columns = sm100_tmem_columns(config, config.scale_sets);
+  if (config.blackwell()) out.tmem_columns = sm100_tmem_columns(config, config.scale_sets);
   out.tiles = c.cost.tiles;
   out.waves = c.cost.waves;
   out.ctas =

@@ -59,6 +59,8 @@ Cost cost(const Config& config, const Problem& problem, const DeviceLimits& devi
   switch (config.family) {
   case Family::sm100:
     return sm100_cost(config, problem, device);
+  case Family::sm90_native:
+    return sm90_native_cost(config, problem, device);
   case Family::sm90_small:
     return sm90_small_cost(config, problem, device);
   default:
@@ -89,7 +91,7 @@ wl_status choose_asking(wl_context* context, const Table& table, const Problem& 
                         DeviceLimits* device, const Config** chosen) {
   for (;;) {
     const Config* config = *chosen = choose(table, problem, *device);
-    if (config == nullptr || config->decodes()) return WL_SUCCESS;
+    if (config == nullptr || !config->blackwell()) return WL_SUCCESS;
     const int size = config->cluster[0];
     const int64_t estimate = resident_clusters(size, *device);
     if (device->resident_clusters[size] != 0) return WL_SUCCESS;
@@ -132,6 +134,8 @@ wl_status make_product_plan(wl_context* context, const Problem& problem, const C
   switch (config.family) {
   case Family::sm100:
     return make_sm100_plan(context, problem, config, plan);
+  case Family::sm90_native:
+    return make_sm90_native_plan(context, problem, config, plan);
   case Family::sm90_small:
     return make_sm90_small_plan(context, problem, config, plan);
   default:

@@ -22,7 +22,7 @@ enum class Store { direct, bulk };
 enum class Epilogue { both, ping_pong };
 
 // Which kernel: the macro of the table.
-enum class Family { sm100, sm90, sm90_double_buffered, sm90_small };
+enum class Family { sm100, sm90, sm90_double_buffered, sm90_small, sm90_native };
 
 struct Config {
   const char* name;   // also the PTX file and its entry
@@ -62,8 +62,10 @@ struct Config {
     const auto first = [](uint32_t set) { return static_cast<wl_operand>(std::countr_zero(set)); };
     return {first(a_types), first(b_types)};
   }
-  // Operands are decoded to FP16, as Hopper's tensor cores need them; by the kernel itself: fused.
-  bool decodes() const { return family != Family::sm100; }
+  // NVFP4 operands are decoded to FP16, as Hopper's tensor cores need them; by the kernel itself:
+  // fused.
+  bool blackwell() const { return family == Family::sm100; }
+  bool decodes() const { return !blackwell() && family != Family::sm90_native; }
   bool fused() const { return family == Family::sm90_small; }
   // Columns of D that a CTA makes of a tile.
   int columns() const { return tile_n * (b_tensors == 1 && !swapped ? 2 : 1); }
@@ -159,6 +161,13 @@ constexpr int sm90_stage_bytes(int tokens, int columns, int b_tensors = 2) {
 constexpr int sm90_shared_bytes(int tokens, int stages, int columns, int b_tensors = 2) {
   return stages * sm90_stage_bytes(tokens, columns, b_tensors) + columns / 32 * 2048 + 16 * stages +
          32;
+}
+
+// ---- sm90_native.ptx
+
+constexpr int sm90_native_stage_bytes(int tokens) { return tokens * 128 + 128 * 128; }
+constexpr int sm90_native_shared_bytes(int tokens, int stages) {
+  return stages * (sm90_native_stage_bytes(tokens) + 16) + 4 * 8192 + 8 * 8;
 }
 
 // ---- sm90_small.ptx

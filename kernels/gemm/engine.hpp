@@ -149,17 +149,24 @@ wl_status learn_resident_clusters(wl_context* context, const Config& config, Dev
 template <class Params>
 void fill_problem(const Problem& problem, Params* params) {
   const Operands& o = problem.operands;
-  params->d = address_of(o.d);
+  if constexpr (requires { params->d; }) { // else a tensor map has it
+    params->d = address_of(o.d);
+    params->ldd = static_cast<uint64_t>(problem.ldd);
+    params->batch_stride_d = static_cast<uint64_t>(problem.batch_stride_d);
+    params->ldr = static_cast<uint64_t>(problem.ldr);
+    params->batch_stride_r = static_cast<uint64_t>(problem.batch_stride_r);
+  }
   params->alpha1 = address_of(o.alpha[0]);
-  params->alpha2 = address_of(o.alpha[1]);
   params->bias1 = address_of(o.bias[0]);
-  params->bias2 = address_of(o.bias[1]);
+  if constexpr (requires { params->alpha2; }) { // a second product
+    params->alpha2 = address_of(o.alpha[1]);
+    params->bias2 = address_of(o.bias[1]);
+    params->limit = problem.activation.limit;
+    params->up_limit = problem.activation.up_limit;
+    params->up_offset = problem.activation.up_offset;
+  }
   params->row_scales = address_of(o.row);
   params->residual = address_of(o.residual);
-  params->ldr = static_cast<uint64_t>(problem.ldr);
-  params->batch_stride_r = static_cast<uint64_t>(problem.batch_stride_r);
-  params->ldd = static_cast<uint64_t>(problem.ldd);
-  params->batch_stride_d = static_cast<uint64_t>(problem.batch_stride_d);
   params->m = static_cast<uint32_t>(problem.m);
   params->n = static_cast<uint32_t>(problem.n);
   params->k = static_cast<uint32_t>(problem.k);
@@ -167,9 +174,6 @@ void fill_problem(const Problem& problem, Params* params) {
   params->activation = problem.activation.kind;
   params->c0 = problem.activation.c0;
   params->c1 = problem.activation.c1;
-  params->limit = problem.activation.limit;
-  params->up_limit = problem.activation.up_limit;
-  params->up_offset = problem.activation.up_offset;
 }
 
 // What DIVIDE of ptx/regs.inc divides by `count` with.

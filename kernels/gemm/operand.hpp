@@ -18,9 +18,7 @@ struct Format {
 // Of an enumerator.
 const Format& format_of(wl_operand type);
 
-inline bool known(wl_operand type) {
-  return type >= WL_OPERAND_NVFP4 && type <= WL_OPERAND_MXFP4;
-}
+inline bool known(wl_operand type) { return type >= WL_OPERAND_NVFP4 && type <= WL_OPERAND_MXFP4; }
 // Of a number that may be no enumerator: as if it had no scales.
 inline bool has_scales(wl_operand type) { return known(type) && format_of(type).scale_block != 0; }
 

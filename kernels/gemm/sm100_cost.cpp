@@ -87,7 +87,7 @@ int64_t sm100_clusters(const Config& config, const Problem& p, const DeviceLimit
 
 Traffic traffic(const Config& config, const Problem& problem) {
   Traffic result;
-  if (config.decodes()) return result;
+  if (!config.blackwell()) return result;
   // An MMA without rows or columns loads scales only.
   const int64_t mma_rows = int64_t{config.rows()} * config.cta_group;
   const int64_t ctas_m = divide_up(problem.m, mma_rows) * config.cta_group;

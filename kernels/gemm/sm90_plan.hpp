@@ -31,7 +31,22 @@ inline Config sm90_small_config(const char* name, Image (*image)(), int b_tensor
   c.shared_bytes = sm90_small_shared_bytes(tokens, columns, stages, split, decoders);
   return c;
 }
+// SM90_NATIVE_CONFIG
+inline Config sm90_native_config(const char* name, Image (*image)(), int b_tensors, wl_operand type,
+                                 wl_dtype out, int tokens, int stages, int rows, int group_m) {
+  Config c{};
+  c.name = name, c.target = "sm_90a", c.image = image;
+  c.family = Family::sm90_native, c.d_type = out, c.b_tensors = b_tensors;
+  c.a_types = c.b_types = bit(type);
+  c.tile_m = tokens, c.tile_n = 64, c.tile_k = 128 * 8 / format_of(type).bits;
+  c.stages = stages, c.acc_stages = 1, c.group_m = group_m;
+  c.cluster[0] = rows, c.cluster[1] = c.cluster[2] = 1;
+  c.threads = 384;
+  c.shared_bytes = sm90_native_shared_bytes(tokens, stages);
+  return c;
+}
 
+Cost sm90_native_cost(const Config& config, const Problem& problem, const DeviceLimits& device);
 Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits& device);
 Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceLimits& device);
 
@@ -39,6 +54,8 @@ Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceL
 // the problem is checked.
 wl_status make_sm90_plan(wl_context* context, const Problem& problem, const Config& config,
                          wl_plan** plan);
+wl_status make_sm90_native_plan(wl_context* context, const Problem& problem, const Config& config,
+                                wl_plan** plan);
 wl_status make_sm90_small_plan(wl_context* context, const Problem& problem, const Config& config,
                                wl_plan** plan);
 

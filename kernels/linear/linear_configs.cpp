@@ -6,6 +6,7 @@
 #define SM100_SWAPPED_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_SMALL_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_NATIVE_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #include "kernels/linear/configs.def"
 
 namespace warpline::linear {
@@ -30,6 +31,10 @@ const gemm::Table& configs() {
 #define SM90_CONFIG(name, ...)                                                                     \
   sm90_config(                                                                                     \
       #name, [] { return WL_IMAGE(name); }, 1, Family::sm90, __VA_ARGS__),
+// A column's value becomes an enumerator of warpline.h.
+#define SM90_NATIVE_CONFIG(name, type, ...)                                                        \
+  sm90_native_config(                                                                              \
+      #name, [] { return WL_IMAGE(name); }, 1, WL_OPERAND_##type, __VA_ARGS__),
 #define SM90_SMALL_CONFIG(name, ...)                                                               \
   sm90_small_config(                                                                               \
       #name, [] { return WL_IMAGE(name); }, 1, __VA_ARGS__),

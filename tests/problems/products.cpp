@@ -55,10 +55,8 @@ Configuration configuration_of(const Config& config, const char* decoder) {
   c.columns = config.columns() * config.cluster[0] / config.split_k;
   c.depth = c.turn = config.stages * config.tile_k * config.split_k;
   c.long_k = 2 * c.depth;
-  if (!config.fused()) {
-    c.kernels.push_back(decoder);
-    return c;
-  }
+  if (config.decodes() && !config.fused()) c.kernels.push_back(decoder);
+  if (!config.fused()) return c;
   // Stages of activations, which have loops of their own: as often as there are of them, and more.
   const int stages = warpline::gemm::sm90_small_token_stages(config.tile_m, config.decoders);
   c.turn = (stages + 1) * std::max(stages, 4) * config.tile_k * config.split_k;
@@ -268,8 +266,8 @@ Operand retyped(const Operand& from, wl_operand type, int64_t k, uint64_t seed) 
   to.values.resize(static_cast<size_t>(from.l * from.rows) * to.row_bytes());
   const Random kinds(seed, 13), places(seed, 14);
   // Of FP16 the largest and the smallest; of BF16 so that FP32 holds the products; an infinity.
-  const uint16_t alone[] = {f16 ? uint16_t{0x7BFF} : uint16_t{0x7100},
-                            f16 ? uint16_t{1} : uint16_t{0x0D80},
+  const uint16_t alone[] = {f16 ? uint16_t{0x7BFF} : uint16_t{0x5DFF},
+                            f16 ? uint16_t{1} : uint16_t{0x2180},
                             f16 ? uint16_t{0x7C00} : uint16_t{0x7F80}};
   for (int64_t row = 0; row < from.l * from.rows; ++row) {
     const auto r = static_cast<uint64_t>(row);

@@ -78,6 +78,19 @@ size_t Operand::row_bytes() const {
   return type == WL_OPERAND_NVFP4 ? elements / 2 : elements * 2;
 }
 
+Operand in_type(const Operand& from, wl_operand type) {
+  if (type == WL_OPERAND_NVFP4) return from;
+  Operand to{from.rows, from.k, from.l, {}, {}, type};
+  for (size_t i = 0; i < 2 * from.values.size(); ++i) {
+    const double value = decode_e2m1(nibble(from.values.data(), static_cast<int64_t>(i))) *
+                         decode_ue4m3(from.scales[i / 16]);
+    const uint16_t code = type == WL_OPERAND_F16 ? encode_f16(value) : encode_bf16(value);
+    to.values.push_back(static_cast<uint8_t>(code));
+    to.values.push_back(static_cast<uint8_t>(code >> 8));
+  }
+  return to;
+}
+
 Random::Random(uint64_t seed, uint64_t stream) : key(mix(mix(seed + gamma) + stream * gamma)) {}
 
 uint64_t Random::bits(uint64_t index) const { return mix(key + (index + 1) * gamma); }

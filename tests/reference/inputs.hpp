@@ -37,6 +37,9 @@ struct Problem {
   float alpha1 = 1, alpha2 = 1;
 };
 
+// The same numbers in FP16 or BF16, which hold them exactly; of NVFP4 the operand itself.
+Operand in_type(const Operand& nvfp4, wl_operand type);
+
 enum class InputKind {
   public_problem, // values +-{0, 0.5, 1, 1.5}; scales uniform [0, 1) rounded to E4M3; alphas 1
   full_range,     // every E2M1 code and every UE4M3 code but NaN

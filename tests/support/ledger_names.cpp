@@ -21,6 +21,9 @@ vgpu::check::LedgerNames ledger_names(const Config& config) {
     number("EXCHANGE_BYTES", sm100_exchange_bytes(config));
     number("TILE_RING", sm100_tile_ring(config.grid));
     number("QUERIES", sm100_queries(config.grid));
+  } else if (config.family == Family::sm90_native) {
+    number("ROWS", config.cluster[0]);
+    number("STAGE_BYTES", sm90_native_stage_bytes(config.tile_m));
   } else if (config.fused()) {
     const int tiles = sm90_small_mma_columns(config.tile_m) / 8;
     const int first_consumer = 1 + config.decoders;

@@ -1,5 +1,7 @@
 #include "tests/support/linear_run.hpp"
 
+#include "kernels/linear/linear.hpp"
+
 #include <cstdio>
 
 namespace wltest {
@@ -8,8 +10,18 @@ namespace {
 
 constexpr float d_scale = 0.5f;
 
+// Of operands that the forced configuration takes.
+warpline::gemm::Types types_of(const LinearCase& c) {
+  for (const warpline::gemm::Config& config : warpline::linear::configs())
+    if (c.config == config.name) return config.first_types();
+  return {};
+}
+
 Problem problem_of(const LinearCase& c) {
-  return make_problem(c.m, c.n, c.k, c.l, InputKind::exact, c.seed, 1);
+  Problem p = make_problem(c.m, c.n, c.k, c.l, InputKind::exact, c.seed, 1);
+  p.a = in_type(p.a, types_of(c).a);
+  p.b1 = in_type(p.b1, types_of(c).b);
+  return p;
 }
 
 LinearOperands operands_of(const LinearCase& c, float alpha) {
@@ -41,6 +53,9 @@ LinearRun::LinearRun(wl_context* context, const LinearCase& c, const LinearRun* 
   args.a = before != nullptr ? before->d_.d() : a_.pointer;
   args.sfa = before != nullptr ? before->d_.sfd() : sfa_.pointer;
   args.b = b_.pointer, args.sfb = sfb_.pointer;
+  args.a_type = problem_.a.type, args.b_type = problem_.b1.type;
+  if (args.a_type != WL_OPERAND_NVFP4) args.sfa = nullptr;
+  if (args.b_type != WL_OPERAND_NVFP4) args.sfb = nullptr;
   args.alpha = static_cast<const float*>(factors_.pointer);
   args.bias = bias_.pointer, args.bias_type = WL_F32;
   args.activation = operands_.activation;

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""wl_gemm on NVFP4 weights against cuBLAS on the same weights decoded to FP16, in one process.
+"""wl_gemm on NVFP4 weights against cuBLAS on the same weights decoded to FP16, in one process; with
+--type f16 or bf16 wl_gemm on operands of that type against cuBLAS on the same ones.
 
     make shared && python3 tools/bench/compare_gemm.py [--json FILE] [--m 1,16,...] [--shapes NxK,...]
 
@@ -27,6 +28,7 @@ import warpline  # noqa: E402
 from harness import Harness, floors  # noqa: E402
 
 abi = warpline.abi
+DTYPES = {torch.float16: abi.F16, torch.bfloat16: abi.BF16}
 SHAPES = "6144x4096,4096x4096,4096x14336,7168x2048,24576x1536,2880x2880b,28672x4096"
 
 
@@ -54,13 +56,16 @@ class Operands:
         b = warpline.decode(self.b, self.sfb_plain, dtype)[0] * self.alpha.to(dtype)
         return a.contiguous(), b.contiguous()
 
+    def arguments(self):
+        return {"a": self.a.data_ptr(), "b": self.b.data_ptr(), "sfa": self.sfa.data_ptr(),
+                "sfb": self.sfb.data_ptr(), "alpha": self.alpha.data_ptr()}
+
     def plan(self, library, bias, activation, config=None):
         plan = library.gemm(
-            m=self.m, n=self.n, k=self.k, l=1, a=self.a.data_ptr(), b=self.b.data_ptr(),
-            sfa=self.sfa.data_ptr(), sfb=self.sfb.data_ptr(), sf_layout=abi.SF_128X4,
-            alpha=self.alpha.data_ptr(), bias=self.bias.data_ptr() if bias else None,
-            bias_type=abi.F16, activation=activation, d=self.d.data_ptr(), d_type=abi.F16,
-            config=config)
+            m=self.m, n=self.n, k=self.k, l=1, sf_layout=abi.SF_128X4,
+            bias=self.bias.data_ptr() if bias else None,
+            bias_type=DTYPES[self.bias.dtype], activation=activation, d=self.d.data_ptr(),
+            d_type=DTYPES[self.d.dtype], config=config, **self.arguments())
         workspace = torch.empty(max(plan.info.workspace_bytes, 256), dtype=torch.uint8,
                                 device="cuda")
         stream = torch.cuda.current_stream
@@ -69,6 +74,27 @@ class Operands:
             plan.run(stream().cuda_stream, workspace.data_ptr())
         run.plan, run.config = plan, plan.info.config.decode()
         return run
+
+
+class PlainOperands(Operands):
+    """Operands that tensor cores take as they are; of the order of 1, sums as well."""
+
+    def __init__(self, m, n, k, seed, dtype):
+        generator = torch.Generator(device="cuda").manual_seed(seed)
+
+        def normal(*shape):
+            return torch.randn(*shape, dtype=torch.float32, device="cuda",
+                               generator=generator).to(dtype)
+        self.m, self.n, self.k = m, n, k
+        self.a, self.b, self.bias = normal(m, k), normal(n, k) / math.sqrt(k), normal(n)
+        self.d = torch.empty(m, n, dtype=dtype, device="cuda")
+
+    def decoded(self, dtype):
+        return self.a.to(dtype), self.b.to(dtype)
+
+    def arguments(self):
+        kind = abi.OPERANDS.index("F16" if self.d.dtype == torch.float16 else "BF16")
+        return {"a": self.a.data_ptr(), "b": self.b.data_ptr(), "a_type": kind, "b_type": kind}
 
 
 def wrong(operands, run, bias, gelu):
@@ -82,15 +108,19 @@ def wrong(operands, run, bias, gelu):
         exact = exact + operands.bias.double()
     if gelu:
         exact = torch.nn.functional.gelu(exact, approximate="tanh")
-    bound = 2e-3 + 1e-3 * exact.abs()
+    digits = 1e-3 if operands.d.dtype == torch.float16 else 5e-3
+    bound = 2e-3 + digits * exact.abs()
     return ((operands.d.double() - exact).abs() / bound).nan_to_num(nan=1e9).max().item()
 
 
-def configs(m):
-    """FP16 configurations for this device, without those of many more tiles than rows need."""
+def configs(m, kind):
+    """FP16 configurations for this device, without those of many more tiles than rows need; or
+    those of a type of operands."""
     rows = (warpline.abi.ROOT / "kernels" / "linear" / "configs.def").read_text()
     major = torch.cuda.get_device_properties(0).major
-    names = re.findall(r"^\w+\((gemm_sm%d0_\w*_f16)," % major, rows, re.MULTILINE)
+    of_type = r"^\w+_NATIVE_CONFIG\((gemm_sm%d0_KIND_\w*_KIND),".replace("KIND", kind)
+    of_nvfp4 = r"^(?!\w+NATIVE)\w+\((gemm_sm%d0_\w*_f16),"
+    names = re.findall((of_nvfp4 if kind == "nvfp4" else of_type) % major, rows, re.MULTILINE)
     tokens = {name: int((re.findall(r"_t(\d+)", name) or ["128"])[0]) for name in names}
     return [name for name in names if m <= 32 * tokens[name]]
 
@@ -98,14 +128,16 @@ def configs(m):
 def compare(library, harness, m, n, k, bias, options):
     l2 = torch.cuda.get_device_properties(0).L2_cache_size
     weights = n * k
-    count = max(4, -(-3 * l2 // (weights * 9 // 16)) + 1)
-    sets = [Operands(m, n, k, seed) for seed in range(count)]
+    plain = {"f16": torch.float16, "bf16": torch.bfloat16}.get(options.type)
+    count = max(2 if plain else 4, -(-3 * l2 // (weights * (2 if plain else 9 / 16))) + 1)
+    sets = [PlainOperands(m, n, k, seed, plain) if plain else Operands(m, n, k, seed)
+            for seed in range(int(count))]
     row = {"m": m, "n": n, "k": k, "bias": bias}
     repeats = 3 if m <= 512 else 1
     if options.configs:
         # Workspaces must live as long as the graphs: a capture gives free memory back.
         runs = {name: [s.plan(library, bias, abi.NONE, name.encode()) for s in sets]
-                for name in configs(m)}
+                for name in configs(m, options.type)}
         graphs = {name: harness.captured(of * repeats) for name, of in runs.items()}
         row["us"] = harness.medians(graphs)
         row["chosen"] = sets[0].plan(library, bias, abi.NONE).config
@@ -118,7 +150,7 @@ def compare(library, harness, m, n, k, bias, options):
     peer_count = max(2, -(-3 * l2 // (weights * 2)) + 1)
     peers = []
     for s in sets[:peer_count]:
-        a, b = s.decoded(torch.float16)
+        a, b = s.decoded(s.d.dtype)
         peers.append((a, b, s.bias, torch.empty_like(s.d)))
 
     def cublas(a, b, bias_of, out):
@@ -177,6 +209,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--m", default="1,16,64,256,1024,4096")
     parser.add_argument("--shapes", default=SHAPES, help="NxK, with a b where D has a bias")
+    parser.add_argument("--type", default="nvfp4", choices=("nvfp4", "f16", "bf16"))
     parser.add_argument("--replays", type=int, default=20)
     parser.add_argument("--pause", type=float, default=5, help="milliseconds ahead of a burst")
     parser.add_argument("--configs", action="store_true", help="time every configuration instead")

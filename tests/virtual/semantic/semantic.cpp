@@ -370,7 +370,7 @@ std::string reason_of_config(const warpline::gemm::Config& c, const SemanticMuta
   const std::string& t = m.instruction;
   const auto names = [&](const char* a) { return has(t, a); };
   const bool one_more = m.change == "constant + 1";
-  const bool sm100 = !c.decodes();
+  const bool sm100 = c.blackwell();
   if (sm100 && (names("tmem_base") || names(" tmem_first, tmem_first")) &&
       warpline::gemm::sm100_tmem_columns(c.tile_n, c.acc_stages, c.scale_sets, c.b_tensors) > 256)
     return "the kernel allocates all columns of tensor memory, which begin at 0";

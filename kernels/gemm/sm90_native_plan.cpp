@@ -1,0 +1,214 @@
+// Configurations of sm90_native.ptx: cost, and a plan of one launch.
+#include "kernels/gemm/sm90_plan.hpp"
+#include "ptx/layouts.hpp"
+#include "runtime/src/launch.hpp"
+#include "runtime/src/module.hpp"
+#include "runtime/src/plan.hpp"
+#include "runtime/src/tensor_map.hpp"
+
+#include <algorithm>
+#include <memory>
+
+namespace warpline::gemm {
+
+namespace {
+
+// The parameter block of the contract in sm90_native.ptx.
+struct Params {
+#define PARAM WL_PARAM_FIELD
+#include "kernels/gemm/sm90_native_params.def"
+};
+
+std::vector<Param> param_layout() {
+  using Block = Params;
+  return {
+#define PARAM WL_PARAM_LAYOUT
+#include "kernels/gemm/sm90_native_params.def"
+  };
+}
+
+constexpr uint32_t tile_columns = 128;
+
+int cluster_rows(const Config& config) { return config.cluster[0]; }
+
+cuapi::CUtensorMapDataType map_type(wl_operand type) {
+  switch (type) {
+  case WL_OPERAND_F16:
+    return cuapi::CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+  case WL_OPERAND_BF16:
+    return cuapi::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  case WL_OPERAND_TF32:
+    return cuapi::CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+  default:
+    return cuapi::CU_TENSOR_MAP_DATA_TYPE_UINT8;
+  }
+}
+
+// A or B: [L, rows, K]; a box is 128 bytes of K of `box_rows` rows.
+wl_status operand_map(const wl_context& context, const char* name, const void* address,
+                      wl_operand type, int64_t rows, const Problem& problem, const Config& config,
+                      int box_rows, cuapi::CUtensorMap* map) {
+  const auto row_bytes = static_cast<uint64_t>(problem.k * format_of(type).bits / 8);
+  TensorMapDesc desc;
+  desc.name = name;
+  desc.type = map_type(type);
+  desc.rank = 3;
+  desc.address = address;
+  desc.dims[0] = static_cast<uint64_t>(problem.k);
+  desc.dims[1] = static_cast<uint64_t>(rows);
+  desc.dims[2] = static_cast<uint64_t>(problem.l);
+  desc.strides[0] = row_bytes;
+  desc.strides[1] = static_cast<uint64_t>(rows) * row_bytes;
+  desc.box[0] = static_cast<uint32_t>(config.tile_k);
+  desc.box[1] = static_cast<uint32_t>(box_rows);
+  desc.swizzle = cuapi::CU_TENSOR_MAP_SWIZZLE_128B;
+  desc.l2_promotion = cuapi::CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
+  return make_tensor_map(context, desc, map);
+}
+
+// D or the residual: [L, M, N] at its strides; a box is 128 bytes of a piece's rows. What lies
+// beyond M or N is not written.
+wl_status output_map(const wl_context& context, const char* name, const void* address,
+                     const Problem& problem, int64_t ld, int64_t batch_stride,
+                     cuapi::CUtensorMap* map) {
+  const bool wide = problem.d_type == WL_F32;
+  const uint64_t element = wide ? 4 : 2;
+  TensorMapDesc desc;
+  desc.name = name;
+  desc.type = wide                       ? cuapi::CU_TENSOR_MAP_DATA_TYPE_FLOAT32
+              : problem.d_type == WL_F16 ? cuapi::CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                         : cuapi::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  desc.rank = 3;
+  desc.address = address;
+  desc.dims[0] = static_cast<uint64_t>(problem.n);
+  desc.dims[1] = static_cast<uint64_t>(problem.m);
+  desc.dims[2] = static_cast<uint64_t>(problem.l);
+  desc.strides[0] = element * static_cast<uint64_t>(ld);
+  desc.strides[1] = element * static_cast<uint64_t>(batch_stride);
+  desc.box[0] = static_cast<uint32_t>(128 / element);
+  desc.box[1] = wide ? 32 : 64;
+  desc.swizzle = cuapi::CU_TENSOR_MAP_SWIZZLE_128B;
+  return make_tensor_map(context, desc, map);
+}
+
+// Parameters of the problem, whose operands and rows may be those of a run: allocates nothing.
+wl_status fill_params(const wl_context& context, const Problem& problem, const Config& config,
+                      Params* params) {
+  const Operands& o = problem.operands;
+  WL_TRY(operand_map(context, "A", o.a, problem.types.a, problem.m, problem, config,
+                     config.tile_m / cluster_rows(config), &params->map_a));
+  WL_TRY(operand_map(context, "B", o.b[0], problem.types.b, problem.n, problem, config,
+                     tile_columns, &params->map_b));
+  WL_TRY(
+      output_map(context, "D", o.d, problem, problem.ldd, problem.batch_stride_d, &params->map_d));
+  if (o.residual != nullptr)
+    WL_TRY(output_map(context, "the residual", o.residual, problem, problem.ldr,
+                      problem.batch_stride_r, &params->map_r));
+  else
+    params->map_r = params->map_d;
+  fill_problem(problem, params);
+  params->tiles_m = static_cast<uint32_t>(divide_up(problem.m, config.tile_m));
+  params->tiles_n =
+      static_cast<uint32_t>(divide_up(problem.n, int64_t{tile_columns} * cluster_rows(config)));
+  params->tiles = params->tiles_m * params->tiles_n * static_cast<uint32_t>(problem.l);
+  params->per_entry = reciprocal(params->tiles_m * params->tiles_n);
+  params->per_group = reciprocal(params->tiles_n * static_cast<uint32_t>(config.group_m));
+  params->per_last = reciprocal(params->tiles_m % static_cast<uint32_t>(config.group_m));
+  // What is read once need not stay in L2.
+  params->policy_a = params->tiles_n == 1 ? ptx::cache_evict_first : ptx::cache_evict_normal;
+  params->policy_b = params->tiles_m == 1 ? ptx::cache_evict_first : ptx::cache_evict_normal;
+  return WL_SUCCESS;
+}
+
+LaunchConfig launch_of(const Config& config, int64_t clusters) {
+  LaunchConfig launch;
+  launch.grid[0] = static_cast<unsigned>(clusters * config.cluster[0]);
+  launch.block[0] = static_cast<unsigned>(config.threads);
+  std::copy(config.cluster, config.cluster + 3, launch.cluster);
+  launch.dynamic_shared_bytes = static_cast<unsigned>(config.shared_bytes);
+  launch.programmatic_dependent = true;
+  return launch;
+}
+
+// Clusters of the kernel that the device holds at once.
+int64_t resident(const wl_context& context, const Config& config, const Kernel& kernel) {
+  const int64_t estimate =
+      std::max<int64_t>(std::max(context.limits.sm_count, 1) / config.cluster[0], 1);
+  if (config.cluster[0] == 1) return estimate;
+  const int said = warpline::resident_clusters(context, kernel, launch_of(config, 1));
+  return said > 0 ? std::min<int64_t>(said, estimate) : estimate;
+}
+
+class Sm90NativeProduct final : public PlannedProduct {
+public:
+  Sm90NativeProduct(const Problem& problem_, const Config& config_, int64_t resident_clusters)
+      : PlannedProduct(problem_, config_), resident_(resident_clusters) {}
+
+  Params params{};
+
+  LaunchConfig launch() const {
+    return launch_of(*config, std::min<int64_t>(params.tiles, resident_));
+  }
+  wl_status run(const wl_plan& plan, const Problem& other, void* workspace,
+                wl_stream stream) const override {
+    Params own;
+    WL_TRY(fill_params(*plan.context, other, *config, &own));
+    const LaunchConfig launch = launch_of(*config, std::min<int64_t>(own.tiles, resident_));
+    const wl_plan::Instead instead[] = {{&own, &launch}};
+    return plan.run(workspace, stream, instead);
+  }
+
+private:
+  int64_t resident_;
+};
+
+} // namespace
+
+// The model, in SM clocks:
+//   MMA: 64 x TOKENS x 32 bytes of K takes TOKENS / 2 for 16-bit types, of two consumers
+//   loading: a stage's bytes at 64 a clock and SM, what a cluster shares counted once
+//   DRAM bytes of the whole device: 2400
+//   launch, first loads and the last tile's end: 4000; a tile's form: 6 clocks a token
+Cost sm90_native_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
+  Cost result{};
+  const int64_t k_blocks = divide_up(problem.k, config.tile_k), rows = cluster_rows(config);
+  result.tiles = divide_up(problem.m, config.tile_m) *
+                 divide_up(problem.n, int64_t{tile_columns} * rows) * problem.l;
+  const int64_t clusters = std::max<int64_t>(device.sm_count / rows, 1);
+  result.waves = divide_up(result.tiles, clusters);
+  result.clusters = std::min(result.tiles, clusters);
+  const double tokens = config.tile_m;
+  const double mma = 2 * 4 * tokens / 2;
+  const double load = (tokens / static_cast<double>(rows) + tile_columns) * 128 / 64;
+  result.tile_clocks = static_cast<double>(k_blocks) * std::max(mma, load);
+  result.epilogue_clocks = 6 * tokens;
+  result.loop_clocks = static_cast<double>(result.waves) * result.tile_clocks;
+  const auto row_bytes = static_cast<double>(problem.k * format_of(problem.types.a).bits / 8);
+  result.memory_clocks =
+      static_cast<double>((problem.m + problem.n) * problem.l) * row_bytes / 2400;
+  result.total = 4000 + std::max(static_cast<double>(result.waves) *
+                                     (result.tile_clocks + result.epilogue_clocks),
+                                 result.memory_clocks);
+  return result;
+}
+
+wl_status make_sm90_native_plan(wl_context* context, const Problem& problem, const Config& config,
+                                wl_plan** plan) {
+  auto made = std::make_unique<wl_plan>(context);
+  KernelNeeds needs;
+  needs.params = param_layout();
+  needs.dynamic_shared_bytes = config.shared_bytes;
+  const Kernel* kernel = nullptr;
+  WL_TRY(load_kernel(*context, config.image(), needs, &kernel));
+  auto product =
+      std::make_unique<Sm90NativeProduct>(problem, config, resident(*context, config, *kernel));
+  WL_TRY(fill_params(*context, problem, config, &product->params));
+  const LaunchConfig launch = product->launch();
+  WL_TRY(made->add(*kernel, launch, product->params));
+  fill_info(config, *kernel, launch, &made->info);
+  made->problem = std::move(product);
+  *plan = made.release();
+  return WL_SUCCESS;
+}
+
+} // namespace warpline::gemm
