@@ -31,7 +31,7 @@ using warpline::gemm::Family;
 
 namespace {
 
-constexpr wl_dtype F16 = WL_F16, BF16 = WL_BF16;
+constexpr wl_dtype F16 = WL_F16, BF16 = WL_BF16, NVFP4 = WL_NVFP4;
 
 std::vector<Config> linear_configs() {
   std::vector<Config> result;
@@ -77,6 +77,7 @@ enum class Residual { none, other, in_place };
 
 struct Case {
   const Config* config = nullptr;
+  wl_operand a_type = WL_OPERAND_NVFP4;
   int64_t m = 1, n = 8, k = 64, l = 1;
   wl_activation activation = WL_ACTIVATION_NONE; // of a linear layer
   Gate gate;                                     // of two products
@@ -90,11 +91,11 @@ struct Case {
 
 std::string describe(const Case& c) {
   std::ostringstream s;
-  s << c.config->name << " m " << c.m << " n " << c.n << " k " << c.k << " l " << c.l
-    << " activation " << c.activation << " gate " << c.gate.kind << ", " << c.gate.limit << " bias "
-    << c.bias << " row " << c.row << " alpha " << c.alpha << " residual "
-    << static_cast<int>(c.residual) << " pad " << c.pad << " gap " << c.gap << " seed " << c.seed
-    << " " << c.schedule;
+  s << c.config->name << " a_type " << c.a_type << " m " << c.m << " n " << c.n << " k " << c.k
+    << " l " << c.l << " activation " << c.activation << " gate " << c.gate.kind << ", "
+    << c.gate.limit << " bias " << c.bias << " row " << c.row << " alpha " << c.alpha
+    << " residual " << static_cast<int>(c.residual) << " pad " << c.pad << " gap " << c.gap
+    << " seed " << c.seed << " " << c.schedule;
   return s.str();
 }
 
@@ -103,20 +104,37 @@ struct Outcome {
   std::string first;
 };
 
+// The operand in a type of 16 bits, which holds its numbers.
+Operand of_16_bits(const Operand& from, wl_operand type) {
+  Operand to{from.rows, from.k, from.l, {}, {}, type};
+  for (int64_t i = 0; i < from.l * from.rows * from.k; ++i) {
+    const uint8_t pair = from.values[static_cast<size_t>(i / 2)];
+    const double value = decode_e2m1(static_cast<uint8_t>(i % 2 == 0 ? pair & 15 : pair >> 4)) *
+                         decode_ue4m3(from.scales[static_cast<size_t>(i / 16)]);
+    const uint16_t code = type == WL_OPERAND_F16 ? encode_f16(value) : encode_bf16(value);
+    to.values.push_back(static_cast<uint8_t>(code));
+    to.values.push_back(static_cast<uint8_t>(code >> 8));
+  }
+  return to;
+}
+
 // Runs the case and compares.
 Outcome run(const Case& c) {
   wl_context* context = virtual_context("h200");
   REQUIRE(set_schedule(c.schedule));
   const bool two = c.config->b_tensors == 2;
   const wl_dtype type = c.config->d_type;
-  const wltest::Problem p = make_problem(c.m, c.n, c.k, c.l, InputKind::exact, c.seed);
+  wltest::Problem p = make_problem(c.m, c.n, c.k, c.l, InputKind::exact, c.seed);
+  const bool nvfp4 = c.a_type == WL_OPERAND_NVFP4;
+  const Operand nvfp4_a = p.a;
+  if (!nvfp4) p.a = of_16_bits(nvfp4_a, c.a_type);
   const Sums sums = accumulate(p);
   const Random random(c.seed, 77);
   uint64_t draw = 0;
   const auto number = [&] { return std::ldexp(std::floor(random.uniform(draw++) * 64) - 32, -4); };
 
   DeviceBuffer a(context, p.a.values), b1(context, p.b1.values), b2(context, p.b2.values);
-  ScaleBuffer sfa(context, p.a, true), sfb1(context, p.b1, true), sfb2(context, p.b2, true);
+  ScaleBuffer sfa(context, nvfp4_a, true), sfb1(context, p.b1, true), sfb2(context, p.b2, true);
   const float alphas[2] = {c.alpha ? 0.375f : 1, c.alpha ? -1.25f : 1};
   DeviceBuffer alpha(context, alphas, sizeof alphas);
   std::vector<float> rows(static_cast<size_t>(c.l * c.m), 1);
@@ -162,7 +180,8 @@ Outcome run(const Case& c) {
   problem.ldr = ldr, problem.batch_stride_r = stride_r;
   problem.bias_type = bias_type;
   auto& o = problem.operands;
-  o.a = a.pointer, o.sfa = sfa.pointer;
+  problem.types.a = c.a_type;
+  o.a = a.pointer, o.sfa = nvfp4 ? sfa.pointer : nullptr;
   o.b[0] = b1.pointer, o.sfb[0] = sfb1.pointer;
   if (two) o.b[1] = b2.pointer, o.sfb[1] = sfb2.pointer;
   if (c.alpha) o.alpha[0] = static_cast<float*>(alpha.pointer), o.alpha[1] = o.alpha[0] + 1;
@@ -263,6 +282,10 @@ Case drawn(const Config& config, size_t i) {
   Case c;
   c.config = &config;
   const auto pick = [&](uint64_t what, size_t count) { return random.below(what, count); };
+  std::vector<wl_operand> taken;
+  for (const wl_operand type : {WL_OPERAND_NVFP4, WL_OPERAND_F16, WL_OPERAND_BF16})
+    if (config.takes({type, WL_OPERAND_NVFP4})) taken.push_back(type);
+  c.a_type = taken[pick(12, taken.size())];
   c.m = kM[pick(0, kM.size())];
   c.n = kN[pick(1, kN.size())];
   c.k = kK[pick(2, kK.size())];
