@@ -51,6 +51,9 @@ const char* name_of(InputKind kind);
 Problem make_problem(int64_t m, int64_t n, int64_t k, int64_t l, InputKind kind, uint64_t seed,
                      int products = 2);
 
+// An NVFP4 operand in FP16 or BF16, which hold its numbers; NVFP4: itself.
+Operand in_type(const Operand& nvfp4, wl_operand type);
+
 // k of the single 1 in row `row` of batch entry `entry` of a one_hot problem.
 int64_t one_hot_position(const Problem& problem, int64_t entry, int64_t row);
 

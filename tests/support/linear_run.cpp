@@ -1,5 +1,7 @@
 #include "tests/support/linear_run.hpp"
 
+#include "tests/support/dual_gemm_run.hpp"
+
 #include <cstdio>
 
 namespace wltest {
@@ -9,7 +11,9 @@ namespace {
 constexpr float d_scale = 0.5f;
 
 Problem problem_of(const LinearCase& c) {
-  return make_problem(c.m, c.n, c.k, c.l, InputKind::exact, c.seed, 1);
+  Problem p = make_problem(c.m, c.n, c.k, c.l, InputKind::exact, c.seed, 1);
+  p.a = in_type(p.a, first_a_type(c.config));
+  return p;
 }
 
 LinearOperands operands_of(const LinearCase& c, float alpha) {
@@ -40,6 +44,7 @@ LinearRun::LinearRun(wl_context* context, const LinearCase& c, const LinearRun* 
   args.m = c.m, args.n = c.n, args.k = c.k, args.l = c.l;
   args.a = before != nullptr ? before->d_.d() : a_.pointer;
   args.sfa = before != nullptr ? before->d_.sfd() : sfa_.pointer;
+  args.a_type = before != nullptr ? WL_OPERAND_NVFP4 : problem_.a.type;
   args.b = b_.pointer, args.sfb = sfb_.pointer;
   args.alpha = static_cast<const float*>(factors_.pointer);
   args.bias = bias_.pointer, args.bias_type = WL_F32;

@@ -104,20 +104,6 @@ struct Outcome {
   std::string first;
 };
 
-// The operand in a type of 16 bits, which holds its numbers.
-Operand of_16_bits(const Operand& from, wl_operand type) {
-  Operand to{from.rows, from.k, from.l, {}, {}, type};
-  for (int64_t i = 0; i < from.l * from.rows * from.k; ++i) {
-    const uint8_t pair = from.values[static_cast<size_t>(i / 2)];
-    const double value = decode_e2m1(static_cast<uint8_t>(i % 2 == 0 ? pair & 15 : pair >> 4)) *
-                         decode_ue4m3(from.scales[static_cast<size_t>(i / 16)]);
-    const uint16_t code = type == WL_OPERAND_F16 ? encode_f16(value) : encode_bf16(value);
-    to.values.push_back(static_cast<uint8_t>(code));
-    to.values.push_back(static_cast<uint8_t>(code >> 8));
-  }
-  return to;
-}
-
 // Runs the case and compares.
 Outcome run(const Case& c) {
   wl_context* context = virtual_context("h200");
@@ -125,16 +111,14 @@ Outcome run(const Case& c) {
   const bool two = c.config->b_tensors == 2;
   const wl_dtype type = c.config->d_type;
   wltest::Problem p = make_problem(c.m, c.n, c.k, c.l, InputKind::exact, c.seed);
-  const bool nvfp4 = c.a_type == WL_OPERAND_NVFP4;
-  const Operand nvfp4_a = p.a;
-  if (!nvfp4) p.a = of_16_bits(nvfp4_a, c.a_type);
+  p.a = in_type(p.a, c.a_type);
   const Sums sums = accumulate(p);
   const Random random(c.seed, 77);
   uint64_t draw = 0;
   const auto number = [&] { return std::ldexp(std::floor(random.uniform(draw++) * 64) - 32, -4); };
 
   DeviceBuffer a(context, p.a.values), b1(context, p.b1.values), b2(context, p.b2.values);
-  ScaleBuffer sfa(context, nvfp4_a, true), sfb1(context, p.b1, true), sfb2(context, p.b2, true);
+  ScaleBuffer sfa(context, p.a, true), sfb1(context, p.b1, true), sfb2(context, p.b2, true);
   const float alphas[2] = {c.alpha ? 0.375f : 1, c.alpha ? -1.25f : 1};
   DeviceBuffer alpha(context, alphas, sizeof alphas);
   std::vector<float> rows(static_cast<size_t>(c.l * c.m), 1);
@@ -181,7 +165,7 @@ Outcome run(const Case& c) {
   problem.bias_type = bias_type;
   auto& o = problem.operands;
   problem.types.a = c.a_type;
-  o.a = a.pointer, o.sfa = nvfp4 ? sfa.pointer : nullptr;
+  o.a = a.pointer, o.sfa = sfa.pointer;
   o.b[0] = b1.pointer, o.sfb[0] = sfb1.pointer;
   if (two) o.b[1] = b2.pointer, o.sfb[1] = sfb2.pointer;
   if (c.alpha) o.alpha[0] = static_cast<float*>(alpha.pointer), o.alpha[1] = o.alpha[0] + 1;
