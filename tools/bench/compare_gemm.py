@@ -1,7 +1,11 @@
 #!/usr/bin/env python3
 """wl_gemm on NVFP4 weights against cuBLAS on the same weights decoded to FP16, in one process.
 
-    make shared && python3 tools/bench/compare_gemm.py [--json FILE] [--m 1,16,...] [--shapes NxK,...]
+    make shared && python3 tools/bench/compare_gemm.py [--json FILE] [--m 1,16,...]
+                                            [--shapes NxK,...] [--a-type nvfp4|f16|bf16]
+
+Activations are in NVFP4, with D in FP16; or in FP16 or BF16 (--a-type), D in the same type and
+cuBLAS on weights decoded to it.
 
 Operand sets rotate: together they exceed three times the L2, so every call finds its weights in
 DRAM. Graphs of calls take turns, one replay each and every other round in reverse; a time is the
@@ -33,7 +37,7 @@ SHAPES = "6144x4096,4096x4096,4096x14336,7168x2048,24576x1536,2880x2880b,28672x4
 class Operands:
     """One set of random operands; uniform E2M1 codes, scales of 0.25 to 2."""
 
-    def __init__(self, m, n, k, seed):
+    def __init__(self, m, n, k, seed, a_type):
         generator = torch.Generator(device="cuda").manual_seed(seed)
 
         def operand(rows):
@@ -42,25 +46,28 @@ class Operands:
             plain = torch.randint(0x28, 0x40, (1, rows, k // 16), dtype=torch.uint8,
                                   device="cuda", generator=generator)
             return packed, plain, warpline.pack_scales(plain)
-        self.m, self.n, self.k = m, n, k
-        self.a, self.sfa_plain, self.sfa = operand(m)
+        self.m, self.n, self.k, self.a_type = m, n, k, a_type
+        self.dtype = warpline.d_dtype(a_type)
+        self.a, self.sfa_plain, self.sfa = warpline.activations(a_type, generator, operand, 1, m, k)
         self.b, self.sfb_plain, self.sfb = operand(n)
         self.alpha = torch.tensor([1 / math.sqrt(k)], dtype=torch.float32, device="cuda")
-        self.bias = torch.randn(n, dtype=torch.float16, device="cuda", generator=generator)
-        self.d = torch.empty(m, n, dtype=torch.float16, device="cuda")
+        self.bias = torch.randn(n, dtype=self.dtype, device="cuda", generator=generator)
+        self.d = torch.empty(m, n, dtype=self.dtype, device="cuda")
 
     def decoded(self, dtype):
-        a = warpline.decode(self.a, self.sfa_plain, dtype)[0]
+        a = warpline.decoded_a(self, dtype)[0]
         b = warpline.decode(self.b, self.sfb_plain, dtype)[0] * self.alpha.to(dtype)
         return a.contiguous(), b.contiguous()
 
     def plan(self, library, bias, activation, config=None):
         plan = library.gemm(
             m=self.m, n=self.n, k=self.k, l=1, a=self.a.data_ptr(), b=self.b.data_ptr(),
-            sfa=self.sfa.data_ptr(), sfb=self.sfb.data_ptr(), sf_layout=abi.SF_128X4,
-            alpha=self.alpha.data_ptr(), bias=self.bias.data_ptr() if bias else None,
-            bias_type=abi.F16, activation=activation, d=self.d.data_ptr(), d_type=abi.F16,
-            config=config)
+            sfa=self.sfa.data_ptr() if self.sfa is not None else None,
+            sfb=self.sfb.data_ptr(), sf_layout=abi.SF_128X4, alpha=self.alpha.data_ptr(),
+            bias=self.bias.data_ptr() if bias else None,
+            bias_type=warpline.D_TYPES[self.dtype], activation=activation, d=self.d.data_ptr(),
+            d_type=warpline.D_TYPES[self.dtype],
+            a_type=abi.OPERANDS.index(self.a_type.upper()), config=config)
         workspace = torch.empty(max(plan.info.workspace_bytes, 256), dtype=torch.uint8,
                                 device="cuda")
         stream = torch.cuda.current_stream
@@ -72,7 +79,7 @@ class Operands:
 
 
 def wrong(operands, run, bias, gelu):
-    """The worst error in units of what rounding D to FP16 and FP32 sums allow; above 1 is wrong."""
+    """The worst error in units of what rounding D and FP32 sums allow; above 1 is wrong."""
     operands.d.fill_(float("nan"))
     run()
     torch.cuda.synchronize()
@@ -82,15 +89,21 @@ def wrong(operands, run, bias, gelu):
         exact = exact + operands.bias.double()
     if gelu:
         exact = torch.nn.functional.gelu(exact, approximate="tanh")
-    bound = 2e-3 + 1e-3 * exact.abs()
+    bound = 2e-3 + (1e-3 if operands.dtype == torch.float16 else 5e-3) * exact.abs()
     return ((operands.d.double() - exact).abs() / bound).nan_to_num(nan=1e9).max().item()
 
 
-def configs(m):
-    """FP16 configurations for this device, without those of many more tiles than rows need."""
+def configs(m, a_type):
+    """Configurations for this device, of A's type and D's, without those of many more tiles than
+    rows need."""
     rows = (warpline.abi.ROOT / "kernels" / "linear" / "configs.def").read_text()
     major = torch.cuda.get_device_properties(0).major
-    names = re.findall(r"^\w+\((gemm_sm%d0_\w*_f16)," % major, rows, re.MULTILINE)
+    # The column behind the name: A's type, or what kernels of two launches multiply.
+    taken = {"nvfp4": "NVFP4|F16", "f16": "F16", "bf16": "BF16"}[a_type]
+    names = re.findall(r"^SM%d0\w*\((gemm_sm%d0_\w*_%s), *(?:%s)," % (
+        major, major, "bf16" if a_type == "bf16" else "f16", taken), rows, re.MULTILINE)
+    if a_type == "nvfp4":
+        names = [name for name in names if "_af16_" not in name]
     tokens = {name: int((re.findall(r"_t(\d+)", name) or ["128"])[0]) for name in names}
     return [name for name in names if m <= 32 * tokens[name]]
 
@@ -99,13 +112,13 @@ def compare(library, harness, m, n, k, bias, options):
     l2 = torch.cuda.get_device_properties(0).L2_cache_size
     weights = n * k
     count = max(4, -(-3 * l2 // (weights * 9 // 16)) + 1)
-    sets = [Operands(m, n, k, seed) for seed in range(count)]
+    sets = [Operands(m, n, k, seed, options.a_type) for seed in range(count)]
     row = {"m": m, "n": n, "k": k, "bias": bias}
     repeats = 3 if m <= 512 else 1
     if options.configs:
         # Workspaces must live as long as the graphs: a capture gives free memory back.
         runs = {name: [s.plan(library, bias, abi.NONE, name.encode()) for s in sets]
-                for name in configs(m)}
+                for name in configs(m, options.a_type)}
         graphs = {name: harness.captured(of * repeats) for name, of in runs.items()}
         row["us"] = harness.medians(graphs)
         row["chosen"] = sets[0].plan(library, bias, abi.NONE).config
@@ -118,7 +131,7 @@ def compare(library, harness, m, n, k, bias, options):
     peer_count = max(2, -(-3 * l2 // (weights * 2)) + 1)
     peers = []
     for s in sets[:peer_count]:
-        a, b = s.decoded(torch.float16)
+        a, b = s.decoded(s.dtype)
         peers.append((a, b, s.bias, torch.empty_like(s.d)))
 
     def cublas(a, b, bias_of, out):
@@ -177,6 +190,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--m", default="1,16,64,256,1024,4096")
     parser.add_argument("--shapes", default=SHAPES, help="NxK, with a b where D has a bias")
+    parser.add_argument("--a-type", choices=warpline.A_TYPES, default="nvfp4")
     parser.add_argument("--replays", type=int, default=20)
     parser.add_argument("--pause", type=float, default=5, help="milliseconds ahead of a burst")
     parser.add_argument("--configs", action="store_true", help="time every configuration instead")
@@ -187,9 +201,10 @@ def main():
     harness = Harness(options.replays)
     copy, peak = floors()
     head = {"device": torch.cuda.get_device_properties(0).name, "date": time.strftime("%Y-%m-%d"),
-            "torch": torch.__version__, "copy_tb_s": copy, "fp16_tflops": peak}
-    print("%(device)s, %(date)s, torch %(torch)s: copy %(copy_tb_s).2f TB/s, FP16 8192^3 "
-          "%(fp16_tflops).0f TFLOP/s" % head)
+            "a_type": options.a_type, "torch": torch.__version__, "copy_tb_s": copy,
+            "fp16_tflops": peak}
+    print("%(device)s, %(date)s, A in %(a_type)s, torch %(torch)s: copy %(copy_tb_s).2f TB/s, "
+          "FP16 8192^3 %(fp16_tflops).0f TFLOP/s" % head)
     if not options.configs:
         print("  ".join(title.rjust(len(form % 0)) for _, title, form in COLUMNS))
     rows = []
