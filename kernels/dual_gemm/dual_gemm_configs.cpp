@@ -46,7 +46,7 @@ const std::vector<Config>& configs() {
       #name, [] { return WL_IMAGE(name); }, 2, __VA_ARGS__),
 #define SM90_DOUBLE_BUFFERED_CONFIG(name, ...)                                                     \
   sm90_config(                                                                                     \
-      #name, [] { return WL_IMAGE(name); }, 2, Family::sm90_double_buffered, __VA_ARGS__),
+      #name, [] { return WL_IMAGE(name); }, 2, Family::sm90_double_buffered, F16, __VA_ARGS__),
 #include "kernels/dual_gemm/configs.def"
   };
   return table;

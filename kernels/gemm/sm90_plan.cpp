@@ -1,5 +1,6 @@
-// Configurations of sm90.ptx and sm90_double_buffered.ptx: cost, and a plan of two launches, the
-// activations' decoder and the product, which starts under it (programmatic dependent launch).
+// Configurations of sm90.ptx and sm90_double_buffered.ptx: cost, and a plan of two launches: what
+// brings activations to the product's order, decoded where they are NVFP4, and the product, which
+// starts under it (programmatic dependent launch).
 #include "kernels/gemm/sm90_plan.hpp"
 #include "ptx/layouts.hpp"
 #include "runtime/src/launch.hpp"
@@ -11,8 +12,9 @@
 #include <algorithm>
 #include <memory>
 
-// One decoder serves every operation; it stands in the dual GEMM's table.
+// They serve every operation and stand in the dual GEMM's table.
 WL_EMBEDDED_PTX(dual_gemm_sm90_decode);
+WL_EMBEDDED_PTX(dual_gemm_sm90_permute);
 
 namespace warpline::gemm {
 
@@ -103,6 +105,7 @@ void fill_product(const Problem& problem, const Config& config, Params* params) 
   params->per_entry = reciprocal(params->tiles_m * params->tiles_n);
   params->per_group = reciprocal(params->tiles_n * static_cast<uint32_t>(config.group_m));
   params->per_last = reciprocal(params->tiles_m % static_cast<uint32_t>(config.group_m));
+  params->unscale = problem.types.a == WL_OPERAND_NVFP4 ? 0x1p14f : 0x1p7f;
   // With one group of row tiles, weights are read once and need not stay in L2.
   params->policy_b = params->tiles_m == 1 ? ptx::cache_evict_first : ptx::cache_evict_normal;
 }
@@ -177,7 +180,8 @@ struct Kernels {
   const Kernel *product = nullptr, *decode = nullptr;
 };
 
-wl_status load(wl_context* context, const Config& config, Kernels* kernels) {
+wl_status load(wl_context* context, const Problem& problem, const Config& config,
+               Kernels* kernels) {
   KernelNeeds needs;
   needs.params = param_layout();
   needs.dynamic_shared_bytes = config.shared_bytes;
@@ -185,7 +189,9 @@ wl_status load(wl_context* context, const Config& config, Kernels* kernels) {
   KernelNeeds decode_needs;
   decode_needs.params = decode_param_layout();
   decode_needs.dynamic_shared_bytes = decode_shared_bytes;
-  return load_kernel(*context, WL_IMAGE(dual_gemm_sm90_decode), decode_needs, &kernels->decode);
+  const Image image = problem.types.a == WL_OPERAND_NVFP4 ? WL_IMAGE(dual_gemm_sm90_decode)
+                                                          : WL_IMAGE(dual_gemm_sm90_permute);
+  return load_kernel(*context, image, decode_needs, &kernels->decode);
 }
 
 // Clusters of the kernel that the device holds at once.
@@ -279,7 +285,7 @@ wl_status make_sm90_plan(wl_context* context, const Problem& problem, const Conf
                          wl_plan** plan) {
   auto made = std::make_unique<wl_plan>(context);
   Kernels kernels;
-  WL_TRY(load(context, config, &kernels));
+  WL_TRY(load(context, problem, config, &kernels));
   auto product = std::make_unique<Sm90Product>(
       problem, config, resident_clusters(*context, config, *kernels.product));
   WL_TRY(product->fill(*context));

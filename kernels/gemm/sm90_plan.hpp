@@ -5,13 +5,15 @@
 
 namespace warpline::gemm {
 
-// A line of a table: SM90_CONFIG or SM90_DOUBLE_BUFFERED_CONFIG, SM90_SMALL_CONFIG.
+// A line of a table: SM90_CONFIG or SM90_DOUBLE_BUFFERED_CONFIG, SM90_SMALL_CONFIG. `mma` is what
+// the kernel multiplies: activations in FP16 come from NVFP4 as well.
 inline Config sm90_config(const char* name, Image (*image)(), int b_tensors, Family family,
-                          wl_dtype out, int tokens, int stages, int rows, int split, int consumers,
-                          int group_m, int ctas = 1) {
+                          wl_dtype mma, wl_dtype out, int tokens, int stages, int rows, int split,
+                          int consumers, int group_m, int ctas = 1) {
   Config c{};
   c.name = name, c.target = "sm_90a", c.image = image;
   c.family = family, c.d_type = out, c.b_tensors = b_tensors;
+  c.a_types = mma == WL_BF16 ? bit(WL_OPERAND_BF16) : bit(WL_OPERAND_F16) | bit(WL_OPERAND_NVFP4);
   c.tile_m = tokens, c.tile_n = sm90_columns(consumers), c.tile_k = 128;
   c.stages = stages, c.acc_stages = 1, c.group_m = group_m, c.ctas = ctas;
   c.cluster[0] = rows * split, c.cluster[1] = c.cluster[2] = 1, c.split_k = split;
@@ -19,11 +21,13 @@ inline Config sm90_config(const char* name, Image (*image)(), int b_tensors, Fam
   c.shared_bytes = sm90_shared_bytes(tokens, stages, c.tile_n, b_tensors);
   return c;
 }
-inline Config sm90_small_config(const char* name, Image (*image)(), int b_tensors, wl_dtype out,
-                                int tokens, int columns, int stages, int split, int decoders) {
+inline Config sm90_small_config(const char* name, Image (*image)(), int b_tensors, wl_dtype a,
+                                wl_dtype out, int tokens, int columns, int stages, int split,
+                                int decoders) {
   Config c{};
   c.name = name, c.target = "sm_90a", c.image = image;
   c.family = Family::sm90_small, c.d_type = out, c.b_tensors = b_tensors;
+  c.a_types = bit(a == WL_F16 ? WL_OPERAND_F16 : a == WL_BF16 ? WL_OPERAND_BF16 : WL_OPERAND_NVFP4);
   c.tile_m = tokens, c.tile_n = columns, c.tile_k = 256;
   c.stages = stages, c.acc_stages = 1, c.group_m = 1, c.grid = Grid::one_tile;
   c.cluster[0] = split, c.cluster[1] = c.cluster[2] = 1, c.split_k = split;

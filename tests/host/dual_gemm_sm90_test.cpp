@@ -7,6 +7,7 @@
 #include <vector>
 
 WL_EMBEDDED_PTX(dual_gemm_sm90_decode);
+WL_EMBEDDED_PTX(dual_gemm_sm90_permute);
 
 using namespace warpline;
 using namespace warpline::dual_gemm;
@@ -44,6 +45,7 @@ TEST_CASE("Hopper rows agree with their PTX", "[host][dual_gemm]") {
     CHECK(contains(text, ".maxntid " + std::to_string(row.threads) + ", 1, 1"));
     CHECK(row.shared_bytes <= 232448);
     CHECK(row.decodes());
+    const std::string type = row.a_types == bit(WL_OPERAND_BF16) ? "bf16" : "f16";
     if (row.fused()) {
       CHECK(64 / row.tile_n * (row.shared_bytes + 1024) <= 233472); // CTAs of an SM
       CHECK(row.stages % 2 == 0);
@@ -54,7 +56,8 @@ TEST_CASE("Hopper rows agree with their PTX", "[host][dual_gemm]") {
       CHECK(contains(text, " + " + std::to_string(full) + "], "));
       CHECK(contains(text, ", " + std::to_string(sm90_small_stage_bytes(row.tile_n)) + ";"));
       CHECK(contains(text, row.tile_m == 1 ? "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"
-                                           : "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"));
+                                           : "mma.sync.aligned.m16n8k16.row.col.f32." + type + "." +
+                                                 type + ".f32"));
       CHECK(contains(text, "st.async.shared::cluster"));
       continue;
     }
@@ -63,7 +66,7 @@ TEST_CASE("Hopper rows agree with their PTX", "[host][dual_gemm]") {
     CHECK(stage % 1024 == 0); // 128-byte swizzle
     const int full = row.stages * stage + row.tile_n / 32 * 2048;
     CHECK(contains(text, " + " + std::to_string(full) + "], "));
-    CHECK(contains(text, ".m64n" + std::to_string(row.tile_m) + "k16.f32.f16.f16"));
+    CHECK(contains(text, ".m64n" + std::to_string(row.tile_m) + "k16.f32." + type + "." + type));
     const int weights = stage - row.tile_m * 256;
     CHECK(contains(text, ", " + std::to_string(weights) + ";"));
     // Sums of other splits need room where stages were.
@@ -76,9 +79,10 @@ TEST_CASE("Hopper rows agree with their PTX", "[host][dual_gemm]") {
     if (row.threads == 640) CHECK(row.stages % 2 == 0);
   }
   CHECK(count >= 20);
-  const Image decoder = WL_IMAGE(dual_gemm_sm90_decode);
-  CHECK(decoder.target == "sm_90a");
-  CHECK(contains(decoder.text(), "griddepcontrol.wait;"));
+  for (const Image& first : {WL_IMAGE(dual_gemm_sm90_decode), WL_IMAGE(dual_gemm_sm90_permute)}) {
+    CHECK(first.target == "sm_90a");
+    CHECK(contains(first.text(), "griddepcontrol.wait;"));
+  }
 }
 
 TEST_CASE("the Hopper cost function chooses what was measured to be fastest", "[host][dual_gemm]") {
@@ -105,4 +109,29 @@ TEST_CASE("the Hopper cost function chooses what was measured to be fastest", "[
   const Config* bf16 = choose_config({256, 4096, 7168, 1, WL_BF16}, h200());
   REQUIRE(bf16 != nullptr);
   CHECK(bf16->d_type == WL_BF16);
+}
+
+TEST_CASE("activations of 16 bits take Hopper's configurations of their type",
+          "[host][dual_gemm]") {
+  const struct {
+    wl_operand a;
+    wl_dtype d;
+    int64_t m;
+    const char* row; // null: there is none
+  } cases[] = {{WL_OPERAND_F16, WL_F16, 1, "dual_gemm_sm90_small_af16_t8_f16"},
+               {WL_OPERAND_F16, WL_F16, 16, "dual_gemm_sm90_small_af16_t16_f16"},
+               {WL_OPERAND_F16, WL_F16, 64, "dual_gemm_sm90_t64_f16"},
+               {WL_OPERAND_F16, WL_BF16, 4096, "dual_gemm_sm90_t256_bf16"},
+               {WL_OPERAND_BF16, WL_BF16, 8, "dual_gemm_sm90_small_abf16_t8_bf16"},
+               {WL_OPERAND_BF16, WL_BF16, 64, "dual_gemm_sm90_abf16_t64_bf16"},
+               {WL_OPERAND_BF16, WL_BF16, 4096, "dual_gemm_sm90_abf16_t256_bf16"},
+               {WL_OPERAND_BF16, WL_F16, 64, nullptr},
+               {WL_OPERAND_E4M3, WL_BF16, 64, nullptr}};
+  for (const auto& c : cases) {
+    Problem problem{c.m, 4096, 7168, 1, c.d};
+    problem.types.a = c.a;
+    INFO(c.m << " " << c.a);
+    const Config* row = choose_config(problem, h200());
+    CHECK((row == nullptr ? "" : std::string(row->name)) == (c.row == nullptr ? "" : c.row));
+  }
 }

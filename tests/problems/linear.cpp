@@ -201,7 +201,8 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
 Operation linear() {
   Operation op{"gemm", "linear", "wl_gemm_args", {}, make};
   for (const warpline::gemm::Config& config : warpline::linear::configs())
-    op.configurations.push_back(configuration_of(config, "dual_gemm_sm90_decode"));
+    op.configurations.push_back(
+        configuration_of(config, "dual_gemm_sm90_decode", "dual_gemm_sm90_permute"));
   return op;
 }
 

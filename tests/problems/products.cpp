@@ -20,7 +20,7 @@ bool is_small(const Draw& draw) {
 }
 bool chooses_config(const Draw& draw) { return draw.index() % all_sizes == 3; }
 
-Configuration configuration_of(const Config& config, const char* decoder) {
+Configuration configuration_of(const Config& config, const char* decoder, const char* permuter) {
   Configuration c;
   c.name = config.name;
   c.kernels = {config.name};
@@ -55,8 +55,13 @@ Configuration configuration_of(const Config& config, const char* decoder) {
   c.columns = config.columns() * config.cluster[0] / config.split_k;
   c.depth = c.turn = config.stages * config.tile_k * config.split_k;
   c.long_k = 2 * c.depth;
-  if (config.decodes() && !config.fused()) c.kernels.push_back(decoder);
-  if (!config.fused()) return c;
+  if (config.family == warpline::gemm::Family::sm90_native) return c;
+  if (!config.fused()) {
+    const uint32_t nvfp4 = bit(WL_OPERAND_NVFP4);
+    if ((config.a_types & nvfp4) != 0) c.kernels.push_back(decoder);
+    if ((config.a_types & ~nvfp4) != 0) c.kernels.push_back(permuter);
+    return c;
+  }
   // Stages of activations, which have loops of their own: as often as there are of them, and more.
   const int stages = warpline::gemm::sm90_small_token_stages(config.tile_m, config.decoders);
   c.turn = (stages + 1) * std::max(stages, 4) * config.tile_k * config.split_k;

@@ -14,8 +14,10 @@ bool is_first(const Draw& draw);
 bool is_small(const Draw& draw);
 bool chooses_config(const Draw& draw); // instead of naming it
 
-// `decoder`: the kernel that decodes A for the configurations that need one.
-Configuration configuration_of(const warpline::gemm::Config& config, const char* decoder);
+// `decoder` and `permuter`: the kernels that bring A, in NVFP4 and in 16 bits, to the product's
+// order for the configurations that need one.
+Configuration configuration_of(const warpline::gemm::Config& config, const char* decoder,
+                               const char* permuter);
 
 // Types of A and B: problems go through those of the configuration.
 warpline::gemm::Types draw_types(const Configuration& configuration, Draw& draw);

@@ -78,19 +78,6 @@ size_t Operand::row_bytes() const {
   return type == WL_OPERAND_NVFP4 ? elements / 2 : elements * 2;
 }
 
-Operand in_type(const Operand& from, wl_operand type) {
-  if (type == WL_OPERAND_NVFP4) return from;
-  Operand to{from.rows, from.k, from.l, {}, {}, type};
-  for (size_t i = 0; i < 2 * from.values.size(); ++i) {
-    const double value = decode_e2m1(nibble(from.values.data(), static_cast<int64_t>(i))) *
-                         decode_ue4m3(from.scales[i / 16]);
-    const uint16_t code = type == WL_OPERAND_F16 ? encode_f16(value) : encode_bf16(value);
-    to.values.push_back(static_cast<uint8_t>(code));
-    to.values.push_back(static_cast<uint8_t>(code >> 8));
-  }
-  return to;
-}
-
 Random::Random(uint64_t seed, uint64_t stream) : key(mix(mix(seed + gamma) + stream * gamma)) {}
 
 uint64_t Random::bits(uint64_t index) const { return mix(key + (index + 1) * gamma); }
@@ -157,6 +144,21 @@ Problem make_problem(int64_t m, int64_t n, int64_t k, int64_t l, InputKind kind,
     break;
   }
   return problem;
+}
+
+Operand in_type(const Operand& nvfp4, wl_operand type) {
+  if (type == WL_OPERAND_NVFP4) return nvfp4;
+  Operand to{nvfp4.rows, nvfp4.k, nvfp4.l, {}, {}, type};
+  to.values.reserve(nvfp4.values.size() * 4);
+  for (size_t i = 0; i < nvfp4.values.size() * 2; ++i) {
+    const uint8_t pair = nvfp4.values[i / 2];
+    const double value = decode_e2m1(static_cast<uint8_t>(i % 2 == 0 ? pair & 15 : pair >> 4)) *
+                         decode_ue4m3(nvfp4.scales[i / 16]);
+    const uint16_t code = type == WL_OPERAND_F16 ? encode_f16(value) : encode_bf16(value);
+    to.values.push_back(static_cast<uint8_t>(code));
+    to.values.push_back(static_cast<uint8_t>(code >> 8));
+  }
+  return to;
 }
 
 } // namespace wltest

@@ -37,9 +37,6 @@ struct Problem {
   float alpha1 = 1, alpha2 = 1;
 };
 
-// The same numbers in FP16 or BF16, which hold them exactly; of NVFP4 the operand itself.
-Operand in_type(const Operand& nvfp4, wl_operand type);
-
 enum class InputKind {
   public_problem, // values +-{0, 0.5, 1, 1.5}; scales uniform [0, 1) rounded to E4M3; alphas 1
   full_range,     // every E2M1 code and every UE4M3 code but NaN
@@ -53,6 +50,9 @@ const char* name_of(InputKind kind);
 // so that D stays inside FP16. k must be a positive multiple of 16. Of one product b2 is empty.
 Problem make_problem(int64_t m, int64_t n, int64_t k, int64_t l, InputKind kind, uint64_t seed,
                      int products = 2);
+
+// An NVFP4 operand in FP16 or BF16, which hold its numbers; NVFP4: itself.
+Operand in_type(const Operand& nvfp4, wl_operand type);
 
 // k of the single 1 in row `row` of batch entry `entry` of a one_hot problem.
 int64_t one_hot_position(const Problem& problem, int64_t entry, int64_t row);

@@ -48,9 +48,15 @@ inline std::vector<uint8_t> packed_scales(const Operand& o, uint8_t padding = na
   return out;
 }
 
-// An operand's scales on the device. With `pad` false nothing is written to the padding.
+// An operand's scales on the device, null where it has none. With `pad` false nothing is written to
+// the padding.
 struct ScaleBuffer : DeviceBuffer {
   ScaleBuffer(wl_context* c, const Operand& o, bool pad) : DeviceBuffer(c, packed_bytes(o)) {
+    if (o.type != WL_OPERAND_NVFP4) {
+      wl_free(c, pointer);
+      pointer = nullptr;
+      return;
+    }
     const std::vector<uint8_t> data = packed_scales(o), other = packed_scales(o, nan_padding ^ 1);
     const auto uploaded = [&](size_t i) { return pad || data[i] == other[i]; };
     for (size_t first = 0, last = 0; first < data.size(); first = last + 1) {

@@ -1,5 +1,7 @@
 #include "tests/support/dual_gemm_run.hpp"
 
+#include "kernels/dual_gemm/dual_gemm.hpp"
+#include "kernels/linear/linear.hpp"
 #include "runtime/src/context.hpp"
 #include "tests/reference/quantize.hpp"
 #include "tests/support/captured_graph.hpp"
@@ -21,7 +23,7 @@ public:
   Quantiser(wl_context* context, const DualGemmCase& c, int64_t rows, const DeviceBuffer& values,
             const DeviceBuffer& scales)
       : x_(context, c.quantised ? matrix(c, rows).codes : std::vector<uint16_t>()) {
-    if (!c.quantised) return;
+    if (!c.quantised || scales.pointer == nullptr) return;
     wl_quantize_args args{};
     args.struct_size = sizeof args;
     args.m = rows, args.k = c.k, args.l = c.l;
@@ -60,7 +62,18 @@ std::vector<float> biases(const DualGemmCase& c, float unit, uint64_t stream) {
   return values;
 }
 
+wl_operand a_type_of(const DualGemmCase& c) {
+  return c.a_type < 0 ? first_a_type(c.config) : static_cast<wl_operand>(c.a_type);
+}
+
 } // namespace
+
+wl_operand first_a_type(const std::string& config) {
+  for (const auto* table : {&warpline::dual_gemm::configs(), &warpline::linear::configs()})
+    for (const warpline::gemm::Config& entry : *table)
+      if (config == entry.name) return entry.first_types().a;
+  return WL_OPERAND_NVFP4;
+}
 
 std::string describe(const DualGemmCase& c) {
   std::ostringstream s;
@@ -68,8 +81,9 @@ std::string describe(const DualGemmCase& c) {
     << (c.out == OutputType::f16 ? "f16" : "bf16") << " config "
     << (c.config.empty() ? "auto" : c.config) << " ldd " << c.ldd << " gap " << c.entry_gap
     << " alphas " << c.alphas << " " << c.alpha1 << " " << c.alpha2 << " gate " << c.gate.kind
-    << " limit " << c.gate.limit << " biases " << c.bias1 << " " << c.bias2 << " of type "
-    << c.bias_type << " seed " << c.seed << (c.quantised ? " quantised" : "");
+    << " limit " << c.gate.limit << " a_type " << a_type_of(c) << " biases " << c.bias1 << " "
+    << c.bias2 << " of type " << c.bias_type << " seed " << c.seed
+    << (c.quantised ? " quantised" : "");
   return s.str();
 }
 
@@ -81,6 +95,7 @@ Problem problem_of(const DualGemmCase& c) {
     p.a = quantize(Quantiser::matrix(c, c.m), 1);
     p.b1 = quantize(Quantiser::matrix(c, c.n), 1);
   }
+  p.a = in_type(p.a, a_type_of(c));
   return p;
 }
 
@@ -120,6 +135,7 @@ DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c, const P
   args.b1 = b1.pointer;
   args.b2 = b2.pointer;
   args.sfa = sfa.pointer;
+  args.a_type = p.a.type;
   args.sfb1 = sfb1.pointer;
   args.sfb2 = sfb2.pointer;
   args.sf_layout = WL_SF_128x4;

@@ -16,6 +16,7 @@ struct DualGemmCase {
   InputKind kind = InputKind::exact;
   int64_t m = 1, n = 8, k = 64, l = 1;
   OutputType out = OutputType::f16;
+  int a_type = -1;    // wl_operand; -1: the first that the configuration takes
   std::string config; // row to force, "" = the library's choice
   uint64_t seed = 1;
   int64_t ldd = 0;              // 0 = n
@@ -45,6 +46,9 @@ struct DualGemmResult {
   Comparison bound; // against the double reference, the public bound
   Comparison exact; // against the FP32 replay, bit for bit
 };
+
+// A configuration's first type of A; NVFP4 where `config` is "" or names none.
+wl_operand first_a_type(const std::string& config);
 
 // "m 1 n 8 k 64 ... seed 1" with all that is needed to repeat the case.
 std::string describe(const DualGemmCase& c);

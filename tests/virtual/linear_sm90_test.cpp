@@ -31,7 +31,7 @@ using warpline::gemm::Family;
 
 namespace {
 
-constexpr wl_dtype F16 = WL_F16, BF16 = WL_BF16;
+constexpr wl_dtype F16 = WL_F16, BF16 = WL_BF16, NVFP4 = WL_NVFP4;
 
 std::vector<Config> linear_configs() {
   std::vector<Config> result;
@@ -77,6 +77,7 @@ enum class Residual { none, other, in_place };
 
 struct Case {
   const Config* config = nullptr;
+  wl_operand a_type = WL_OPERAND_NVFP4;
   int64_t m = 1, n = 8, k = 64, l = 1;
   wl_activation activation = WL_ACTIVATION_NONE; // of a linear layer
   Gate gate;                                     // of two products
@@ -90,11 +91,11 @@ struct Case {
 
 std::string describe(const Case& c) {
   std::ostringstream s;
-  s << c.config->name << " m " << c.m << " n " << c.n << " k " << c.k << " l " << c.l
-    << " activation " << c.activation << " gate " << c.gate.kind << ", " << c.gate.limit << " bias "
-    << c.bias << " row " << c.row << " alpha " << c.alpha << " residual "
-    << static_cast<int>(c.residual) << " pad " << c.pad << " gap " << c.gap << " seed " << c.seed
-    << " " << c.schedule;
+  s << c.config->name << " a_type " << c.a_type << " m " << c.m << " n " << c.n << " k " << c.k
+    << " l " << c.l << " activation " << c.activation << " gate " << c.gate.kind << ", "
+    << c.gate.limit << " bias " << c.bias << " row " << c.row << " alpha " << c.alpha
+    << " residual " << static_cast<int>(c.residual) << " pad " << c.pad << " gap " << c.gap
+    << " seed " << c.seed << " " << c.schedule;
   return s.str();
 }
 
@@ -109,7 +110,8 @@ Outcome run(const Case& c) {
   REQUIRE(set_schedule(c.schedule));
   const bool two = c.config->b_tensors == 2;
   const wl_dtype type = c.config->d_type;
-  const wltest::Problem p = make_problem(c.m, c.n, c.k, c.l, InputKind::exact, c.seed);
+  wltest::Problem p = make_problem(c.m, c.n, c.k, c.l, InputKind::exact, c.seed);
+  p.a = in_type(p.a, c.a_type);
   const Sums sums = accumulate(p);
   const Random random(c.seed, 77);
   uint64_t draw = 0;
@@ -162,6 +164,7 @@ Outcome run(const Case& c) {
   problem.ldr = ldr, problem.batch_stride_r = stride_r;
   problem.bias_type = bias_type;
   auto& o = problem.operands;
+  problem.types.a = c.a_type;
   o.a = a.pointer, o.sfa = sfa.pointer;
   o.b[0] = b1.pointer, o.sfb[0] = sfb1.pointer;
   if (two) o.b[1] = b2.pointer, o.sfb[1] = sfb2.pointer;
@@ -263,6 +266,10 @@ Case drawn(const Config& config, size_t i) {
   Case c;
   c.config = &config;
   const auto pick = [&](uint64_t what, size_t count) { return random.below(what, count); };
+  std::vector<wl_operand> taken;
+  for (const wl_operand type : {WL_OPERAND_NVFP4, WL_OPERAND_F16, WL_OPERAND_BF16})
+    if (config.takes({type, WL_OPERAND_NVFP4})) taken.push_back(type);
+  c.a_type = taken[pick(12, taken.size())];
   c.m = kM[pick(0, kM.size())];
   c.n = kN[pick(1, kN.size())];
   c.k = kK[pick(2, kK.size())];

@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
-"""wl_gemm on NVFP4 weights against cuBLAS on the same weights decoded to FP16, in one process; with
---type f16 or bf16 wl_gemm on operands of that type against cuBLAS on the same ones.
+"""wl_gemm on NVFP4 weights against cuBLAS on the same weights decoded to FP16, in one process.
 
-    make shared && python3 tools/bench/compare_gemm.py [--json FILE] [--m 1,16,...] [--shapes NxK,...]
+    make shared && python3 tools/bench/compare_gemm.py [--json FILE] [--m 1,16,...]
+                                            [--shapes NxK,...] [--a-type nvfp4|f16|bf16]
+
+With --b-type f16 or bf16 both operands are of that type and cuBLAS has the same ones.
+Activations are in NVFP4, with D in FP16; or in FP16 or BF16 (--a-type), D in the same type and
+cuBLAS on weights decoded to it.
 
 Operand sets rotate: together they exceed three times the L2, so every call finds its weights in
 DRAM. Graphs of calls take turns, one replay each and every other round in reverse; a time is the
@@ -28,14 +32,13 @@ import warpline  # noqa: E402
 from harness import Harness, floors  # noqa: E402
 
 abi = warpline.abi
-DTYPES = {torch.float16: abi.F16, torch.bfloat16: abi.BF16}
 SHAPES = "6144x4096,4096x4096,4096x14336,7168x2048,24576x1536,2880x2880b,28672x4096"
 
 
 class Operands:
     """One set of random operands; uniform E2M1 codes, scales of 0.25 to 2."""
 
-    def __init__(self, m, n, k, seed):
+    def __init__(self, m, n, k, seed, a_type):
         generator = torch.Generator(device="cuda").manual_seed(seed)
 
         def operand(rows):
@@ -44,28 +47,30 @@ class Operands:
             plain = torch.randint(0x28, 0x40, (1, rows, k // 16), dtype=torch.uint8,
                                   device="cuda", generator=generator)
             return packed, plain, warpline.pack_scales(plain)
-        self.m, self.n, self.k = m, n, k
-        self.a, self.sfa_plain, self.sfa = operand(m)
+        self.m, self.n, self.k, self.a_type = m, n, k, a_type
+        self.dtype = warpline.d_dtype(a_type)
+        self.a, self.sfa_plain, self.sfa = warpline.activations(a_type, generator, operand, 1, m, k)
         self.b, self.sfb_plain, self.sfb = operand(n)
         self.alpha = torch.tensor([1 / math.sqrt(k)], dtype=torch.float32, device="cuda")
-        self.bias = torch.randn(n, dtype=torch.float16, device="cuda", generator=generator)
-        self.d = torch.empty(m, n, dtype=torch.float16, device="cuda")
+        self.bias = torch.randn(n, dtype=self.dtype, device="cuda", generator=generator)
+        self.d = torch.empty(m, n, dtype=self.dtype, device="cuda")
 
     def decoded(self, dtype):
-        a = warpline.decode(self.a, self.sfa_plain, dtype)[0]
+        a = warpline.decoded_a(self, dtype)[0]
         b = warpline.decode(self.b, self.sfb_plain, dtype)[0] * self.alpha.to(dtype)
         return a.contiguous(), b.contiguous()
 
     def arguments(self):
-        return {"a": self.a.data_ptr(), "b": self.b.data_ptr(), "sfa": self.sfa.data_ptr(),
-                "sfb": self.sfb.data_ptr(), "alpha": self.alpha.data_ptr()}
+        return {"a": self.a.data_ptr(), "b": self.b.data_ptr(), "sfb": self.sfb.data_ptr(),
+                "sfa": self.sfa.data_ptr() if self.sfa is not None else None,
+                "alpha": self.alpha.data_ptr(), "a_type": abi.OPERANDS.index(self.a_type.upper())}
 
     def plan(self, library, bias, activation, config=None):
         plan = library.gemm(
             m=self.m, n=self.n, k=self.k, l=1, sf_layout=abi.SF_128X4,
-            bias=self.bias.data_ptr() if bias else None,
-            bias_type=DTYPES[self.bias.dtype], activation=activation, d=self.d.data_ptr(),
-            d_type=DTYPES[self.d.dtype], config=config, **self.arguments())
+            bias=self.bias.data_ptr() if bias else None, bias_type=warpline.D_TYPES[self.dtype],
+            activation=activation, d=self.d.data_ptr(), d_type=warpline.D_TYPES[self.dtype],
+            config=config, **self.arguments())
         workspace = torch.empty(max(plan.info.workspace_bytes, 256), dtype=torch.uint8,
                                 device="cuda")
         stream = torch.cuda.current_stream
@@ -79,26 +84,27 @@ class Operands:
 class PlainOperands(Operands):
     """Operands that tensor cores take as they are; of the order of 1, sums as well."""
 
-    def __init__(self, m, n, k, seed, dtype):
+    def __init__(self, m, n, k, seed, kind):
         generator = torch.Generator(device="cuda").manual_seed(seed)
+        self.dtype = {"f16": torch.float16, "bf16": torch.bfloat16}[kind]
 
         def normal(*shape):
             return torch.randn(*shape, dtype=torch.float32, device="cuda",
-                               generator=generator).to(dtype)
-        self.m, self.n, self.k = m, n, k
+                               generator=generator).to(self.dtype)
+        self.m, self.n, self.k, self.kind = m, n, k, kind
         self.a, self.b, self.bias = normal(m, k), normal(n, k) / math.sqrt(k), normal(n)
-        self.d = torch.empty(m, n, dtype=dtype, device="cuda")
+        self.d = torch.empty(m, n, dtype=self.dtype, device="cuda")
 
     def decoded(self, dtype):
         return self.a.to(dtype), self.b.to(dtype)
 
     def arguments(self):
-        kind = abi.OPERANDS.index("F16" if self.d.dtype == torch.float16 else "BF16")
+        kind = abi.OPERANDS.index(self.kind.upper())
         return {"a": self.a.data_ptr(), "b": self.b.data_ptr(), "a_type": kind, "b_type": kind}
 
 
 def wrong(operands, run, bias, gelu):
-    """The worst error in units of what rounding D to FP16 and FP32 sums allow; above 1 is wrong."""
+    """The worst error in units of what rounding D and FP32 sums allow; above 1 is wrong."""
     operands.d.fill_(float("nan"))
     run()
     torch.cuda.synchronize()
@@ -108,19 +114,26 @@ def wrong(operands, run, bias, gelu):
         exact = exact + operands.bias.double()
     if gelu:
         exact = torch.nn.functional.gelu(exact, approximate="tanh")
-    digits = 1e-3 if operands.d.dtype == torch.float16 else 5e-3
-    bound = 2e-3 + digits * exact.abs()
+    bound = 2e-3 + (1e-3 if operands.dtype == torch.float16 else 5e-3) * exact.abs()
     return ((operands.d.double() - exact).abs() / bound).nan_to_num(nan=1e9).max().item()
 
 
-def configs(m, kind):
-    """FP16 configurations for this device, without those of many more tiles than rows need; or
-    those of a type of operands."""
+def configs(m, a_type, b_type):
+    """Configurations for this device, of A's type and D's, without those of many more tiles than
+    rows need."""
     rows = (warpline.abi.ROOT / "kernels" / "linear" / "configs.def").read_text()
     major = torch.cuda.get_device_properties(0).major
-    of_type = r"^\w+_NATIVE_CONFIG\((gemm_sm%d0_KIND_\w*_KIND),".replace("KIND", kind)
-    of_nvfp4 = r"^(?!\w+NATIVE)\w+\((gemm_sm%d0_\w*_f16),"
-    names = re.findall((of_nvfp4 if kind == "nvfp4" else of_type) % major, rows, re.MULTILINE)
+    if b_type != "nvfp4":
+        names = re.findall(r"^SM%d0_NATIVE_CONFIG\((gemm_sm%d0_%s_\w*_%s)," % (
+            major, major, b_type, b_type), rows, re.MULTILINE)
+        tokens = {name: int(re.findall(r"_t(\d+)", name)[0]) for name in names}
+        return [name for name in names if m <= 32 * tokens[name]]
+    # The column behind the name: A's type, or what kernels of two launches multiply.
+    taken = {"nvfp4": "NVFP4|F16", "f16": "F16", "bf16": "BF16"}[a_type]
+    names = re.findall(r"^SM%d0\w*\((gemm_sm%d0_\w*_%s), *(?:%s)," % (
+        major, major, "bf16" if a_type == "bf16" else "f16", taken), rows, re.MULTILINE)
+    if a_type == "nvfp4":
+        names = [name for name in names if "_af16_" not in name]
     tokens = {name: int((re.findall(r"_t(\d+)", name) or ["128"])[0]) for name in names}
     return [name for name in names if m <= 32 * tokens[name]]
 
@@ -128,16 +141,16 @@ def configs(m, kind):
 def compare(library, harness, m, n, k, bias, options):
     l2 = torch.cuda.get_device_properties(0).L2_cache_size
     weights = n * k
-    plain = {"f16": torch.float16, "bf16": torch.bfloat16}.get(options.type)
-    count = max(2 if plain else 4, -(-3 * l2 // (weights * (2 if plain else 9 / 16))) + 1)
-    sets = [PlainOperands(m, n, k, seed, plain) if plain else Operands(m, n, k, seed)
-            for seed in range(int(count))]
+    plain = options.b_type != "nvfp4"
+    count = max(2 if plain else 4, -(-3 * l2 // (weights * 2 if plain else weights * 9 // 16)) + 1)
+    sets = [PlainOperands(m, n, k, seed, options.b_type) if plain
+            else Operands(m, n, k, seed, options.a_type) for seed in range(count)]
     row = {"m": m, "n": n, "k": k, "bias": bias}
     repeats = 3 if m <= 512 else 1
     if options.configs:
         # Workspaces must live as long as the graphs: a capture gives free memory back.
         runs = {name: [s.plan(library, bias, abi.NONE, name.encode()) for s in sets]
-                for name in configs(m, options.type)}
+                for name in configs(m, options.a_type, options.b_type)}
         graphs = {name: harness.captured(of * repeats) for name, of in runs.items()}
         row["us"] = harness.medians(graphs)
         row["chosen"] = sets[0].plan(library, bias, abi.NONE).config
@@ -150,7 +163,7 @@ def compare(library, harness, m, n, k, bias, options):
     peer_count = max(2, -(-3 * l2 // (weights * 2)) + 1)
     peers = []
     for s in sets[:peer_count]:
-        a, b = s.decoded(s.d.dtype)
+        a, b = s.decoded(s.dtype)
         peers.append((a, b, s.bias, torch.empty_like(s.d)))
 
     def cublas(a, b, bias_of, out):
@@ -209,7 +222,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--m", default="1,16,64,256,1024,4096")
     parser.add_argument("--shapes", default=SHAPES, help="NxK, with a b where D has a bias")
-    parser.add_argument("--type", default="nvfp4", choices=("nvfp4", "f16", "bf16"))
+    parser.add_argument("--a-type", choices=warpline.A_TYPES, default="nvfp4")
+    parser.add_argument("--b-type", choices=warpline.A_TYPES, default="nvfp4",
+                        help="f16, bf16: of both operands")
     parser.add_argument("--replays", type=int, default=20)
     parser.add_argument("--pause", type=float, default=5, help="milliseconds ahead of a burst")
     parser.add_argument("--configs", action="store_true", help="time every configuration instead")
@@ -220,9 +235,10 @@ def main():
     harness = Harness(options.replays)
     copy, peak = floors()
     head = {"device": torch.cuda.get_device_properties(0).name, "date": time.strftime("%Y-%m-%d"),
-            "torch": torch.__version__, "copy_tb_s": copy, "fp16_tflops": peak}
-    print("%(device)s, %(date)s, torch %(torch)s: copy %(copy_tb_s).2f TB/s, FP16 8192^3 "
-          "%(fp16_tflops).0f TFLOP/s" % head)
+            "a_type": options.a_type, "torch": torch.__version__, "copy_tb_s": copy,
+            "fp16_tflops": peak}
+    print("%(device)s, %(date)s, A in %(a_type)s, torch %(torch)s: copy %(copy_tb_s).2f TB/s, "
+          "FP16 8192^3 %(fp16_tflops).0f TFLOP/s" % head)
     if not options.configs:
         print("  ".join(title.rjust(len(form % 0)) for _, title, form in COLUMNS))
     rows = []

@@ -2,7 +2,9 @@
 """warpline's NVFP4 dual GEMM against what its users run today, in one process on the same data.
 
     make shared && python3 tools/bench/compare_torch.py [--json FILE] [--svg FILE] [--m 1,16,64,...]
+                                                        [--a-type nvfp4|f16|bf16]
 
+Activations are in NVFP4, with D in FP16, or in FP16 or BF16 (--a-type), D in the same type.
 Peers:
   (a) one FP16 (or BF16) GEMM on pre-decoded, concatenated weights, then one fused silu*mul kernel
   (b) two eager GEMMs, silu, product
@@ -94,8 +96,10 @@ def compare(library, harness, m, n, k, options):
     row = {"m": m, "n": n, "k": k}
 
     sets = max(4, -(-3 * l2 // (weights * 9 // 16)) + 1)
-    problems = [warpline.Problem(m, n, k, seed=i, alpha=alpha) for i in range(sets)]
-    outputs = [torch.empty(1, m, n, dtype=torch.float16, device="cuda") for _ in problems]
+    problems = [warpline.Problem(m, n, k, seed=i, alpha=alpha, a_type=options.a_type)
+                for i in range(sets)]
+    d_dtype = warpline.d_dtype(options.a_type)
+    outputs = [torch.empty(1, m, n, dtype=d_dtype, device="cuda") for _ in problems]
     plans = [library.plan(p, d, options.config) for p, d in zip(problems, outputs)]
     row["config"] = plans[0].info.config.decode()
     repeats = 3 if m <= 512 else 1
@@ -120,7 +124,7 @@ def compare(library, harness, m, n, k, options):
             silu_mul(h, out)
         calls = [lambda o=o: peer_a(*o) for o in operands]
         graphs[name] = harness.captured(calls * 3)
-        if dtype == torch.float16:
+        if dtype == d_dtype:
             singles["a_single"] = harness.in_turn(calls)
     graphs["ours_static"] = harness.captured([plan.run for plan in static] * repeats)
     graphs["ours_warm"] = harness.captured([plans[0].run] * (sets * repeats))
@@ -133,7 +137,8 @@ def compare(library, harness, m, n, k, options):
         except RuntimeError as error:
             print(error, file=sys.stderr)
     row.update(harness.medians(graphs))
-    row.update(harness.medians({"ours_burst": graphs["ours"], "a_burst": graphs["a_fp16"]},
+    same = "a_fp16" if d_dtype == torch.float16 else "a_bf16"  # (a) in the type of ours
+    row.update(harness.medians({"ours_burst": graphs["ours"], "a_burst": graphs[same]},
                                options.pause * 1e-3))
     row.update(harness.medians(singles))
     plans[0].run()
@@ -141,9 +146,10 @@ def compare(library, harness, m, n, k, options):
     reference = problems[0].reference()
     error = (outputs[0].double() - reference).abs()
     row["worst"] = ((error - 1e-3) / reference.abs().clamp_min(1e-30)).max().item()
-    row["right"] = bool((error <= 1e-3 + 1e-3 * reference.abs()).all())
+    relative = 1e-3 if d_dtype == torch.float16 else 5e-3
+    row["right"] = bool((error <= 1e-3 + relative * reference.abs()).all())
 
-    operands = peers["a_fp16"]
+    operands = peers[same]
 
     def peer_b(a, w, h, out):
         return torch.nn.functional.silu(a @ w[:n].t()) * (a @ w[n:].t())
@@ -153,8 +159,8 @@ def compare(library, harness, m, n, k, options):
             for o in operands:
                 peer_b(*o)
     row.update(harness.medians({"b_eager": (eager, 3 * len(operands))}))
-    # (c) takes the activations decoded, and plain scales.
-    if options.triton:
+    # (c) takes the activations in FP16, and plain scales.
+    if options.triton and d_dtype == torch.float16:
         bm = max(16, min(128, triton.next_power_of_2(m)))
         bn = 64 if m > 64 else 32
         grid = (n // bn, triton.cdiv(m, bm))
@@ -172,8 +178,8 @@ def compare(library, harness, m, n, k, options):
     # Graphs hold memory until they are gone.
     del graphs, singles, peers, operands
     torch.cuda.empty_cache()
-    row["ratio"] = row["a_fp16"] / row["ours"]
-    row["ratio_static"] = row["a_fp16"] / row["ours_static"]
+    row["ratio"] = row[same] / row["ours"]
+    row["ratio_static"] = row[same] / row["ours_static"]
     row["ratio_burst"] = row["a_burst"] / row["ours_burst"]
     row["ratio_single"] = row["a_single"] / row["ours_single"]
     return row
@@ -214,7 +220,8 @@ def main():
     parser.add_argument("--replays", type=int, default=30)
     parser.add_argument("--pause", type=float, default=5,
                         help="milliseconds before each replay of a burst")
-    parser.add_argument("--config", help="force a row")
+    parser.add_argument("--a-type", choices=warpline.A_TYPES, default="nvfp4")
+    parser.add_argument("--config", help="force a configuration")
     parser.add_argument("--no-triton", dest="triton", action="store_false")
     parser.add_argument("--double-buffered", action="store_true")
     parser.add_argument("--json")
@@ -227,16 +234,19 @@ def main():
     one = torch.zeros(1, device="cuda")
     launch = harness.medians({"launch": harness.captured([lambda: one.add_(1)] * 100)})["launch"]
     device = torch.cuda.get_device_properties(0)
-    head = {"device": device.name, "date": time.strftime("%Y-%m-%d"), "torch": torch.__version__,
+    head = {"device": device.name, "date": time.strftime("%Y-%m-%d"), "a_type": options.a_type,
+            "torch": torch.__version__,
             "copy_tb_s": copy, "fp16_tflops": peak, "launch_us": launch, "l2": device.L2_cache_size}
-    print("%(device)s, %(date)s, torch %(torch)s: copy %(copy_tb_s).2f TB/s, FP16 8192^3 "
-          "%(fp16_tflops).0f TFLOP/s, a dependent launch in a graph %(launch_us).2f us" % head)
+    print("%(device)s, %(date)s, A in %(a_type)s, torch %(torch)s: copy %(copy_tb_s).2f TB/s, "
+          "FP16 8192^3 %(fp16_tflops).0f TFLOP/s, a dependent launch in a graph %(launch_us).2f us"
+          % head)
     shapes = [(int(m), options.n, options.k) for m in options.m.split(",") if m]
     shapes += [tuple(map(int, s.split("x"))) for s in options.shapes.split(",") if s]
     rows = []
     for m, n, k in shapes:
         row = compare(library, harness, m, n, k, options)
-        row["bytes_floor"] = (2 * n * k * 9 / 16 + m * k * 9 / 16 + 2 * m * n) / copy * 1e-6
+        a_bytes = 9 / 16 if options.a_type == "nvfp4" else 2
+        row["bytes_floor"] = (2 * n * k * 9 / 16 + m * k * a_bytes + 2 * m * n) / copy * 1e-6
         row["flops_floor"] = 4 * m * n * k / peak * 1e-6
         rows.append(row)
         print(table([row]), flush=True)

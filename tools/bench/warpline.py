@@ -8,6 +8,14 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "
 import warpline_abi as abi  # noqa: E402
 
 STATIC_WEIGHTS = abi.STATIC_WEIGHTS
+# What A and D may be: a type of operands and, for 16-bit ones, the tensor's; D has A's type, of
+# NVFP4 FP16.
+A_TYPES = {"nvfp4": None, "f16": torch.float16, "bf16": torch.bfloat16}
+D_TYPES = {torch.float16: abi.F16, torch.bfloat16: abi.BF16}
+
+
+def d_dtype(a_type):
+    return A_TYPES[a_type] or torch.float16
 
 
 class Library(abi.Library):
@@ -34,7 +42,7 @@ class Plan:
             b1=address(problem.b1), b2=address(problem.b2), sfa=address(problem.sfa),
             sfb1=address(problem.sfb1), sfb2=address(problem.sfb2), sf_layout=abi.SF_128X4,
             alpha1=address(problem.alpha1), alpha2=address(problem.alpha2), d=address(d),
-            d_type=abi.F16 if d.dtype == torch.float16 else abi.BF16,
+            d_type=D_TYPES[d.dtype], a_type=abi.OPERANDS.index(problem.a_type.upper()),
             ldd=d.stride(1) if d.shape[1] > 1 else 0,
             batch_stride_d=d.stride(0) if d.shape[0] > 1 else 0,
             config=config.encode() if config else None, flags=flags)
@@ -70,12 +78,26 @@ def pack_scales(plain):
     return atoms.permute(0, 1, 4, 3, 2, 5).contiguous().view(l, -1)
 
 
+def activations(a_type, generator, operand, l, m, k):
+    """A, its plain and its packed scales, None where it has none; `operand(rows)` draws NVFP4."""
+    if a_type == "nvfp4":
+        return operand(m)
+    return torch.randn(l, m, k, dtype=A_TYPES[a_type], device="cuda",
+                       generator=generator), None, None
+
+
+def decoded_a(problem, dtype):
+    if problem.sfa_plain is None:
+        return problem.a.to(dtype)
+    return decode(problem.a, problem.sfa_plain, dtype)
+
+
 class Problem:
     """Random NVFP4 operands: uniform E2M1 codes, scales of magnitude 0.25 to 2 (`scales`: a list of
-    scale bytes to draw from)."""
+    scale bytes to draw from). With an `a_type` of 16 bits A is of normal distribution in it."""
 
-    def __init__(self, m, n, k, l=1, seed=0, alpha=None, scales=None):
-        self.m, self.n, self.k, self.l = m, n, k, l
+    def __init__(self, m, n, k, l=1, seed=0, alpha=None, scales=None, a_type="nvfp4"):
+        self.m, self.n, self.k, self.l, self.a_type = m, n, k, l, a_type
         generator = torch.Generator(device="cuda").manual_seed(seed)
 
         def operand(rows):
@@ -91,7 +113,7 @@ class Problem:
                 plain = choice[index]
             return packed, plain, pack_scales(plain)
 
-        self.a, self.sfa_plain, self.sfa = operand(m)
+        self.a, self.sfa_plain, self.sfa = activations(a_type, generator, operand, l, m, k)
         self.b1, self.sfb1_plain, self.sfb1 = operand(n)
         self.b2, self.sfb2_plain, self.sfb2 = operand(n)
         self.alpha1 = self.alpha2 = None
@@ -100,7 +122,7 @@ class Problem:
             self.alpha2 = torch.tensor([alpha[1]], dtype=torch.float32, device="cuda")
 
     def operands(self, dtype):
-        return (decode(self.a, self.sfa_plain, dtype), decode(self.b1, self.sfb1_plain, dtype),
+        return (decoded_a(self, dtype), decode(self.b1, self.sfb1_plain, dtype),
                 decode(self.b2, self.sfb2_plain, dtype))
 
     def reference(self):

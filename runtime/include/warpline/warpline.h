@@ -234,13 +234,16 @@ typedef enum wl_gate {
  * written. A batch of L problems lies contiguously: operand entry l starts l * rows * K / 2 bytes
  * in, scale entry l starts l * wl_sf_bytes() in, D entry l starts l * batch_stride_d elements in;
  * factors and biases serve all.
+ * On Hopper A may be FP16, with D in WL_F16 or WL_BF16, or BF16, with D in WL_BF16: [L, M, K]
+ * elements, sfa null. No value of A is rounded or scaled: subnormal numbers, infinities and NaN
+ * count as what they are.
  *
  * Beyond the ordinary, with x1 and x2 as FP32 numbers, as the limit leaves them:
  *   A scale of 0x7F is NaN, and so is every output whose sums it enters: a row of D for one of A, a
- *   column for one of B1 or B2. Sums of other operands are finite; an alpha or a bias that is NaN,
- *   infinite or large can make x1 and x2 so. On Hopper an alpha of 2^114 or more may count as
- *   infinite. No limit holds for a NaN: where x1 or x2 is NaN, so is D. A zero times an infinity is
- *   NaN.
+ *   column for one of B1 or B2. Sums of other NVFP4 operands are finite; an alpha or a bias that is
+ *   NaN, infinite or large can make x1 and x2 so. On Hopper an alpha of 2^114 or more may count as
+ *   infinite, and of a BF16 A sums below 2^-119 lose places as FP32's subnormal numbers do. No
+ *   limit holds for a NaN: where x1 or x2 is NaN, so is D. A zero times an infinity is NaN.
  *   silu(x1) is -0 for x1 below -87.4, where the true result lies between -1.1e-36 and 0; infinite
  *   for +infinity; for -infinity, where the limit is -0, it is NaN, or -0 under a gate_limit.
  *   gelu(x1) is -0 below -10.1 and x1 sigma(1.702 x1) below -51.4, where the true results lie
@@ -360,11 +363,12 @@ typedef enum wl_activation {
  *
  * A [M,K] and B [N,K] are NVFP4 with block scales, as at wl_dual_gemm_args, or of the types that
  * a_type and b_type name; K is then a multiple of 4 elements of 32 bits, 8 of 16, 16 of 8, 32 of
- * MXFP8 and 128 of MXFP6 and MXFP4, and of 64 where the other one is NVFP4. Products accumulate in
- * FP32, everything behind is FP32, and D [M,N], N contiguous, is rounded once. With WL_NVFP4, D and
- * sfd are as there. NaN in a sum, factor, bias or residual makes the output NaN. On Hopper a
- * product alpha * row of 2^114 or more counts as infinite, as an alpha does there. A batch of L
- * problems lies contiguously: row entry l starts l * M floats in; alpha and bias serve all. */
+ * MXFP8 and 128 of MXFP6 and MXFP4, and of 64 where the other one is NVFP4. With an FP16 or BF16 A
+ * D may be in WL_F32 as well. Products accumulate in FP32, everything behind is FP32, and D [M,N],
+ * N contiguous, is rounded once. With WL_NVFP4, D and sfd are as there. NaN in a sum, factor, bias
+ * or residual makes the output NaN. On Hopper a product alpha * row of 2^114 or more counts as
+ * infinite, as an alpha does there. A batch of L problems lies contiguously: row entry l starts l *
+ * M floats in; alpha and bias serve all. */
 typedef struct wl_gemm_args {
   size_t struct_size; /* sizeof(wl_gemm_args) */
   int64_t m;          /* >= 1 */

@@ -186,7 +186,9 @@ Row make_row(const warpline::Image& image) {
     r.short_k = 256;
     return r;
   }
-  if (r.name == "dual_gemm_sm90_decode") r.config = "dual_gemm_sm90_t32_f16";
+  if (r.name == "dual_gemm_sm90_decode" || r.name == "dual_gemm_sm90_permute")
+    r.config = "dual_gemm_sm90_t32_f16";
+  if (r.name == "dual_gemm_sm90_permute") c.a_type = WL_OPERAND_F16;
   const warpline::gemm::Config* row = find_config(r.config);
   if (!row)
     throw std::runtime_error(r.name + " has no problem to run its mutants on: make_row in " +

@@ -220,8 +220,8 @@ uint64_t fnv(const std::string& text, uint64_t h = 0xCBF29CE484222325) {
 
 // Kernels of one source have one family: the engine's, whatever the operation.
 std::string family_of(const std::string& kernel) {
-  for (const char* part :
-       {"sm100_swapped", "sm100", "sm90_double_buffered", "sm90_small", "sm90_decode", "sm90"})
+  for (const char* part : {"sm100_swapped", "sm100", "sm90_double_buffered", "sm90_small",
+                           "sm90_decode", "sm90_permute", "sm90"})
     if (has(kernel, part))
       return (has(kernel, "gemm") ? "gemm " : "") + std::string(part) +
              (has(kernel, "gemm") ? "" : kernel.substr(0, kernel.find("_sm")));
@@ -342,8 +342,9 @@ std::string no_effect(const std::string& kernel, const SemanticMutant& m) {
   if (has(t, "nanosleep")) return "a pause changes no value";
   if (starts(t, "cvta.to.global") && m.change == "delete")
     return "an address of global memory is the same in the generic window";
-  if (has(kernel, "sm90_decode") && (m.label == "warmer" || m.label == "next_tile" ||
-                                     m.label == "next_warm" || m.label == "second_warm"))
+  if ((has(kernel, "sm90_decode") || has(kernel, "sm90_permute")) &&
+      (m.label == "warmer" || m.label == "next_tile" || m.label == "next_warm" ||
+       m.label == "second_warm"))
     return "the warmer does nothing but prefetch";
   return "";
 }
