@@ -165,9 +165,17 @@ constexpr int sm90_shared_bytes(int tokens, int stages, int columns, int b_tenso
 
 // ---- sm90_native.ptx
 
-constexpr int sm90_native_stage_bytes(int tokens) { return tokens * 128 + 128 * 128; }
-constexpr int sm90_native_shared_bytes(int tokens, int stages) {
-  return stages * (sm90_native_stage_bytes(tokens) + 16) + 4 * 8192 + 8 * 8;
+constexpr int sm90_native_stage_bytes(int tokens, int consumers) {
+  return tokens * 128 + consumers * 8192;
+}
+constexpr int sm90_native_shared_bytes(int tokens, int stages, int consumers) {
+  return stages * (sm90_native_stage_bytes(tokens, consumers) + 16) +
+         consumers * (2 * 8192 + 4 * 8);
+}
+// Rows of a piece of D.
+constexpr int sm90_native_piece_tokens(int tokens, wl_dtype out) {
+  const int most = out == WL_F32 ? 32 : 64;
+  return tokens < most ? tokens : most;
 }
 
 // ---- sm90_small.ptx

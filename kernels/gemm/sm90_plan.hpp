@@ -37,16 +37,17 @@ inline Config sm90_small_config(const char* name, Image (*image)(), int b_tensor
 }
 // SM90_NATIVE_CONFIG
 inline Config sm90_native_config(const char* name, Image (*image)(), int b_tensors, wl_operand type,
-                                 wl_dtype out, int tokens, int stages, int rows, int group_m) {
+                                 wl_dtype out, int tokens, int stages, int rows, int consumers,
+                                 int group_m) {
   Config c{};
   c.name = name, c.target = "sm_90a", c.image = image;
   c.family = Family::sm90_native, c.d_type = out, c.b_tensors = b_tensors;
   c.a_types = c.b_types = bit(type);
-  c.tile_m = tokens, c.tile_n = 64, c.tile_k = 128 * 8 / format_of(type).bits;
+  c.tile_m = tokens, c.tile_n = 32 * consumers, c.tile_k = 128 * 8 / format_of(type).bits;
   c.stages = stages, c.acc_stages = 1, c.group_m = group_m;
   c.cluster[0] = rows, c.cluster[1] = c.cluster[2] = 1;
-  c.threads = 384;
-  c.shared_bytes = sm90_native_shared_bytes(tokens, stages);
+  c.threads = 128 + 128 * consumers;
+  c.shared_bytes = sm90_native_shared_bytes(tokens, stages, consumers);
   return c;
 }
 

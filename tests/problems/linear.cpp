@@ -77,7 +77,11 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const auto activation =
       static_cast<wl_activation>(draw.pick("activation", {0, 1, 2, 3, 4, 5}, turn));
   const BiasType bias = draw_bias_type(draw, ties);
-  const bool has_row = draw.pick("with row", {1, 0, 1}) != 0 && !ties;
+  // Of subnormal factors FP32 keeps fewer places than a kernel that multiplies them by 2^14 first:
+  // FP32 outputs show it where a row's factor comes in between.
+  const bool subnormal = std::fpclassify(alpha.runs[1]) == FP_SUBNORMAL;
+  const bool tells = subnormal && c.profile == "h200" && c.type == WL_F32;
+  const bool has_row = draw.pick("with row", {1, 0, 1}) != 0 && !ties && !tells;
   const std::string residual =
       nvfp4 ? "null"
             : draw.pick<const char*>("residual of",
@@ -98,9 +102,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   Factor d_scale = nvfp4 ? draw_d_scale(draw) : Factor{};
   if (ties && d_scale.given) d_scale.runs[0] = d_scale.runs[1] = draw.note("d_scale value", 0.25f);
 
-  // Of subnormal factors FP32 keeps fewer places than a kernel that multiplies them by 2^14 first.
-  const bool cancels =
-      (in_place || apart) && element == 2 && std::fpclassify(alpha.runs[1]) != FP_SUBNORMAL;
+  const bool cancels = (in_place || apart) && element == 2 && !subnormal;
   wltest::Problem problems[2];
   Beside beside[2];
   for (int run = 0; run < 2 && filled; ++run) {

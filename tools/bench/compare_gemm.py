@@ -130,7 +130,7 @@ def configs(m, a_type, b_type):
         return [name for name in names if m <= 32 * tokens[name]]
     # The column behind the name: A's type, or what kernels of two launches multiply.
     taken = {"nvfp4": "NVFP4|F16", "f16": "F16", "bf16": "BF16"}[a_type]
-    names = re.findall(r"^SM%d0\w*\((gemm_sm%d0_\w*_%s), *(?:%s)," % (
+    names = re.findall(r"^(?!\w+NATIVE)SM%d0\w*\((gemm_sm%d0_\w*_%s), *(?:%s)," % (
         major, major, "bf16" if a_type == "bf16" else "f16", taken), rows, re.MULTILINE)
     if a_type == "nvfp4":
         names = [name for name in names if "_af16_" not in name]
@@ -250,6 +250,7 @@ def main():
             torch.cuda.empty_cache()
             if options.configs:
                 best = min(row["us"], key=row["us"].get)
+                row["us"].setdefault(row["chosen"], math.nan)  # one of too few rows to be timed
                 print("%5d %6d %6d  chosen %8.2f  best %8.2f  %s  %s" % (
                     m, n, k, row["us"][row["chosen"]], row["us"][best], row["chosen"], best),
                     flush=True)
