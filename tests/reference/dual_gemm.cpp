@@ -1,4 +1,5 @@
 #include "tests/reference/dual_gemm.hpp"
+#include "tests/reference/elements.hpp"
 #include "tests/reference/linear.hpp"
 
 #include <algorithm>
@@ -26,11 +27,6 @@ struct Tables {
   }
 };
 
-double decode_element(wl_operand type, const uint8_t* row, int64_t k) {
-  const auto code = static_cast<uint16_t>(row[2 * k] | row[2 * k + 1] << 8);
-  return type == WL_OPERAND_F16 ? decode_f16(code) : decode_bf16(code);
-}
-
 // k_count elements from k0 on, of NVFP4 a multiple of 16, of row `row` (counted over all batch
 // entries) as FP32; element k0 + k goes to out[k * stride].
 void decode_row(const Tables& tables, const Operand& operand, int64_t row, int64_t k0,
@@ -38,7 +34,8 @@ void decode_row(const Tables& tables, const Operand& operand, int64_t row, int64
   if (operand.type != WL_OPERAND_NVFP4) {
     const uint8_t* values = operand.values.data() + static_cast<size_t>(row) * operand.row_bytes();
     for (int64_t k = 0; k < k_count; ++k)
-      out[k * stride] = static_cast<float>(decode_element(operand.type, values, k0 + k));
+      out[k * stride] = static_cast<float>(
+          decode_element(operand.type, element_at(operand.type, values, k0 + k)));
     return;
   }
   const uint8_t* values = operand.values.data() + row * (operand.k / 2) + k0 / 2;

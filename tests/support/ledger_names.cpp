@@ -9,13 +9,13 @@ vgpu::check::LedgerNames ledger_names(const Config& config) {
   auto number = [&](const char* name, int64_t value) { names[name] = std::to_string(value); };
   number("STAGES", config.stages);
   number("SPLIT_K", config.split_k);
-  if (std::string(config.target) == "sm_100f") {
+  if (config.family == Family::sm100) {
     const int drain_warps = config.epilogue == Epilogue::ping_pong ? 4 : 8;
     number("ACC_STAGES", config.acc_stages);
     number("CLUSTER_CTAS", config.cluster[0]);
     number("RELEASES", config.cluster_m / config.cta_group + config.cluster_n - 1);
     number("DRAINS", drain_warps * config.cta_group);
-    number("READERS", 3 + drain_warps);
+    number("READERS", (config.kind == Kind::nvfp4 ? 3 : 2) + drain_warps);
     number("FULL", config.cta_group * sm100_stage_bytes(config));
     number("EXCHANGES", config.split_k > 1);
     number("EXCHANGE_BYTES", sm100_exchange_bytes(config));
