@@ -25,7 +25,7 @@ enum class Epilogue { both, ping_pong };
 enum class Family { sm100, sm90, sm90_double_buffered, sm90_small, sm90_native };
 
 // Which operands an sm100 kernel multiplies: the file of operands that it includes, and its KIND.
-enum class Kind { nvfp4, h16, f8, tf32, i8 };
+enum class Kind { nvfp4, h16, f8, tf32, i8, mx };
 
 struct Config {
   const char* name;   // also the PTX file and its entry
@@ -128,14 +128,19 @@ constexpr int sm100_tmem_columns(int tile_n, int acc_stages, int scale_sets, int
 }
 
 // Of a configuration of any source.
-constexpr int sm100_sfa_bytes(const Config& c) { return c.kind == Kind::nvfp4 ? 2048 : 0; }
+constexpr int sm100_sfa_bytes(const Config& c) {
+  return c.kind == Kind::nvfp4 ? 2048 : c.kind == Kind::mx ? 512 : 0;
+}
 constexpr int sm100_sfb_bytes(const Config& c) {
+  if (c.kind == Kind::mx) return 512 * (2 * c.tile_n / 128);
   if (c.kind != Kind::nvfp4) return 0;
   return 2048 * (c.swapped ? 1 : sm100_sfb_tiles(c.tile_n, c.b_tensors));
 }
 constexpr int sm100_stage_bytes(const Config& c) {
+  const int scales = sm100_sfa_bytes(c) + sm100_sfb_bytes(c);
+  // Stages start on 1024 bytes.
   return (c.swapped ? (64 + 128) * 128 : sm100_operand_bytes(c.cta_group, c.tile_n)) +
-         sm100_sfa_bytes(c) + sm100_sfb_bytes(c);
+         (scales + 1023) / 1024 * 1024;
 }
 constexpr int sm100_exchange_bytes(const Config& c) {
   return c.swapped ? sm100_swapped_exchange_bytes(c.split_k) : sm100_exchange_bytes(c.split_k);

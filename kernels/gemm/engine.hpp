@@ -133,6 +133,19 @@ inline Config sm100_plain_config(const char* name, Image (*image)(), wl_dtype ou
   return c;
 }
 
+// Operands of the types of 32 to a scale, one product.
+inline Config sm100_mx_config(const char* name, Image (*image)(), wl_dtype out, int cta_group,
+                              int tile_n, int stages, int acc_stages, Grid grid, int group_m) {
+  Config c = sm100_config(name, image, 1, out, Store::direct, Epilogue::both, cta_group, cta_group,
+                          1, 1, tile_n, stages, acc_stages, stages, grid, group_m);
+  c.kind = Kind::mx, c.tile_k = 128;
+  c.a_types = c.b_types = bit(WL_OPERAND_MXFP8_E4M3) | bit(WL_OPERAND_MXFP8_E5M2) |
+                          bit(WL_OPERAND_MXFP6_E2M3) | bit(WL_OPERAND_MXFP6_E3M2) |
+                          bit(WL_OPERAND_MXFP4);
+  c.shared_bytes = sm100_shared_bytes(c);
+  return c;
+}
+
 // ---- plans --------------------------------------------------------------------------------------
 
 // The configuration of the name `forced`, or the chosen one where that is null. The context is

@@ -6,6 +6,7 @@
 #define SM100_SWAPPED_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM100_PLAIN_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM100A_PLAIN_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM100_MX_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_SMALL_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_NATIVE_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
@@ -35,6 +36,9 @@ const gemm::Table& configs() {
   sm100_plain_config(                                                                              \
       #name, [] { return WL_IMAGE(name); }, __VA_ARGS__),
 #define SM100A_PLAIN_CONFIG SM100_PLAIN_CONFIG
+#define SM100_MX_CONFIG(name, ...)                                                                 \
+  sm100_mx_config(                                                                                 \
+      #name, [] { return WL_IMAGE(name); }, __VA_ARGS__),
 #define SM90_CONFIG(name, ...)                                                                     \
   sm90_config(                                                                                     \
       #name, [] { return WL_IMAGE(name); }, 1, Family::sm90, __VA_ARGS__),

@@ -38,6 +38,8 @@ uint32_t instruction_desc(const Config& config) {
   switch (config.kind) {
   case Kind::nvfp4:
     return ptx::fp4_instruction_desc(ptx::ScaleType::ue4m3, m, n);
+  case Kind::mx:
+    return ptx::mxf8_instruction_desc(ptx::Fp8Type::e4m3, ptx::Fp8Type::e4m3, m, n);
   case Kind::i8:
     return ptx::dense_instruction_desc(ptx::DenseType::f16, ptx::DenseType::f16,
                                        ptx::AccumulatorType::s32, m, n);
@@ -69,7 +71,7 @@ TEST_CASE("Blackwell configurations agree with their PTX", "[host][configs]") {
     // What must fit: shared memory, and tensor memory for accumulators and scale sets.
     CHECK(config.stages >= 4);
     CHECK(config.shared_bytes <= 232448);
-    CHECK((config.scale_sets >= 1) == (config.kind == Kind::nvfp4));
+    CHECK((config.scale_sets >= 1) == (sm100_sfa_bytes(config) != 0));
     CHECK(config.scale_sets <= config.stages);
     CHECK(sm100_tmem_columns(config, config.scale_sets) <= static_cast<int>(ptx::tmem_columns));
     // One stage more finds no room, or would leave the ring with fewer scale sets than stages.
@@ -95,13 +97,18 @@ TEST_CASE("Blackwell configurations agree with their PTX", "[host][configs]") {
     // A stage's bytes are those that the two producers expect, for both CTAs of a pair.
     const int of_a = config.rows() * 128;
     const int scales_a = sm100_sfa_bytes(config), scales_b = sm100_sfb_bytes(config);
-    const int operands = sm100_stage_bytes(config) - scales_a - scales_b;
+    const int operands = (sm100_stage_bytes(config) - scales_a - scales_b) / 1024 * 1024;
     const auto expects = [&](const char* part, int bytes) {
       INFO(part << bytes);
       CHECK(text.find(part + std::to_string(config.cta_group * bytes)) != std::string::npos);
     };
-    if (!config.swapped) expects("mov.u32 of_rows, ", of_a); // else of as many rows as M has
-    expects("mov.u32 of_columns, ", operands - of_a);
+    if (config.kind == Kind::mx) { // rows of as many bytes as the arguments say
+      expects("mul.lo.u32 of_rows, of_rows, ", config.rows());
+      expects("mul.lo.u32 of_columns, of_columns, ", (operands - of_a) / 128);
+    } else {
+      if (!config.swapped) expects("mov.u32 of_rows, ", of_a); // else of as many rows as M has
+      expects("mov.u32 of_columns, ", operands - of_a);
+    }
     if (scales_a != 0) {
       expects("mov.u32 of_rows, ", scales_a);
       expects("mov.u32 of_columns, ", scales_b);
@@ -129,7 +136,7 @@ TEST_CASE("the barrier ledger is the barriers that are initialised", "[host][con
     for (std::string line; std::getline(in, line);) lines.push_back(line);
     const auto ledger = vgpu::trace::ledger_of(lines);
     const auto names = wltest::ledger_names(config);
-    REQUIRE(ledger.size() == (config.one_mma() ? 7 : 10));
+    REQUIRE(ledger.size() == (config.kind == Kind::mx ? 6 : config.one_mma() ? 7 : 10));
     // Offsets follow the ledger's order: each barrier array starts where the one before it ends.
     const int ring = sm100_tile_ring(config.grid), queries = sm100_queries(config.grid);
     int offset = config.stages * sm100_stage_bytes(config) + sm100_exchange_bytes(config) +

@@ -275,6 +275,8 @@ Operand first_rows(const Operand& from, int64_t rows) {
 void add_operand(const char* values, const char* scales, wl_operand type, const Operand (&runs)[2],
                  uint8_t padding, bool filled, Draw& draw, Problem* problem) {
   Input in{values, draw_alignment(draw, values), {}, ""};
+  if (warpline::gemm::unpacked(type))
+    in.misalignment = draw.note(values, in.misalignment & ~size_t{31});
   Input sf{scales, draw_alignment(draw, scales), {}, ""};
   for (const Operand& operand : runs) {
     if (!filled) break;

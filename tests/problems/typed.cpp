@@ -24,8 +24,10 @@ Alone alone_of(wl_operand type) {
   case WL_OPERAND_TF32:
     return {{0x5DFFE000, 0x21800000, 0x7F800000}, 3};
   case WL_OPERAND_E4M3:
+  case WL_OPERAND_MXFP8_E4M3:
     return {{0x7E, 1}, 2};
   case WL_OPERAND_E5M2:
+  case WL_OPERAND_MXFP8_E5M2:
     return {{0x7B, 1, 0x7C}, 3};
   case WL_OPERAND_INT8:
     return {{0x80, 1}, 2};
@@ -55,6 +57,24 @@ uint32_t code_of(wl_operand type, double value, double scale, uint64_t bits) {
   return type == WL_OPERAND_TF32 && finite ? code | (bits & 0x1FFF) : code;
 }
 
+bool is_mx(wl_operand type) { return type >= WL_OPERAND_MXFP8_E4M3; }
+
+// The scales of all blocks of 32, powers of two beside those of the blocks of 16: in plain rows of
+// three binades, NaN where those are.
+void set_mx_scales(const Operand& from, Operand* to) {
+  const int64_t blocks = to->k / 32;
+  to->scales.resize(static_cast<size_t>(to->l * to->rows * blocks));
+  for (int64_t row = 0; row < to->l * to->rows; ++row)
+    for (int64_t i = 0; i < blocks; ++i) {
+      const uint8_t* pair = &from.scales[static_cast<size_t>(row * (from.k / 16) + 2 * i)];
+      const double scale = decode_ue4m3(pair[0]) + 0 * decode_ue4m3(pair[1]);
+      to->scales[static_cast<size_t>(row * blocks + i)] =
+          std::isnan(scale) ? 0xFF
+          : scale == 0      ? uint8_t{127 - 9} // as of the smallest one
+                            : static_cast<uint8_t>(127 + std::ilogb(scale));
+    }
+}
+
 // INT8 takes all numbers in some rows, small ones in the others, whose sums 16 bits hold.
 uint32_t integer_of(bool whole_range, uint64_t bits) {
   return whole_range ? static_cast<uint32_t>(bits & 0xFF)
@@ -69,6 +89,8 @@ Operand retyped(const Operand& from, wl_operand type, int64_t k, uint64_t seed) 
   to.values.resize(static_cast<size_t>(from.l * from.rows) * to.row_bytes());
   const Random kinds(seed, 13), places(seed, 14), others(seed, 15);
   const Alone alone = alone_of(type);
+  const bool mx = is_mx(type);
+  if (mx) set_mx_scales(from, &to);
   for (int64_t row = 0; row < from.l * from.rows; ++row) {
     const auto r = static_cast<uint64_t>(row);
     const uint64_t kind = kinds.below(r, 32);
@@ -80,7 +102,9 @@ Operand retyped(const Operand& from, wl_operand type, int64_t k, uint64_t seed) 
       const double scale = decode_ue4m3(from.scales[static_cast<size_t>((row * from.k + i) / 16)]);
       uint32_t code = type == WL_OPERAND_INT8
                           ? integer_of(kind % 4 == 3, bits)
-                          : code_of(type, decode_e2m1(nibble(values, i)), scale, bits);
+                          : code_of(type, decode_e2m1(nibble(values, i)), mx ? 1 : scale, bits);
+      // All numbers of 6 bits.
+      if (element_bits(type) == 6 && kind % 4 == 3) code = static_cast<uint32_t>(bits & 0x3F);
       if (kind < alone.count) {
         const bool negative = row % 2 == 1 && type != WL_OPERAND_INT8;
         const uint32_t sign = negative ? uint32_t{1} << (element_bits(type) - 1) : 0;

@@ -15,8 +15,12 @@ vgpu::check::LedgerNames ledger_names(const Config& config) {
     number("CLUSTER_CTAS", config.cluster[0]);
     number("RELEASES", config.cluster_m / config.cta_group + config.cluster_n - 1);
     number("DRAINS", drain_warps * config.cta_group);
-    number("READERS", (config.kind == Kind::nvfp4 ? 3 : 2) + drain_warps);
-    number("FULL", config.cta_group * sm100_stage_bytes(config));
+    number("READERS", (sm100_sfa_bytes(config) != 0 ? 3 : 2) + drain_warps);
+    // Of elements of 8 bits, where types are arguments.
+    number("FULL", config.cta_group * (config.kind == Kind::mx
+                                           ? sm100_operand_bytes(config.cta_group, config.tile_n) +
+                                                 sm100_sfa_bytes(config) + sm100_sfb_bytes(config)
+                                           : sm100_stage_bytes(config)));
     number("EXCHANGES", config.split_k > 1);
     number("EXCHANGE_BYTES", sm100_exchange_bytes(config));
     number("TILE_RING", sm100_tile_ring(config.grid));
