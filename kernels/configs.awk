@@ -3,11 +3,12 @@
 #   awk -f kernels/configs.awk -v flags=1 kernels/<op>/configs.def  NAME and its -D flags for cpp
 # A table starts with its column names:  //: SM100_CONFIG  NAME  TILE_N ...   and its lines are
 # SM100_CONFIG(name, 128, ...). The macro's prefix names the source (SM90_DECODE: sm90_decode.ptx)
-# and, up to its first "_", the targets.
+# and, up to its first "_", the targets; SM100A: of the sources of SM100, for sm_100a alone.
 # A number becomes -DCOLUMN=number, a word -DCOLUMN_WORD=1, NAME becomes -DKERNEL=name.
 
 BEGIN {
   targets["SM100"] = "sm_100a,sm_100f,sm_103a"
+  targets["SM100A"] = "sm_100a"
   targets["SM90"] = "sm_90a"
 }
 
@@ -32,9 +33,11 @@ match($0, /^[A-Z0-9_]+_CONFIG\(/) {
   }
   arch = macro
   sub(/_CONFIG$/, "", arch)
+  source = tolower(arch)
+  sub(/^sm100a_/, "sm100_", source)
   family = arch
   sub(/_.*$/, "", family)
-  if (list) print value[1], tolower(arch), targets[family]
+  if (list) print value[1], source, targets[family]
   if (flags) {
     line = value[1] " -DKERNEL=" value[1]
     for (i = 2; i <= n; i++)

@@ -24,6 +24,9 @@ enum class Epilogue { both, ping_pong };
 // Which kernel: the macro of the table.
 enum class Family { sm100, sm90, sm90_double_buffered, sm90_small, sm90_native };
 
+// Which operands an sm100 kernel multiplies: the file of operands that it includes, and its KIND.
+enum class Kind { nvfp4, h16, f8, tf32, i8, mx };
+
 struct Config {
   const char* name;   // also the PTX file and its entry
   const char* target; // of the PTX
@@ -44,6 +47,7 @@ struct Config {
   // N.
   int cta_group = 1, cluster_m = 1, cluster_n = 1;
   bool swapped = false;
+  Kind kind = Kind::nvfp4;
   int scale_sets = 0; // sets of scale columns in tensor memory
   int decoders = 0;   // sm90_small: warps that decode activations
   int ctas = 1;       // sm90: that an SM holds
@@ -67,6 +71,8 @@ struct Config {
   bool blackwell() const { return family == Family::sm100; }
   bool decodes() const { return !blackwell() && family != Family::sm90_native; }
   bool fused() const { return family == Family::sm90_small; }
+  // Of an sm100 configuration: one MMA a K step makes all columns of a tile.
+  constexpr bool one_mma() const { return swapped || kind != Kind::nvfp4; }
   // Columns of D that a CTA makes of a tile.
   int columns() const { return tile_n * (b_tensors == 1 && !swapped ? 2 : 1); }
   // Rows of it, of an sm100 configuration.
@@ -111,13 +117,6 @@ constexpr int sm100_shared_bytes(int cta_group, int split_k, int tile_n, int sta
          sm100_staging_bytes(tile_n, store) + sm100_bias_bytes(tile_n, epilogue) +
          sm100_slot_bytes(grid) * ring + 16 * queries + 8 * barriers + 8;
 }
-constexpr int sm100_swapped_stage_bytes = 64 * 128 + 128 * 128 + 2 * 2048;
-constexpr int sm100_swapped_shared_bytes(int split_k, int stages, int acc_stages) {
-  const int ring = sm100_tile_ring(Grid::persistent);
-  const int barriers = 2 * stages + 2 * acc_stages + 2 * ring + (split_k > 1 ? 1 : 0);
-  return stages * sm100_swapped_stage_bytes + sm100_swapped_exchange_bytes(split_k) + 8 * 128 +
-         sm100_slot_bytes(Grid::persistent) * ring + 8 * barriers + 8;
-}
 // Workspace of a CTA of a STREAM_K configuration: PART_BYTES of sm100_config.inc.
 constexpr int64_t sm100_part_bytes(int tile_n) { return 128 + 8 * 128 * int64_t{tile_n}; }
 // Columns of tensor memory; SCALE_COLUMNS of sm100_config.inc.
@@ -128,13 +127,20 @@ constexpr int sm100_tmem_columns(int tile_n, int acc_stages, int scale_sets, int
   return acc_stages * 2 * tile_n + scale_sets * sm100_scale_columns(tile_n, b_tensors);
 }
 
-// Of a configuration of either source.
-constexpr int sm100_scale_tiles(const Config& c) { // of B in a stage
-  return c.swapped ? 1 : sm100_sfb_tiles(c.tile_n, c.b_tensors);
+// Of a configuration of any source.
+constexpr int sm100_sfa_bytes(const Config& c) {
+  return c.kind == Kind::nvfp4 ? 2048 : c.kind == Kind::mx ? 512 : 0;
+}
+constexpr int sm100_sfb_bytes(const Config& c) {
+  if (c.kind == Kind::mx) return 512 * (2 * c.tile_n / 128);
+  if (c.kind != Kind::nvfp4) return 0;
+  return 2048 * (c.swapped ? 1 : sm100_sfb_tiles(c.tile_n, c.b_tensors));
 }
 constexpr int sm100_stage_bytes(const Config& c) {
-  return c.swapped ? sm100_swapped_stage_bytes
-                   : sm100_stage_bytes(c.cta_group, c.tile_n, c.b_tensors);
+  const int scales = sm100_sfa_bytes(c) + sm100_sfb_bytes(c);
+  // Stages start on 1024 bytes.
+  return (c.swapped ? (64 + 128) * 128 : sm100_operand_bytes(c.cta_group, c.tile_n)) +
+         (scales + 1023) / 1024 * 1024;
 }
 constexpr int sm100_exchange_bytes(const Config& c) {
   return c.swapped ? sm100_swapped_exchange_bytes(c.split_k) : sm100_exchange_bytes(c.split_k);
@@ -143,12 +149,18 @@ constexpr int sm100_bias_bytes(const Config& c) {
   return c.swapped ? 8 * 128 : sm100_bias_bytes(c.tile_n, c.epilogue);
 }
 constexpr int sm100_barriers(const Config& c) {
-  return 2 * c.stages + (c.swapped ? 2 : 3) * c.acc_stages +
+  return 2 * c.stages + (c.one_mma() ? 2 : 3) * c.acc_stages +
          2 * (sm100_tile_ring(c.grid) + sm100_queries(c.grid)) + (c.split_k > 1 ? 1 : 0);
 }
 constexpr int sm100_tmem_columns(const Config& c, int scale_sets) {
-  return c.swapped ? c.acc_stages * c.tile_m + scale_sets * 32
-                   : sm100_tmem_columns(c.tile_n, c.acc_stages, scale_sets, c.b_tensors);
+  const int columns = c.swapped ? c.tile_m : 2 * c.tile_n;
+  return c.acc_stages * columns + scale_sets * (sm100_sfa_bytes(c) + sm100_sfb_bytes(c)) / 128;
+}
+constexpr int sm100_shared_bytes(const Config& c) {
+  const int ring = sm100_tile_ring(c.grid), queries = sm100_queries(c.grid);
+  return c.stages * sm100_stage_bytes(c) + sm100_exchange_bytes(c) +
+         sm100_staging_bytes(c.tile_n, c.store) + sm100_bias_bytes(c) +
+         sm100_slot_bytes(c.grid) * ring + 16 * queries + 8 * sm100_barriers(c) + 8;
 }
 
 // ---- sm90.ptx

@@ -93,10 +93,9 @@ inline Config sm100_config(const char* name, Image (*image)(), int b_tensors, wl
   c.stages = stages, c.acc_stages = acc_stages, c.group_m = group_m;
   c.cluster[0] = cluster_m * cluster_n * split, c.cluster[1] = c.cluster[2] = 1;
   c.threads = 384;
-  c.shared_bytes = sm100_shared_bytes(cta_group, split, tile_n, stages, acc_stages, grid, store,
-                                      epilogue, b_tensors);
   c.split_k = split, c.cta_group = cta_group, c.cluster_m = cluster_m, c.cluster_n = cluster_n;
   c.scale_sets = scale_sets, c.grid = grid, c.store = store, c.epilogue = epilogue;
+  c.shared_bytes = sm100_shared_bytes(c);
   return c;
 }
 
@@ -110,8 +109,40 @@ inline Config sm100_swapped_config(const char* name, Image (*image)(), int b_ten
   c.stages = c.scale_sets = stages, c.acc_stages = split == 1 ? 2 : 1, c.group_m = group_m;
   c.cluster[0] = split, c.cluster[1] = c.cluster[2] = 1;
   c.threads = 384;
-  c.shared_bytes = sm100_swapped_shared_bytes(split, stages, c.acc_stages);
   c.split_k = split, c.grid = split == 1 ? Grid::persistent : Grid::one_tile;
+  c.shared_bytes = sm100_shared_bytes(c);
+  return c;
+}
+
+// Operands without block scales, one product.
+inline Config sm100_plain_config(const char* name, Image (*image)(), wl_dtype out, Kind kind,
+                                 int cta_group, int split, int tile_n, int stages, int acc_stages,
+                                 Grid grid, int group_m) {
+  Config c = sm100_config(name, image, 1, out, Store::direct, Epilogue::both, cta_group, cta_group,
+                          1, split, tile_n, stages, acc_stages, 0, grid, group_m);
+  c.kind = kind;
+  c.tile_k = kind == Kind::tf32 ? 32 : kind == Kind::h16 ? 64 : 128;
+  const auto takes = [&](uint32_t types, bool one_type) {
+    c.a_types = c.b_types = types, c.one_type = one_type;
+  };
+  if (kind == Kind::h16) takes(bit(WL_OPERAND_F16) | bit(WL_OPERAND_BF16), true);
+  if (kind == Kind::f8) takes(bit(WL_OPERAND_E4M3) | bit(WL_OPERAND_E5M2), false);
+  if (kind == Kind::tf32) takes(bit(WL_OPERAND_TF32), true);
+  if (kind == Kind::i8) takes(bit(WL_OPERAND_INT8), true), c.target = "sm_100a";
+  c.shared_bytes = sm100_shared_bytes(c);
+  return c;
+}
+
+// Operands of the types of 32 to a scale, one product.
+inline Config sm100_mx_config(const char* name, Image (*image)(), wl_dtype out, int cta_group,
+                              int tile_n, int stages, int acc_stages, Grid grid, int group_m) {
+  Config c = sm100_config(name, image, 1, out, Store::direct, Epilogue::both, cta_group, cta_group,
+                          1, 1, tile_n, stages, acc_stages, stages, grid, group_m);
+  c.kind = Kind::mx, c.tile_k = 128;
+  c.a_types = c.b_types = bit(WL_OPERAND_MXFP8_E4M3) | bit(WL_OPERAND_MXFP8_E5M2) |
+                          bit(WL_OPERAND_MXFP6_E2M3) | bit(WL_OPERAND_MXFP6_E3M2) |
+                          bit(WL_OPERAND_MXFP4);
+  c.shared_bytes = sm100_shared_bytes(c);
   return c;
 }
 

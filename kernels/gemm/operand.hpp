@@ -22,6 +22,11 @@ inline bool known(wl_operand type) { return type >= WL_OPERAND_NVFP4 && type <= 
 // Of a number that may be no enumerator: as if it had no scales.
 inline bool has_scales(wl_operand type) { return known(type) && format_of(type).scale_block != 0; }
 
+// TMA unpacks the elements to bytes of shared memory, and wants addresses of 32 bytes.
+inline bool unpacked(wl_operand type) {
+  return type >= WL_OPERAND_MXFP6_E2M3 && type <= WL_OPERAND_MXFP4;
+}
+
 // Types of operands, a bit each.
 constexpr uint32_t bit(wl_operand type) { return uint32_t{1} << type; }
 

@@ -76,17 +76,23 @@ int64_t k_unit(const Types& types) {
   return unit;
 }
 
+// 2^17 products of -128 and -128 are more than INT32 holds.
+int64_t largest_k(const Types& types) {
+  const bool integers = types.a == WL_OPERAND_INT8 && types.b == WL_OPERAND_INT8;
+  return integers ? (int64_t{1} << 17) - 16 : largest_extent;
+}
+
 } // namespace
 
 Verdict k_in_range(const Shape& s, bool nvfp4) {
   if (s.nvfp4_k() != nvfp4) return holds();
-  return in_range(s.k, nvfp4 ? 64 : 1, largest_extent, k_unit(s.types));
+  return in_range(s.k, nvfp4 ? 64 : 1, largest_k(s.types), k_unit(s.types));
 }
 
 Verdict k_multiple(const Shape& s, bool nvfp4) {
   if (s.nvfp4_k() != nvfp4) return holds();
   const int64_t unit = k_unit(s.types);
-  return multiple_of(s.k, unit, unit, largest_extent);
+  return multiple_of(s.k, unit, unit, largest_k(s.types));
 }
 
 Verdict scales_given(wl_operand type, const void* scales) {

@@ -135,8 +135,9 @@ Rules<Subject> size_rules() {
               k_in_range(shape_of(s.args), true)),
       WL_RULE("k_multiple", "K", "must be a multiple of 64 elements", multiple,
               k_multiple(shape_of(s.args), true)),
-      WL_RULE("type_k_range", "K", "must be from 1 to 2^30 elements without NVFP4", range,
-              k_in_range(shape_of(s.args), false)),
+      WL_RULE("type_k_range", "K",
+              "must be from 1 to 2^30 elements without NVFP4, to 131056 where sums are INT32",
+              range, k_in_range(shape_of(s.args), false)),
       WL_RULE("type_k_multiple", "K",
               "must be a multiple of 4 elements of 32 bits, 8 of 16, 16 of 8, 32 of MXFP8 and 128 "
               "of MXFP6 and MXFP4",

@@ -13,6 +13,8 @@ int64_t a_rows(const Config& config, const Problem& problem) {
   return config.swapped ? sm100_tokens(problem.m) : 128;
 }
 int64_t b_rows(const Config& config) { return (config.swapped ? 1 : 2) * config.tile_n; }
+// Bytes of K elements of a row without its scales.
+int64_t row_bytes(wl_operand type, int64_t k) { return k * format_of(type).bits / 8; }
 // Columns of tensor memory of a product.
 int64_t product_columns(const Config& config, const Problem& problem) {
   return config.swapped ? sm100_tokens(problem.m) : config.tile_n;
@@ -27,17 +29,16 @@ struct KTile {
 };
 
 KTile k_tile(const Config& config, const Problem& problem) {
-  const int64_t row_bytes = config.tile_k / 2, scale_block = 128 * config.tile_k / 16;
+  const int64_t b_bytes = b_rows(config) * row_bytes(problem.types.b, config.tile_k);
   KTile t{};
-  t.a_in = a_rows(config, problem) * row_bytes;
+  t.a_in = a_rows(config, problem) * row_bytes(problem.types.a, config.tile_k);
   t.a = config.cluster_m * t.a_in;
-  t.sfa = config.cluster_m * scale_block;
-  t.b = config.cluster_n * b_rows(config) * row_bytes;
-  const int64_t sfb_tiles = sm100_scale_tiles(config);
-  t.sfb = sfb_tiles * config.cluster_n * scale_block;
-  t.sfa_in = scale_block;
-  t.b_in = b_rows(config) / config.cta_group * row_bytes;
-  t.sfb_in = sfb_tiles * scale_block;
+  t.sfa_in = sm100_sfa_bytes(config);
+  t.sfa = config.cluster_m * t.sfa_in;
+  t.b = config.cluster_n * b_bytes;
+  t.b_in = b_bytes / config.cta_group;
+  t.sfb_in = sm100_sfb_bytes(config);
+  t.sfb = config.cluster_n * t.sfb_in;
   t.a_multicast = config.cluster_n > 1;
   t.b_multicast = config.cluster_m > config.cta_group;
   t.sfb_multicast = config.cluster_m > 1;
@@ -96,12 +97,12 @@ Traffic traffic(const Config& config, const Problem& problem) {
   const int64_t clusters_n = divide_up(tiles_n, config.cluster_n);
 
   const int64_t loads = k_tiles(config, problem) * config.split_k * problem.l;
-  const int64_t row_bytes = config.tile_k / 2, scale_block = 128 * config.tile_k / 16;
-  result.a = loads * ctas_m * clusters_n * a_rows(config, problem) * row_bytes;
-  result.sfa = loads * clusters_m * config.cluster_m * clusters_n * scale_block;
-  result.b = loads * clusters_m * tiles_n * b_rows(config) * row_bytes;
-  result.sfb =
-      loads * clusters_m * clusters_n * config.cluster_n * sm100_scale_tiles(config) * scale_block;
+  result.a = loads * ctas_m * clusters_n * a_rows(config, problem) *
+             row_bytes(problem.types.a, config.tile_k);
+  result.sfa = loads * clusters_m * config.cluster_m * clusters_n * sm100_sfa_bytes(config);
+  result.b =
+      loads * clusters_m * tiles_n * b_rows(config) * row_bytes(problem.types.b, config.tile_k);
+  result.sfb = loads * clusters_m * clusters_n * config.cluster_n * sm100_sfb_bytes(config);
   // A and SFA arrive in every CTA of a cluster's row; B once in each MMA, SFB in each CTA.
   result.delivered = (result.a + result.sfa) * config.cluster_n +
                      result.b * (config.cluster_m / config.cta_group) +
@@ -110,11 +111,11 @@ Traffic traffic(const Config& config, const Problem& problem) {
 }
 
 int64_t least_traffic(const Problem& p, int b_tensors) {
-  const auto row_bytes = [&](wl_operand type) {
+  const auto bytes = [&](wl_operand type) {
     const Format& f = format_of(type);
-    return p.k * f.bits / 8 + (f.scale_block == 0 ? 0 : p.k / f.scale_block);
+    return row_bytes(type, p.k) + (f.scale_block == 0 ? 0 : p.k / f.scale_block);
   };
-  return (p.m * row_bytes(p.types.a) + b_tensors * p.n * row_bytes(p.types.b)) * p.l;
+  return (p.m * bytes(p.types.a) + b_tensors * p.n * bytes(p.types.b)) * p.l;
 }
 
 // What an epilogue's stores cost beside its arithmetic; see below.
@@ -128,9 +129,10 @@ double store_clocks(const Config& config, const Problem& problem) {
 //   fill of one CTA's K tile: bytes for this CTA alone / 64 + multicast bytes / 45
 //     (64 bytes a clock is an SM's port; multicast to 2 CTAs was measured at 45 a clock and SM)
 //   L2: bytes that all resident clusters read for a K tile / 11000   (20 TB/s, the working value)
-//   MMA: 2 * 128 * TILE_N * 256 multiply-adds / 16384   (9 PFLOP/s dense over 148 SMs). Swapped,
-//   the
-//     weights are read from shared memory at 128 bytes a clock however few the tokens: 128
+//   MMA: 2 * 128 * TILE_N / 64, whatever the type: 128 bytes of K are 256 multiply-adds of 16384 a
+//     clock in FP4 (9 PFLOP/s dense over 148 SMs), 128 of 8192 in 8 bits, 64 of 4096, 32 of 2048
+//     (MXFP4 in the 8-bit kind as 8 bits). Swapped, the weights are read from shared memory at 128
+//     bytes a clock however few the tokens: 128
 //   a K tile takes the longest of the three, and 20 more where the MMA warp waits for scale columns
 //     (SCALE_SETS < STAGES)
 //   epilogue: 16 a column (128 rows x ex2 and rcp at 16 a clock). With a second accumulator set it
@@ -187,8 +189,8 @@ Cost sm100_cost(const Config& config, const Problem& problem, const DeviceLimits
                                         std::min(result.clusters, resident)) /
                     11000;
   const auto width = static_cast<double>(product_columns(config, problem));
-  const double mma = (config.swapped ? 64 : 2 * width) * 128 * config.tile_k / 16384;
-  const double lag = config.scale_sets < config.stages ? 20 : 0;
+  const double mma = (config.swapped ? 64 : 2 * width) * 128 / 64;
+  const double lag = config.kind == Kind::nvfp4 && config.scale_sets < config.stages ? 20 : 0;
   const double k_tile_clocks = std::max({fill, l2, mma}) + lag;
   result.tile_clocks = static_cast<double>(k_tiles(config, problem)) * k_tile_clocks;
   const double stores = store_clocks(config, problem);
@@ -199,11 +201,10 @@ Cost sm100_cost(const Config& config, const Problem& problem, const DeviceLimits
       config.epilogue == Epilogue::ping_pong ? 20.0 * config.tile_n + stores : pace;
 
   const double d_bytes = problem.d_type == WL_F32 ? 4 : problem.d_type == WL_NVFP4 ? 9.0 / 16 : 2;
-  const double entry_bytes =
-      static_cast<double>(problem.m + config.b_tensors * problem.n) *
-          static_cast<double>(problem.k) * 9 / 16 +
-      d_bytes * static_cast<double>(problem.m) * static_cast<double>(problem.n);
-  result.memory_clocks = entry_bytes * static_cast<double>(problem.l) / 4160;
+  const double outputs = static_cast<double>(problem.m) * static_cast<double>(problem.n) *
+                         static_cast<double>(problem.l);
+  result.memory_clocks =
+      (static_cast<double>(least_traffic(problem, config.b_tensors)) + d_bytes * outputs) / 4160;
 
   const double waves = static_cast<double>(result.waves);
   const double shown =

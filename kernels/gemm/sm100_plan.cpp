@@ -15,34 +15,90 @@ namespace warpline::gemm {
 namespace {
 
 // The parameter block of the contract in sm100.ptx; offsets are compared with the loaded kernel.
+#define RUNTIME_TYPES
 struct Params {
 #define PARAM WL_PARAM_FIELD
 #include "kernels/gemm/sm100_params.def"
 };
 
-std::vector<Param> param_layout() {
+std::vector<Param> param_layout(bool runtime_types) {
   using Block = Params;
+  if (runtime_types)
+    return {
+#define PARAM WL_PARAM_LAYOUT
+#include "kernels/gemm/sm100_params.def"
+    };
+#undef RUNTIME_TYPES
   return {
 #define PARAM WL_PARAM_LAYOUT
 #include "kernels/gemm/sm100_params.def"
   };
 }
 
-// A, B1 or B2: [L, rows, K/2] bytes; a box is a K tile of tile_rows rows, one batch entry.
+cuapi::CUtensorMapDataType map_type(wl_operand type) {
+  switch (type) {
+  case WL_OPERAND_NVFP4:
+    return cuapi::CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN8B;
+  case WL_OPERAND_F16:
+    return cuapi::CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+  case WL_OPERAND_BF16:
+    return cuapi::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+  case WL_OPERAND_TF32: // as it is: the tensor core leaves out the lower bits
+    return cuapi::CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+  case WL_OPERAND_MXFP6_E2M3: // unpacked on the way: a byte of shared memory an element
+  case WL_OPERAND_MXFP6_E3M2:
+    return cuapi::CU_TENSOR_MAP_DATA_TYPE_16U6_ALIGN16B;
+  case WL_OPERAND_MXFP4:
+    return cuapi::CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN16B;
+  default:
+    return cuapi::CU_TENSOR_MAP_DATA_TYPE_UINT8;
+  }
+}
+
+// The type's code in an instruction descriptor of its kind of MMA.
+uint32_t type_code(wl_operand type) {
+  switch (type) {
+  case WL_OPERAND_BF16:
+    return static_cast<uint32_t>(ptx::DenseType::bf16);
+  case WL_OPERAND_TF32:
+    return static_cast<uint32_t>(ptx::DenseType::tf32);
+  case WL_OPERAND_E5M2:
+  case WL_OPERAND_MXFP8_E5M2:
+    return static_cast<uint32_t>(ptx::Fp8Type::e5m2);
+  case WL_OPERAND_MXFP6_E2M3:
+    return static_cast<uint32_t>(ptx::Fp8Type::e2m3);
+  case WL_OPERAND_MXFP6_E3M2:
+    return static_cast<uint32_t>(ptx::Fp8Type::e3m2);
+  case WL_OPERAND_MXFP4:
+    return static_cast<uint32_t>(ptx::Fp8Type::e2m1);
+  case WL_OPERAND_INT8:
+    return 1; // signed
+  default:
+    return 0; // FP16, E4M3
+  }
+}
+
+// Elements of K of NVFP4 that have as many scale atoms: the layout's unit.
+int64_t k_of_scales(wl_operand type, int64_t k) {
+  return divide_up(k, 4 * format_of(type).scale_block) * 64;
+}
+
+// A, B1 or B2: [L, rows, K]; a box is a K tile of tile_rows rows, one batch entry.
 wl_status operand_map(const wl_context& context, const char* name, const void* address,
-                      int64_t rows, const Problem& problem, const Config& config, int tile_rows,
-                      cuapi::CUtensorMap* map) {
+                      wl_operand type, int64_t rows, const Problem& problem, const Config& config,
+                      int tile_rows, cuapi::CUtensorMap* map) {
   const auto k = static_cast<uint64_t>(problem.k);
+  const uint64_t row_bytes = k * static_cast<uint64_t>(format_of(type).bits) / 8;
   TensorMapDesc desc;
   desc.name = name;
-  desc.type = cuapi::CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN8B;
+  desc.type = map_type(type);
   desc.rank = 3;
   desc.address = address;
   desc.dims[0] = k;
   desc.dims[1] = static_cast<uint64_t>(rows);
   desc.dims[2] = static_cast<uint64_t>(problem.l);
-  desc.strides[0] = k / 2;
-  desc.strides[1] = static_cast<uint64_t>(rows) * (k / 2);
+  desc.strides[0] = row_bytes;
+  desc.strides[1] = static_cast<uint64_t>(rows) * row_bytes;
   desc.box[0] = static_cast<uint32_t>(config.tile_k);
   desc.box[1] = static_cast<uint32_t>(tile_rows);
   desc.swizzle = cuapi::CU_TENSOR_MAP_SWIZZLE_128B;
@@ -76,14 +132,20 @@ wl_status fill_weight_maps(const wl_context& context, const Problem& problem, co
                            Params* params) {
   const Operands& o = problem.operands;
   const bool two = config.b_tensors == 2;
-  const int b_rows = config.tile_n / config.cluster_m;
-  const int atoms = config.tile_k / 64 / config.cluster_m;
-  WL_TRY(operand_map(context, two ? "B1" : "B", o.b[0], problem.n, problem, config, b_rows,
+  const wl_operand type = problem.types.b;
+  const int b_rows = (config.one_mma() ? config.columns() : config.tile_n) / config.cluster_m;
+  // Of MX types each CTA loads all scales of its tile, an atom for each 128 columns.
+  const bool mx = config.kind == Kind::mx;
+  const int atoms = mx ? 1 : config.tile_k / 64 / config.cluster_m;
+  const int blocks = mx ? config.columns() / 128 : 1;
+  WL_TRY(operand_map(context, two ? "B1" : "B", o.b[0], type, problem.n, problem, config, b_rows,
                      &params->map_b1));
-  WL_TRY(scale_map(context, two ? "SFB1" : "SFB", o.sfb[0], problem.n, problem.k, problem.l, atoms,
-                   &params->map_sfb1));
+  if (!has_scales(type)) return WL_SUCCESS;
+  WL_TRY(scale_map(context, two ? "SFB1" : "SFB", o.sfb[0], problem.n, k_of_scales(type, problem.k),
+                   problem.l, atoms, &params->map_sfb1, blocks));
   if (!two) return WL_SUCCESS;
-  WL_TRY(operand_map(context, "B2", o.b[1], problem.n, problem, config, b_rows, &params->map_b2));
+  WL_TRY(operand_map(context, "B2", o.b[1], type, problem.n, problem, config, b_rows,
+                     &params->map_b2));
   return scale_map(context, "SFB2", o.sfb[1], problem.n, problem.k, problem.l, atoms,
                    &params->map_sfb2);
 }
@@ -99,9 +161,16 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
   else
     WL_TRY(move_weight_maps(context, *mapped, o, config.b_tensors, params));
   const int a_rows = static_cast<int>(sm100_box_rows(config, problem.m));
-  WL_TRY(operand_map(context, "A", o.a, problem.m, problem, config, a_rows, &params->map_a));
-  WL_TRY(scale_map(context, "SFA", o.sfa, problem.m, problem.k, problem.l,
-                   config.tile_k / 64 / config.cluster_n, &params->map_sfa));
+  const Types& types = problem.types;
+  WL_TRY(
+      operand_map(context, "A", o.a, types.a, problem.m, problem, config, a_rows, &params->map_a));
+  if (has_scales(types.a))
+    WL_TRY(scale_map(context, "SFA", o.sfa, problem.m, k_of_scales(types.a, problem.k), problem.l,
+                     config.kind == Kind::mx ? 1 : config.tile_k / 64 / config.cluster_n,
+                     &params->map_sfa));
+  params->a_row_bytes = static_cast<uint32_t>(128 * format_of(types.a).bits / 8);
+  params->b_row_bytes = static_cast<uint32_t>(128 * format_of(types.b).bits / 8);
+  params->operand_types = type_code(types.a) << 7 | type_code(types.b) << 10;
   if (config.store == Store::bulk) WL_TRY(output_map(context, problem, config, &params->map_d));
 
   fill_problem(problem, params);
@@ -131,7 +200,7 @@ LaunchConfig cluster_launch(const Config& config) {
 
 wl_status load(wl_context* context, const Config& config, const Kernel** kernel) {
   KernelNeeds needs;
-  needs.params = param_layout();
+  needs.params = param_layout(config.kind != Kind::nvfp4);
   needs.dynamic_shared_bytes = config.shared_bytes;
   return load_kernel(*context, config.image(), needs, kernel);
 }

@@ -4,6 +4,9 @@
 
 #define SM100_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM100_SWAPPED_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM100_PLAIN_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM100A_PLAIN_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM100_MX_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_SMALL_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_NATIVE_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
@@ -14,6 +17,7 @@ namespace warpline::linear {
 const gemm::Table& configs() {
   using namespace gemm;
   constexpr wl_dtype F16 = WL_F16, BF16 = WL_BF16, F32 = WL_F32, NVFP4 = WL_NVFP4;
+  constexpr Kind H16 = Kind::h16, F8 = Kind::f8, TF32 = Kind::tf32, I8 = Kind::i8;
   constexpr Store DIRECT = Store::direct;
   constexpr gemm::Epilogue BOTH = gemm::Epilogue::both;
   constexpr Grid PERSISTENT = Grid::persistent, ONE_TILE = Grid::one_tile,
@@ -28,6 +32,13 @@ const gemm::Table& configs() {
 #define SM100_SWAPPED_CONFIG(name, ...)                                                            \
   sm100_swapped_config(                                                                            \
       #name, [] { return WL_IMAGE(name); }, 1, __VA_ARGS__),
+#define SM100_PLAIN_CONFIG(name, ...)                                                              \
+  sm100_plain_config(                                                                              \
+      #name, [] { return WL_IMAGE(name); }, __VA_ARGS__),
+#define SM100A_PLAIN_CONFIG SM100_PLAIN_CONFIG
+#define SM100_MX_CONFIG(name, ...)                                                                 \
+  sm100_mx_config(                                                                                 \
+      #name, [] { return WL_IMAGE(name); }, __VA_ARGS__),
 #define SM90_CONFIG(name, ...)                                                                     \
   sm90_config(                                                                                     \
       #name, [] { return WL_IMAGE(name); }, 1, Family::sm90, __VA_ARGS__),

@@ -28,6 +28,27 @@ std::vector<Config> blackwell_configs() {
   return all;
 }
 
+// The constant of the instruction descriptor: types that are arguments come on top, and with
+// swapped operands N.
+uint32_t instruction_desc(const Config& config) {
+  const auto m = static_cast<uint32_t>(config.swapped ? 128 : config.tile_m);
+  const auto n = static_cast<uint32_t>(config.swapped     ? 0
+                                       : config.one_mma() ? config.columns()
+                                                          : config.tile_n);
+  switch (config.kind) {
+  case Kind::nvfp4:
+    return ptx::fp4_instruction_desc(ptx::ScaleType::ue4m3, m, n);
+  case Kind::mx:
+    return ptx::mxf8_instruction_desc(ptx::Fp8Type::e4m3, ptx::Fp8Type::e4m3, m, n);
+  case Kind::i8:
+    return ptx::dense_instruction_desc(ptx::DenseType::f16, ptx::DenseType::f16,
+                                       ptx::AccumulatorType::s32, m, n);
+  default:
+    return ptx::dense_instruction_desc(ptx::DenseType::f16, ptx::DenseType::f16,
+                                       ptx::AccumulatorType::f32, m, n);
+  }
+}
+
 std::string text_of(const Config& config) {
   const Image image = config.image();
   return image.text();
@@ -50,7 +71,7 @@ TEST_CASE("Blackwell configurations agree with their PTX", "[host][configs]") {
     // What must fit: shared memory, and tensor memory for accumulators and scale sets.
     CHECK(config.stages >= 4);
     CHECK(config.shared_bytes <= 232448);
-    CHECK(config.scale_sets >= 1);
+    CHECK((config.scale_sets >= 1) == (sm100_sfa_bytes(config) != 0));
     CHECK(config.scale_sets <= config.stages);
     CHECK(sm100_tmem_columns(config, config.scale_sets) <= static_cast<int>(ptx::tmem_columns));
     // One stage more finds no room, or would leave the ring with fewer scale sets than stages.
@@ -74,31 +95,35 @@ TEST_CASE("Blackwell configurations agree with their PTX", "[host][configs]") {
     const int tmem_slot = config.shared_bytes - 8;
     CHECK(text.find("[shared_base + " + std::to_string(tmem_slot) + "]") != std::string::npos);
     // A stage's bytes are those that the two producers expect, for both CTAs of a pair.
-    const int of_a = config.rows() * 128, scales_b = 2048 * sm100_scale_tiles(config);
-    const int operands = sm100_stage_bytes(config) - 2048 - scales_b;
+    const int of_a = config.rows() * 128;
+    const int scales_a = sm100_sfa_bytes(config), scales_b = sm100_sfb_bytes(config);
+    const int operands = (sm100_stage_bytes(config) - scales_a - scales_b) / 1024 * 1024;
     const auto expects = [&](const char* part, int bytes) {
       INFO(part << bytes);
       CHECK(text.find(part + std::to_string(config.cta_group * bytes)) != std::string::npos);
     };
-    if (!config.swapped) expects("mov.u32 of_rows, ", of_a); // else of as many rows as M has
-    expects("mov.u32 of_columns, ", operands - of_a);
-    expects("mov.u32 of_rows, ", 2048);
-    expects("mov.u32 of_columns, ", scales_b);
+    if (config.kind == Kind::mx) { // rows of as many bytes as the arguments say
+      expects("mul.lo.u32 of_rows, of_rows, ", config.rows());
+      expects("mul.lo.u32 of_columns, of_columns, ", (operands - of_a) / 128);
+    } else {
+      if (!config.swapped) expects("mov.u32 of_rows, ", of_a); // else of as many rows as M has
+      expects("mov.u32 of_columns, ", operands - of_a);
+    }
+    if (scales_a != 0) {
+      expects("mov.u32 of_rows, ", scales_a);
+      expects("mov.u32 of_columns, ", scales_b);
+      CHECK(text.find("mov.u32 scale_high, 0x00004008;") != std::string::npos);
+    }
     // What the cost model says arrives is what the barriers expect.
-    const Traffic moved =
-        traffic(config, {config.rows() * config.cluster_m, config.columns() * config.cluster_n, 256,
-                         1, config.d_type});
-    CHECK(moved.delivered ==
-          config.cluster_m * config.cluster_n * (operands + 2048 + scales_b) * config.split_k);
+    Problem tile{config.rows() * config.cluster_m, config.columns() * config.cluster_n,
+                 config.tile_k, 1, config.d_type};
+    tile.types = config.first_types();
+    CHECK(traffic(config, tile).delivered ==
+          config.cluster_m * config.cluster_n * (operands + scales_a + scales_b) * config.split_k);
     // The descriptors and the instruction descriptor are the builders'.
-    const uint32_t idesc =
-        config.swapped // the MMA warp adds N
-            ? ptx::fp4_instruction_desc(ptx::ScaleType::ue4m3, 128, 0)
-            : ptx::fp4_instruction_desc(ptx::ScaleType::ue4m3, static_cast<uint32_t>(config.tile_m),
-                                        static_cast<uint32_t>(config.tile_n));
-    CHECK(text.find("mov.u32 idesc, " + std::to_string(idesc) + ";") != std::string::npos);
+    const char* const start = config.kind == Kind::nvfp4 ? "mov.u32 idesc, " : "u32 idesc, idesc, ";
+    CHECK(text.find(start + std::to_string(instruction_desc(config)) + ";") != std::string::npos);
     CHECK(text.find("mov.u32 operand_high, 0x40004040;") != std::string::npos);
-    CHECK(text.find("mov.u32 scale_high, 0x00004008;") != std::string::npos);
   }
 }
 
@@ -111,7 +136,7 @@ TEST_CASE("the barrier ledger is the barriers that are initialised", "[host][con
     for (std::string line; std::getline(in, line);) lines.push_back(line);
     const auto ledger = vgpu::trace::ledger_of(lines);
     const auto names = wltest::ledger_names(config);
-    REQUIRE(ledger.size() == (config.swapped ? 7 : 10));
+    REQUIRE(ledger.size() == (config.kind == Kind::mx ? 6 : config.one_mma() ? 7 : 10));
     // Offsets follow the ledger's order: each barrier array starts where the one before it ends.
     const int ring = sm100_tile_ring(config.grid), queries = sm100_queries(config.grid);
     int offset = config.stages * sm100_stage_bytes(config) + sm100_exchange_bytes(config) +

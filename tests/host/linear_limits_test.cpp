@@ -27,6 +27,15 @@ Args legal() {
   return args;
 }
 
+// Both operands of a type, with scales where it has them.
+wltest::RuleChange<Args> typed(wl_operand type, const wltest::RuleChange<Args>& change) {
+  return [type, change](Case& s) {
+    s.args.a_type = s.args.b_type = type;
+    if (!gemm::has_scales(type)) s.args.sfa = s.args.sfb = nullptr;
+    change(s);
+  };
+}
+
 #define SET(statement) [](Case& s) { s.args.statement; }
 #define RESIDUAL(statement) [](Case& s) { s.args.residual = at(0x740000000000), s.args.statement; }
 #define OPERAND(id, name, field, alignment, bytes, optional)                                       \
@@ -52,6 +61,41 @@ std::vector<Sides> make_sides() {
        {},
        SET(b_type = WL_OPERAND_E4M3),
        "SFB: address 0x410000000000 is given, must be null for a type without block scales"},
+      {"a_unpacked",
+       {typed(WL_OPERAND_MXFP6_E3M2, SET(a = at(0x010000000020))),
+        typed(WL_OPERAND_MXFP8_E5M2, SET(a = at(0x010000000010)))},
+       typed(WL_OPERAND_MXFP6_E3M2, SET(a = at(0x010000000010))),
+       "A: address 0x10000000010 is 16 modulo 32, must be 32-byte aligned with MXFP6 or MXFP4"},
+      {"b_unpacked",
+       {typed(WL_OPERAND_MXFP4, SET(b = at(0x110000000020))),
+        typed(WL_OPERAND_MXFP8_E4M3, SET(b = at(0x110000000010)))},
+       typed(WL_OPERAND_MXFP4, SET(b = at(0x110000000030))),
+       "B: address 0x110000000030 is 16 modulo 32, must be 32-byte aligned with MXFP6 or MXFP4"},
+      {"type_k_range",
+       {typed(WL_OPERAND_INT8, SET(k = 131056)), typed(WL_OPERAND_E4M3, SET(k = 131072)),
+        typed(WL_OPERAND_TF32, SET(k = 4))},
+       typed(WL_OPERAND_INT8, SET(k = 131072)),
+       "K = 131072 must be from 1 to 2^30 elements without NVFP4, to 131056 where sums are INT32 "
+       "(nearest: 131056)"},
+      {"type_k_multiple",
+       {typed(WL_OPERAND_BF16, SET(k = 7176)), typed(WL_OPERAND_E5M2, SET(k = 7184)),
+        typed(WL_OPERAND_MXFP8_E4M3, SET(k = 7200)), typed(WL_OPERAND_MXFP4, SET(k = 7296))},
+       typed(WL_OPERAND_MXFP6_E2M3, SET(k = 7200)),
+       "32 of MXFP8 and 128 of MXFP6 and MXFP4 (nearest: 7168, 7296)"},
+      {"types",
+       {typed(WL_OPERAND_INT8, SET(k = 7168)),
+        [](Case& s) {
+          typed(WL_OPERAND_MXFP8_E5M2, SET(b_type = WL_OPERAND_MXFP4))(s);
+          s.device.compute_minor = 3;
+        },
+        typed(WL_OPERAND_E4M3, SET(b_type = WL_OPERAND_E5M2))},
+       [](Case& s) { // B300's tensor cores have no INT8
+         typed(WL_OPERAND_INT8, SET(k = 7168))(s);
+         s.device.compute_minor = 3;
+       },
+       "a_type, b_type = WL_OPERAND_INT8 (6), WL_OPERAND_INT8 (6) must be types that the device "
+       "has "
+       "kernels for"},
       {"activation",
        {SET(activation = WL_ACTIVATION_NONE), SET(activation = WL_ACTIVATION_GELU_ERF)},
        SET(activation = static_cast<wl_activation>(6)),

@@ -1,9 +1,14 @@
+#include "tests/reference/elements.hpp"
 #include "tests/reference/numerics.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/child.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <limits>
+#include <string>
 #include <vector>
 
 using namespace wltest;
@@ -38,6 +43,12 @@ std::vector<Format> formats() {
        [](double v) { return uint32_t{encode_e2m1(v)}; }},
       {"E4M3", values_of(0x7F, [](uint16_t c) { return decode_e4m3(uint8_t(c)); }), 0x80,
        [](double v) { return uint32_t{encode_e4m3(v)}; }},
+      {"E5M2", values_of(0x7C, [](uint16_t c) { return decode_e5m2(uint8_t(c)); }), 0x80,
+       [](double v) { return uint32_t{encode_e5m2(v)}; }},
+      {"E2M3", values_of(0x20, [](uint16_t c) { return decode_e2m3(uint8_t(c)); }), 0x20,
+       [](double v) { return uint32_t{encode_e2m3(v)}; }},
+      {"E3M2", values_of(0x20, [](uint16_t c) { return decode_e3m2(uint8_t(c)); }), 0x20,
+       [](double v) { return uint32_t{encode_e3m2(v)}; }},
       {"F16", values_of(0x7C00, decode_f16), 0x8000,
        [](double v) { return uint32_t{encode_f16(v)}; }},
       {"BF16", values_of(0x7F80, decode_bf16), 0x8000,
@@ -76,6 +87,57 @@ TEST_CASE("E4M3 corner codes and all codes against a table built by steps", "[ho
     if (code >= 0x10 && code % 8 == 0) step *= 2;
     value += step;
   }
+}
+
+TEST_CASE("corner codes of E5M2, E2M3, E3M2, UE8M0 and TF32", "[host]") {
+  CHECK(decode_e5m2(0x01) == 0x1p-16);
+  CHECK(decode_e5m2(0x3C) == 1);
+  CHECK(decode_e5m2(0xFB) == -57344);
+  CHECK(decode_e5m2(0x7C) == inf);
+  CHECK(decode_e5m2(0xFC) == -inf);
+  for (const int code : {0x7D, 0x7F, 0xFD, 0xFF}) CHECK(std::isnan(decode_e5m2(uint8_t(code))));
+  // An E5M2 code is the upper half of an F16 one.
+  for (int code = 0; code < 0x7C; ++code)
+    CHECK(decode_e5m2(uint8_t(code)) == decode_f16(uint16_t(code << 8)));
+  CHECK(decode_e2m3(0x01) == 0.125);
+  CHECK(decode_e2m3(0x08) == 1);
+  CHECK(decode_e2m3(0x3F) == -7.5);
+  CHECK(decode_e3m2(0x01) == 0.0625);
+  CHECK(decode_e3m2(0x0C) == 1);
+  CHECK(decode_e3m2(0x3F) == -28);
+  CHECK(decode_ue8m0(0) == 0x1p-127);
+  CHECK(decode_ue8m0(127) == 1);
+  CHECK(decode_ue8m0(0xFE) == 0x1p127);
+  CHECK(std::isnan(decode_ue8m0(0xFF)));
+  CHECK(decode_tf32(0x3F801FFF) == 1);
+  CHECK(decode_tf32(0xBF802000) == -(1 + 0x1p-10));
+  CHECK(decode_tf32(0x7F801FFF) == inf);
+  CHECK(std::isnan(decode_tf32(0x7F802000)));
+  CHECK(encode_e5m2(inf) == 0x7B);
+  CHECK(encode_e5m2(-1e9) == 0xFB);
+  CHECK(encode_e5m2(nan_value) == 0x7F);
+  CHECK(encode_e2m3(100) == 0x1F);
+  CHECK(encode_e3m2(-100) == 0x3F);
+}
+
+TEST_CASE("elements of a row: packed, the first in the lowest bits", "[host]") {
+  for (const wl_operand type : {WL_OPERAND_NVFP4, WL_OPERAND_F16, WL_OPERAND_TF32, WL_OPERAND_INT8,
+                                WL_OPERAND_MXFP6_E2M3, WL_OPERAND_MXFP4}) {
+    INFO("type " << type);
+    const int bits = element_bits(type);
+    std::vector<uint8_t> row(static_cast<size_t>(16 * bits / 8), 0xFF);
+    for (int k = 0; k < 16; ++k) set_element(type, row.data(), k, uint32_t(k) * 0x01010101u);
+    for (int k = 0; k < 16; ++k)
+      CHECK(element_at(type, row.data(), k) ==
+            (bits == 32 ? uint32_t(k) * 0x01010101u
+                        : uint32_t(k) * 0x01010101u & ((1u << bits) - 1)));
+  }
+  // 6 bits: the second code begins in the upper bits of the first byte.
+  uint8_t row[3] = {};
+  set_element(WL_OPERAND_MXFP6_E3M2, row, 1, 0x3F);
+  CHECK((row[0] == 0xC0 && row[1] == 0x0F && row[2] == 0));
+  CHECK(decode_element(WL_OPERAND_INT8, 0x80) == -128);
+  CHECK(encode_element(WL_OPERAND_INT8, -1) == 0xFF);
 }
 
 TEST_CASE("F16 and BF16 codes against the bits of FP32", "[host]") {
@@ -170,4 +232,74 @@ TEST_CASE("a value times its scale is exact in F16 and in BF16", "[host]") {
 TEST_CASE("the lower nibble is the even k", "[host]") {
   const uint8_t packed[2] = {0x21, 0x43};
   for (int k = 0; k < 4; ++k) CHECK(nibble(packed, k) == k + 1);
+}
+
+namespace {
+
+// Bits of a double in hexadecimal, all NaNs alike: what both sides print of a value.
+std::string text_of(double value) {
+  if (std::isnan(value)) return "nan";
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof bits);
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(bits));
+  return text;
+}
+
+} // namespace
+
+// Codes of all types of at most 8 bits to values, and values between all codes to codes.
+TEST_CASE("ml_dtypes converts as we do", "[host][python]") {
+  if (wltest::run_child({"python3", "-c", "import numpy, ml_dtypes"}).status != 0)
+    WL_SKIP("no python3 with numpy and ml_dtypes");
+  struct Type {
+    const char* name; // in ml_dtypes
+    int codes;
+    double (*decode)(uint8_t);
+    uint8_t (*encode)(double);
+  };
+  const Type types[] = {{"float4_e2m1fn", 16, decode_e2m1, encode_e2m1},
+                        {"float6_e2m3fn", 64, decode_e2m3, encode_e2m3},
+                        {"float6_e3m2fn", 64, decode_e3m2, encode_e3m2},
+                        {"float8_e4m3fn", 256, decode_e4m3, encode_e4m3},
+                        {"float8_e5m2", 256, decode_e5m2, encode_e5m2},
+                        {"float8_e8m0fnu", 256, decode_ue8m0, nullptr}};
+  std::string expected;
+  for (const Type& type : types) {
+    expected += std::string(type.name) + " values";
+    std::vector<double> finite;
+    for (int code = 0; code < type.codes; ++code) {
+      const double value = type.decode(static_cast<uint8_t>(code));
+      expected += " " + text_of(value);
+      if (std::isfinite(value)) finite.push_back(value);
+    }
+    expected += "\n";
+    if (type.encode == nullptr) continue;
+    std::sort(finite.begin(), finite.end());
+    expected += std::string(type.name) + " codes";
+    for (size_t i = 0; i + 1 < finite.size(); ++i)
+      for (const double part : {0.25, 0.5, 0.75}) {
+        const double value = finite[i] + part * (finite[i + 1] - finite[i]);
+        expected += " " + std::to_string(type.encode(value));
+      }
+    expected += "\n";
+  }
+  const char* const program = R"(
+import math, struct
+import numpy as np, ml_dtypes
+def text(v): return 'nan' if math.isnan(v) else struct.pack('>d', v).hex()
+for name, count in (('float4_e2m1fn', 16), ('float6_e2m3fn', 64), ('float6_e3m2fn', 64),
+                    ('float8_e4m3fn', 256), ('float8_e5m2', 256), ('float8_e8m0fnu', 256)):
+    dtype = getattr(ml_dtypes, name)
+    values = [float(v) for v in np.arange(count, dtype=np.uint8).view(dtype).astype(np.float64)]
+    print(name, 'values', *map(text, values))
+    if name == 'float8_e8m0fnu': continue
+    finite = sorted(v for v in values if math.isfinite(v))
+    between = [a + part * (b - a) for a, b in zip(finite, finite[1:]) for part in (0.25, 0.5, 0.75)]
+    print(name, 'codes', *np.array(between).astype(dtype).view(np.uint8))
+)";
+  const wltest::ChildResult found = wltest::run_child({"python3", "-c", program});
+  INFO(found.err);
+  CHECK(found.status == 0);
+  CHECK(found.out == expected);
 }

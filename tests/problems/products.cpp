@@ -35,7 +35,7 @@ Configuration configuration_of(const Config& config, const char* decoder, const 
   c.tile_k = config.tile_k;
   c.group = config.group_m;
   c.cta_columns = config.columns();
-  if (std::string(config.target) == "sm_100f") {
+  if (config.family == warpline::gemm::Family::sm100) {
     const int ctas = config.cluster[0];
     c.profile = "b200";
     c.shares_k = config.grid == Grid::stream_k;
@@ -264,35 +264,6 @@ void make_powers(Operand* b, const uint8_t (&code)[4], uint64_t seed) {
     b->scales[i] = static_cast<uint8_t>(0x38 + 8 * random.below(i, 2));
 }
 
-Operand retyped(const Operand& from, wl_operand type, int64_t k, uint64_t seed) {
-  if (type == WL_OPERAND_NVFP4) return from;
-  const bool f16 = type == WL_OPERAND_F16;
-  Operand to{from.rows, k, from.l, {}, {}, type};
-  to.values.resize(static_cast<size_t>(from.l * from.rows) * to.row_bytes());
-  const Random kinds(seed, 13), places(seed, 14);
-  // Of FP16 the largest and the smallest; of BF16 so that FP32 holds the products; an infinity.
-  const uint16_t alone[] = {f16 ? uint16_t{0x7BFF} : uint16_t{0x5DFF},
-                            f16 ? uint16_t{1} : uint16_t{0x2180},
-                            f16 ? uint16_t{0x7C00} : uint16_t{0x7F80}};
-  for (int64_t row = 0; row < from.l * from.rows; ++row) {
-    const auto r = static_cast<uint64_t>(row);
-    const uint64_t kind = kinds.below(r, 32);
-    const auto only = static_cast<int64_t>(places.below(r, static_cast<uint64_t>(k)));
-    for (int64_t i = 0; i < k; ++i) {
-      const double scale = decode_ue4m3(from.scales[static_cast<size_t>((row * from.k + i) / 16)]);
-      const double value =
-          decode_e2m1(nibble(&from.values[static_cast<size_t>(row * from.k / 2)], i));
-      uint16_t code = f16 ? encode_f16(value * scale) : encode_bf16(value * scale);
-      if (kind < std::size(alone))
-        code = i != only ? uint16_t{0} : static_cast<uint16_t>(alone[kind] | (row % 2) << 15);
-      std::memcpy(
-          &to.values[static_cast<size_t>(row) * to.row_bytes() + 2 * static_cast<size_t>(i)], &code,
-          2);
-    }
-  }
-  return to;
-}
-
 Operand first_rows(const Operand& from, int64_t rows) {
   Operand to = from;
   to.rows = rows;
@@ -304,6 +275,8 @@ Operand first_rows(const Operand& from, int64_t rows) {
 void add_operand(const char* values, const char* scales, wl_operand type, const Operand (&runs)[2],
                  uint8_t padding, bool filled, Draw& draw, Problem* problem) {
   Input in{values, draw_alignment(draw, values), {}, ""};
+  if (warpline::gemm::unpacked(type))
+    in.misalignment = draw.note(values, in.misalignment & ~size_t{31});
   Input sf{scales, draw_alignment(draw, scales), {}, ""};
   for (const Operand& operand : runs) {
     if (!filled) break;

@@ -1,4 +1,5 @@
 #include "tests/reference/dual_gemm.hpp"
+#include "tests/reference/elements.hpp"
 #include "tests/reference/linear.hpp"
 
 #include <algorithm>
@@ -12,6 +13,7 @@ namespace wltest {
 namespace {
 
 constexpr int64_t block = 16;         // elements of K that share a scale
+constexpr int64_t mx_block = 32;      // of the MX types
 constexpr int64_t panel_columns = 16; // columns of B in one panel
 constexpr int64_t tile_rows = 4;      // rows of A that one pass over a panel serves
 constexpr int64_t rows_at_once = 256; // rows of A kept decoded
@@ -26,19 +28,19 @@ struct Tables {
   }
 };
 
-double decode_element(wl_operand type, const uint8_t* row, int64_t k) {
-  const auto code = static_cast<uint16_t>(row[2 * k] | row[2 * k + 1] << 8);
-  return type == WL_OPERAND_F16 ? decode_f16(code) : decode_bf16(code);
-}
-
 // k_count elements from k0 on, of NVFP4 a multiple of 16, of row `row` (counted over all batch
 // entries) as FP32; element k0 + k goes to out[k * stride].
 void decode_row(const Tables& tables, const Operand& operand, int64_t row, int64_t k0,
                 int64_t k_count, float* out, int64_t stride) {
   if (operand.type != WL_OPERAND_NVFP4) {
     const uint8_t* values = operand.values.data() + static_cast<size_t>(row) * operand.row_bytes();
-    for (int64_t k = 0; k < k_count; ++k)
-      out[k * stride] = static_cast<float>(decode_element(operand.type, values, k0 + k));
+    const bool scaled = !operand.scales.empty();
+    const uint8_t* scales = operand.scales.data() + (scaled ? row * (operand.k / mx_block) : 0);
+    for (int64_t k = 0; k < k_count; ++k) {
+      const double scale = scaled ? decode_ue8m0(scales[(k0 + k) / mx_block]) : 1;
+      const uint32_t code = element_at(operand.type, values, k0 + k);
+      out[k * stride] = static_cast<float>(decode_element(operand.type, code) * scale);
+    }
     return;
   }
   const uint8_t* values = operand.values.data() + row * (operand.k / 2) + k0 / 2;

@@ -1,5 +1,6 @@
 #include "tests/reference/inputs.hpp"
 
+#include "tests/reference/elements.hpp"
 #include "tests/reference/numerics.hpp"
 
 #include <array>
@@ -74,8 +75,7 @@ float alpha_for(double deviation_of_one_term, int64_t k, double target) {
 } // namespace
 
 size_t Operand::row_bytes() const {
-  const auto elements = static_cast<size_t>(k);
-  return type == WL_OPERAND_NVFP4 ? elements / 2 : elements * 2;
+  return static_cast<size_t>(k) * static_cast<size_t>(element_bits(type)) / 8;
 }
 
 Random::Random(uint64_t seed, uint64_t stream) : key(mix(mix(seed + gamma) + stream * gamma)) {}

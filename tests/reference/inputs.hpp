@@ -26,7 +26,7 @@ struct Operand {
   int64_t rows = 0, k = 0, l = 0;
   std::vector<uint8_t> values; // [l, rows, k] elements; NVFP4: k/2 bytes a row of E2M1, the lower
                                // nibble is the even k
-  std::vector<uint8_t> scales; // NVFP4: [l, rows, k/16], UE4M3
+  std::vector<uint8_t> scales; // NVFP4: [l, rows, k/16], UE4M3; MX types: [l, rows, k/32], UE8M0
   wl_operand type = WL_OPERAND_NVFP4;
   size_t row_bytes() const; // of values
 };

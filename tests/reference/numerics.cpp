@@ -40,13 +40,24 @@ uint16_t encode_ieee(double value, int exponent_bits, int mantissa_bits) {
   return static_cast<uint16_t>(sign | std::min(magnitude, infinity));
 }
 
-double decode_ieee(uint16_t code, int exponent_bits, int mantissa_bits) {
-  const int magnitude = code & 0x7FFF;
-  const int infinity = ((1 << exponent_bits) - 1) << mantissa_bits;
+double decode_ieee(uint32_t code, int exponent_bits, int mantissa_bits) {
+  const uint32_t sign = uint32_t{1} << (exponent_bits + mantissa_bits);
+  const uint32_t magnitude = code & (sign - 1);
+  const uint32_t infinity = ((uint32_t{1} << exponent_bits) - 1) << mantissa_bits;
   if (magnitude > infinity) return std::numeric_limits<double>::quiet_NaN();
   if (magnitude < infinity) return decode(code, exponent_bits, mantissa_bits);
   const double inf = std::numeric_limits<double>::infinity();
-  return code & 0x8000 ? -inf : inf;
+  return code & sign ? -inf : inf;
+}
+
+// Without infinities: the largest number takes what is beyond, and a NaN is `nan`.
+uint8_t encode_saturating(double value, int exponent_bits, int mantissa_bits, double largest,
+                          uint8_t nan) {
+  if (std::isnan(value)) return nan;
+  const int sign = std::signbit(value) ? 1 << (exponent_bits + mantissa_bits) : 0;
+  const double magnitude = std::min(std::fabs(value), largest);
+  return static_cast<uint8_t>(
+      sign | static_cast<int>(encode_magnitude(magnitude, exponent_bits, mantissa_bits)));
 }
 
 } // namespace
@@ -59,20 +70,21 @@ double decode_e4m3(uint8_t code) {
 }
 
 double decode_ue4m3(uint8_t code) { return decode_e4m3(code & 0x7F); }
+double decode_e5m2(uint8_t code) { return decode_ieee(code, 5, 2); }
+double decode_e2m3(uint8_t code) { return decode(code & 0x3F, 2, 3); }
+double decode_e3m2(uint8_t code) { return decode(code & 0x3F, 3, 2); }
+double decode_ue8m0(uint8_t code) {
+  return code == 0xFF ? std::numeric_limits<double>::quiet_NaN() : std::ldexp(1.0, code - 127);
+}
+double decode_tf32(uint32_t code) { return decode_ieee(code >> 13, 8, 10); }
 double decode_f16(uint16_t code) { return decode_ieee(code, 5, 10); }
 double decode_bf16(uint16_t code) { return decode_ieee(code, 8, 7); }
 
-uint8_t encode_e2m1(double value) {
-  if (std::isnan(value)) return 0x7;
-  const double magnitude = std::min(std::fabs(value), 6.0);
-  return static_cast<uint8_t>((std::signbit(value) ? 8 : 0) | encode_magnitude(magnitude, 2, 1));
-}
-
-uint8_t encode_e4m3(double value) {
-  if (std::isnan(value)) return 0x7F;
-  const double magnitude = std::min(std::fabs(value), 448.0);
-  return static_cast<uint8_t>((std::signbit(value) ? 0x80 : 0) | encode_magnitude(magnitude, 4, 3));
-}
+uint8_t encode_e2m1(double value) { return encode_saturating(value, 2, 1, 6, 0x7); }
+uint8_t encode_e4m3(double value) { return encode_saturating(value, 4, 3, 448, 0x7F); }
+uint8_t encode_e5m2(double value) { return encode_saturating(value, 5, 2, 57344, 0x7F); }
+uint8_t encode_e2m3(double value) { return encode_saturating(value, 2, 3, 7.5, 0x1F); }
+uint8_t encode_e3m2(double value) { return encode_saturating(value, 3, 2, 28, 0x1F); }
 
 uint16_t encode_f16(double value) { return encode_ieee(value, 5, 10); }
 uint16_t encode_bf16(double value) { return encode_ieee(value, 8, 7); }

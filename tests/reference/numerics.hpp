@@ -5,6 +5,11 @@
 //   E2M1       1        2        1    1        6  none
 //   E4M3       1        4        3    7      448  S.1111.111 is NaN, no infinity
 //   UE4M3      -        4        3    7      448  E4M3 whose sign bit is ignored
+//   E5M2       1        5        2   15    57344  exponent 31: infinity and NaN
+//   E2M3       1        2        3    1      7.5  none
+//   E3M2       1        3        2    3       28  none
+//   UE8M0      -        8        0  127    2^127  powers of two; 0xFF is NaN
+//   TF32       1        8       10  127  3.40e38  FP32 whose lower 13 bits are ignored
 //   F16        1        5       10   15    65504  exponent 31: infinity and NaN
 //   BF16       1        8        7  127  3.39e38  exponent 255: infinity and NaN
 //
@@ -18,6 +23,11 @@ namespace wltest {
 double decode_e2m1(uint8_t code);  // the low four bits
 double decode_e4m3(uint8_t code);  // both signs; 0x7F and 0xFF are NaN
 double decode_ue4m3(uint8_t code); // bit 7 ignored; 0x7F and 0xFF are NaN
+double decode_e5m2(uint8_t code);
+double decode_e2m3(uint8_t code); // the low six bits
+double decode_e3m2(uint8_t code);
+double decode_ue8m0(uint8_t code);
+double decode_tf32(uint32_t code);
 double decode_f16(uint16_t code);
 double decode_bf16(uint16_t code);
 
@@ -25,6 +35,9 @@ double decode_bf16(uint16_t code);
 // becomes +6. A NaN becomes 0x7F in E4M3.
 uint8_t encode_e2m1(double value);
 uint8_t encode_e4m3(double value);
+uint8_t encode_e5m2(double value); // an infinity saturates, too; a NaN becomes 0x7F
+uint8_t encode_e2m3(double value); // a NaN becomes +7.5
+uint8_t encode_e3m2(double value); // a NaN becomes +28
 // Values beyond the largest finite one become infinite; a NaN becomes 0x7FFF, the GPU's NaN.
 uint16_t encode_f16(double value);
 uint16_t encode_bf16(double value);

@@ -39,11 +39,13 @@ struct DeviceBuffer {
 
 // An operand's scales in WL_SF_128x4, `padding` in the padding.
 inline std::vector<uint8_t> packed_scales(const Operand& o, uint8_t padding = nan_padding) {
-  const size_t each = wl_sf_bytes(WL_SF_128x4, o.rows, o.k);
+  // The layout counts blocks of 16.
+  const int64_t k = o.type == WL_OPERAND_NVFP4 ? o.k : o.k / 2;
+  const size_t each = wl_sf_bytes(WL_SF_128x4, o.rows, k);
   std::vector<uint8_t> out(each * static_cast<size_t>(o.l));
   if (o.scales.empty()) return out; // of a type without
   for (int64_t e = 0; e < o.l; ++e)
-    wl_sf_pack(WL_SF_128x4, o.rows, o.k, o.scales.data() + e * o.rows * (o.k / 16),
+    wl_sf_pack(WL_SF_128x4, o.rows, k, o.scales.data() + e * o.rows * (k / 16),
                out.data() + static_cast<size_t>(e) * each, padding);
   return out;
 }

@@ -9,14 +9,18 @@ vgpu::check::LedgerNames ledger_names(const Config& config) {
   auto number = [&](const char* name, int64_t value) { names[name] = std::to_string(value); };
   number("STAGES", config.stages);
   number("SPLIT_K", config.split_k);
-  if (std::string(config.target) == "sm_100f") {
+  if (config.family == Family::sm100) {
     const int drain_warps = config.epilogue == Epilogue::ping_pong ? 4 : 8;
     number("ACC_STAGES", config.acc_stages);
     number("CLUSTER_CTAS", config.cluster[0]);
     number("RELEASES", config.cluster_m / config.cta_group + config.cluster_n - 1);
     number("DRAINS", drain_warps * config.cta_group);
-    number("READERS", 3 + drain_warps);
-    number("FULL", config.cta_group * sm100_stage_bytes(config));
+    number("READERS", (sm100_sfa_bytes(config) != 0 ? 3 : 2) + drain_warps);
+    // Of elements of 8 bits, where types are arguments.
+    number("FULL", config.cta_group * (config.kind == Kind::mx
+                                           ? sm100_operand_bytes(config.cta_group, config.tile_n) +
+                                                 sm100_sfa_bytes(config) + sm100_sfb_bytes(config)
+                                           : sm100_stage_bytes(config)));
     number("EXCHANGES", config.split_k > 1);
     number("EXCHANGE_BYTES", sm100_exchange_bytes(config));
     number("TILE_RING", sm100_tile_ring(config.grid));

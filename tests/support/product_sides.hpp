@@ -66,7 +66,8 @@ std::vector<RuleSides<Args>> product_sides(const std::string& b) {
       {"type_k_range",
        {},
        and_f16<Args>(WL_SET(k = 0)),
-       "K = 0 must be from 1 to 2^30 elements without NVFP4 (nearest: 8)"},
+       "K = 0 must be from 1 to 2^30 elements without NVFP4, to 131056 where sums are INT32 "
+       "(nearest: 8)"},
       {"type_k_multiple",
        {},
        and_f16<Args>(WL_SET(k = 7172)),

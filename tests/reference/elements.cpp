@@ -1,0 +1,102 @@
+#include "tests/reference/elements.hpp"
+
+#include "tests/reference/numerics.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace wltest {
+
+int element_bits(wl_operand type) {
+  switch (type) {
+  case WL_OPERAND_TF32:
+    return 32;
+  case WL_OPERAND_F16:
+  case WL_OPERAND_BF16:
+    return 16;
+  case WL_OPERAND_MXFP6_E2M3:
+  case WL_OPERAND_MXFP6_E3M2:
+    return 6;
+  case WL_OPERAND_NVFP4:
+  case WL_OPERAND_MXFP4:
+    return 4;
+  default:
+    return 8;
+  }
+}
+
+uint32_t element_at(wl_operand type, const uint8_t* row, int64_t k) {
+  const int bits = element_bits(type);
+  const int64_t first = k * bits;
+  uint32_t code = 0;
+  if (bits >= 8) {
+    for (int i = 0; i < bits; i += 8) code |= static_cast<uint32_t>(row[(first + i) / 8]) << i;
+    return code;
+  }
+  for (int i = 0; i < bits; ++i)
+    code |= static_cast<uint32_t>(row[(first + i) / 8] >> ((first + i) % 8) & 1) << i;
+  return code;
+}
+
+void set_element(wl_operand type, uint8_t* row, int64_t k, uint32_t code) {
+  const int bits = element_bits(type);
+  for (int i = 0; i < bits; ++i) {
+    const int64_t at = k * bits + i;
+    const int in_byte = static_cast<int>(at % 8);
+    row[at / 8] = static_cast<uint8_t>((row[at / 8] & ~(1 << in_byte)) |
+                                       static_cast<int>(code >> i & 1) << in_byte);
+  }
+}
+
+double decode_element(wl_operand type, uint32_t code) {
+  switch (type) {
+  case WL_OPERAND_F16:
+    return decode_f16(static_cast<uint16_t>(code));
+  case WL_OPERAND_BF16:
+    return decode_bf16(static_cast<uint16_t>(code));
+  case WL_OPERAND_TF32:
+    return decode_tf32(code);
+  case WL_OPERAND_E4M3:
+  case WL_OPERAND_MXFP8_E4M3:
+    return decode_e4m3(static_cast<uint8_t>(code));
+  case WL_OPERAND_E5M2:
+  case WL_OPERAND_MXFP8_E5M2:
+    return decode_e5m2(static_cast<uint8_t>(code));
+  case WL_OPERAND_INT8:
+    return static_cast<int8_t>(code);
+  case WL_OPERAND_MXFP6_E2M3:
+    return decode_e2m3(static_cast<uint8_t>(code));
+  case WL_OPERAND_MXFP6_E3M2:
+    return decode_e3m2(static_cast<uint8_t>(code));
+  default:
+    return decode_e2m1(static_cast<uint8_t>(code));
+  }
+}
+
+uint32_t encode_element(wl_operand type, double value) {
+  switch (type) {
+  case WL_OPERAND_F16:
+    return encode_f16(value);
+  case WL_OPERAND_BF16:
+    return encode_bf16(value);
+  case WL_OPERAND_TF32:
+    return std::bit_cast<uint32_t>(static_cast<float>(value));
+  case WL_OPERAND_E4M3:
+  case WL_OPERAND_MXFP8_E4M3:
+    return encode_e4m3(value);
+  case WL_OPERAND_E5M2:
+  case WL_OPERAND_MXFP8_E5M2:
+    return encode_e5m2(value);
+  case WL_OPERAND_INT8:
+    return static_cast<uint8_t>(std::lrint(std::clamp(value, -128.0, 127.0)));
+  case WL_OPERAND_MXFP6_E2M3:
+    return encode_e2m3(value);
+  case WL_OPERAND_MXFP6_E3M2:
+    return encode_e3m2(value);
+  default:
+    return encode_e2m1(value);
+  }
+}
+
+} // namespace wltest
