@@ -15,12 +15,12 @@ namespace {
 // Hopper's kernels multiply alpha by 2^14 before the row's factor comes in, so that a factor within
 // 2^14 of FP32's largest number overflows there, as the product with a huge alpha does, and a
 // product that FP32 holds as a subnormal number keeps more places. Factors beyond 2^10 and below
-// 2^-100 become 1.
-void keep_within_hopper(Numbers* row) {
+// `least` become 1.
+void keep_within_hopper(Numbers* row, float least) {
   for (size_t i = 0; i < row->values.size(); ++i) {
     float& value = row->values[i];
     const float size = std::fabs(value);
-    if (size == 0 || (size >= 0x1p-100f && size <= 0x1p10f) || std::isnan(size)) continue;
+    if (size == 0 || (size >= least && size <= 0x1p10f) || std::isnan(size)) continue;
     value = 1;
     std::memcpy(&row->bytes[4 * i], &value, 4);
   }
@@ -122,7 +122,13 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     other.alpha = alpha.runs[run], other.d_scale = d_scale.runs[run];
     const auto rows = static_cast<size_t>(s.l * s.m), columns = static_cast<size_t>(s.n);
     if (has_row) other.row = draw_numbers(rows, WL_F32, 2, seed + 2);
-    if (has_row && c.profile == "h200") keep_within_hopper(&other.row);
+    // Of NVFP4 sums are too small to show what a subnormal product has lost.
+    const bool large_sums = types.a != WL_OPERAND_NVFP4;
+    if (has_row && c.profile == "h200") {
+      keep_within_hopper(&other.row, large_sums ? 0x1p-20f : 0x1p-100f);
+      if (large_sums && std::fabs(alpha.runs[run]) < 0x1p-100f) alpha.runs[run] *= 0x1p27f;
+      other.alpha = alpha.runs[run];
+    }
     if (bias.given) other.bias = draw_numbers(columns, bias.type, 3, seed + 3);
     if (in_place || apart) other.residual = draw_numbers(rows * columns, c.type, 4, seed + 4);
   }

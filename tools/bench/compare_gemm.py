@@ -28,6 +28,7 @@ import time
 import torch
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
+import humming_peer  # noqa: E402
 import warpline  # noqa: E402
 from harness import Harness, floors  # noqa: E402
 
@@ -130,7 +131,7 @@ def configs(m, a_type, b_type):
         return [name for name in names if m <= 32 * tokens[name]]
     # The column behind the name: A's type, or what kernels of two launches multiply.
     taken = {"nvfp4": "NVFP4|F16", "f16": "F16", "bf16": "BF16"}[a_type]
-    names = re.findall(r"^(?!\w+NATIVE)SM%d0\w*\((gemm_sm%d0_\w*_%s), *(?:%s)," % (
+    names = re.findall(r"^SM%d0(?!_NATIVE)\w*\((gemm_sm%d0_\w*_%s), *(?:%s)," % (
         major, major, "bf16" if a_type == "bf16" else "f16", taken), rows, re.MULTILINE)
     if a_type == "nvfp4":
         names = [name for name in names if "_af16_" not in name]
@@ -179,6 +180,15 @@ def compare(library, harness, m, n, k, bias, options):
         "cublas": harness.captured([lambda p=p: cublas(*p) for p in peers] * 3),
         "gelu": harness.captured(gelu * repeats),
         "cublaslt": harness.captured([lambda p=p: cublaslt(*p) for p in peers] * 3)}
+    if options.humming and not plain and options.a_type != "nvfp4":
+        layers = [humming_peer.layer(s.b[0], s.sfb_plain[0], s.alpha, s.dtype) for s in sets]
+
+        def humming(s, made):
+            return made(s.a[0])
+        calls = [lambda s=s, made=made: humming(s, made) for s, made in zip(sets, layers)]
+        a, b = sets[0].decoded(torch.float64)
+        row["humming_error"] = (calls[0]().double() - a @ b.t()).abs().max().item()
+        graphs["humming"] = harness.captured(calls * repeats)
     row.update(harness.medians(graphs))
     if m >= 1024:
         burst = harness.medians({"ours_burst": graphs["ours"], "cublas_burst": graphs["cublas"]},
@@ -192,7 +202,8 @@ def compare(library, harness, m, n, k, bias, options):
 
 
 COLUMNS = (("m", "M", "%5d"), ("n", "N", "%6d"), ("k", "K", "%6d"), ("ours", "ours us", "%8.2f"),
-           ("cublas", "cublas", "%8.2f"), ("ratio", "ratio", "%6.2f"), ("gelu", "gelu", "%8.2f"),
+           ("cublas", "cublas", "%8.2f"), ("humming", "humming", "%8.2f"),
+           ("ratio", "ratio", "%6.2f"), ("gelu", "gelu", "%8.2f"),
            ("cublaslt", "cublaslt", "%8.2f"), ("ratio_gelu", "ratio", "%6.2f"),
            ("epilogue", "gelu/ours", "%9.3f"), ("ours_burst", "burst", "%8.2f"),
            ("cublas_burst", "cublas b", "%8.2f"), ("ratio_burst", "ratio", "%6.2f"))
@@ -230,6 +241,7 @@ def main():
     parser.add_argument("--configs", action="store_true", help="time every configuration instead")
     parser.add_argument("--json")
     options = parser.parse_args()
+    options.humming = options.a_type != "nvfp4" and humming_peer.present()
 
     library = warpline.Library()
     harness = Harness(options.replays)

@@ -9,6 +9,8 @@ Peers:
   (a) one FP16 (or BF16) GEMM on pre-decoded, concatenated weights, then one fused silu*mul kernel
   (b) two eager GEMMs, silu, product
   (c) a Triton kernel that decodes the NVFP4 weights in place
+  (h) with --a-type f16 or bf16 and humming-kernels installed: its GEMM on both weights as one,
+      which then share alpha1, and the silu*mul kernel
 Ours, (a) and (c) run in CUDA graphs. A graph holds one call for each set of operands; the sets
 together exceed three times the L2, so every call finds its weights in DRAM. Time is a graph's
 time over its calls, the median of the replays; launches are inside it. The graphs of a problem
@@ -32,6 +34,7 @@ import triton
 import triton.language as tl
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
+import humming_peer  # noqa: E402
 import plot  # noqa: E402
 import warpline  # noqa: E402
 from harness import Harness, floors  # noqa: E402
@@ -136,6 +139,21 @@ def compare(library, harness, m, n, k, options):
             graphs["double_buffered"] = harness.captured([plan.run for plan in buffered] * repeats)
         except RuntimeError as error:
             print(error, file=sys.stderr)
+    if options.humming:
+        layers = [humming_peer.layer(torch.cat((p.b1[0], p.b2[0])),
+                                     torch.cat((p.sfb1_plain[0], p.sfb2_plain[0])), p.alpha1,
+                                     d_dtype) for p in problems]
+
+        def peer_h(p, made, out):
+            silu_mul(made(p.a[0]), out)
+        outs = [torch.empty(m, n, dtype=d_dtype, device="cuda") for _ in problems]
+        calls = [lambda o=o: peer_h(*o) for o in zip(problems, layers, outs)]
+        calls[0]()
+        a, b1, b2 = (t[0] for t in problems[0].operands(torch.float64))
+        gate, up = a @ b1.t() * alpha[0], a @ b2.t() * alpha[0]
+        exact = gate * torch.sigmoid(gate) * up
+        row["humming_error"] = (outs[0].double() - exact).abs().max().item()
+        graphs["humming"] = harness.captured(calls * repeats)
     row.update(harness.medians(graphs))
     same = "a_fp16" if d_dtype == torch.float16 else "a_bf16"  # (a) in the type of ours
     row.update(harness.medians({"ours_burst": graphs["ours"], "a_burst": graphs[same]},
@@ -188,7 +206,8 @@ def compare(library, harness, m, n, k, options):
 COLUMNS = (("m", "M", "%5d"), ("ours", "ours us", "%8.2f"), ("ours_static", "static us", "%9.2f"),
            ("ours_warm", "warm us", "%8.2f"),
            ("double_buffered", "dbl.buf", "%8.2f"), ("a_fp16", "a FP16", "%8.2f"),
-           ("a_bf16", "a BF16", "%8.2f"), ("b_eager", "b eager", "%8.2f"),
+           ("a_bf16", "a BF16", "%8.2f"), ("humming", "humming", "%8.2f"),
+           ("b_eager", "b eager", "%8.2f"),
            ("c_triton", "c triton", "%8.2f"), ("ratio", "a/ours", "%6.2f"),
            ("ratio_static", "a/static", "%8.2f"),
            ("ours_burst", "burst", "%8.2f"), ("a_burst", "a burst", "%8.2f"),
@@ -227,6 +246,7 @@ def main():
     parser.add_argument("--json")
     parser.add_argument("--svg")
     options = parser.parse_args()
+    options.humming = options.a_type != "nvfp4" and humming_peer.present()
 
     library = warpline.Library()
     harness = Harness(options.replays)
