@@ -13,9 +13,10 @@ namespace wltest {
 struct Row {
   std::string name, config, profile;
   std::string text;
-  std::string names;     // with values, for the check of the kernel's BARRIER LEDGER
-  DualGemmCase problem;  // more K tiles than stages
-  int64_t short_k = 192; // of a second run, where what one tile leaves behind meets the next
+  std::string names;    // with values, for the check of the kernel's BARRIER LEDGER
+  DualGemmCase problem; // more K tiles than stages
+  // Of a second run, with biases, where what one tile leaves behind meets the next.
+  int64_t short_k = 192;
   int sms = 1;
   // What the row is run as: a dual GEMM with 16-bit outputs, or with D in NVFP4; a wl_gemm with D
   // of any type; or a quantisation with another behind it.
@@ -51,9 +52,10 @@ extern std::string driver_path;
 Row make_row(const warpline::Image& image);
 
 // The row as it is, or with `text` in its place, under all the schedules. start() begins it in a
-// child, finish() waits for that.
+// child, finish() waits for that, take_ended() for whichever ends first.
 Child start(const Row& row, const std::string& text, const std::string& check,
             const std::vector<std::string>& schedules, size_t index);
+Child take_ended(std::vector<Child>& running);
 Outcome finish(Child& child);
 
 } // namespace wltest

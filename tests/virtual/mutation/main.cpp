@@ -22,6 +22,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <sstream>
 
@@ -31,8 +32,56 @@ namespace {
 
 using Twins = std::map<std::string, std::vector<std::string>>; // row: others of the same PTX
 
-// The text of a row whatever 16-bit type D has: rows that differ in nothing else are twins.
-std::string without_type(std::string text) {
+// A pair of 16-bit values becomes two of FP32 in one statement in FP16 and by shifts in BF16; both
+// only compute. "" = no such pair begins at line i; else one line for it, and i is its last.
+std::string unpacked_pair(const std::vector<std::string>& lines, size_t& i) {
+  if (lines[i].find('{') == std::string::npos && lines[i].find("shl.b32") == std::string::npos)
+    return "";
+  const auto words = [&](size_t at) {
+    std::string text = at < lines.size() ? lines[at] : "";
+    std::erase_if(text, [](char c) { return c == ',' || c == ';'; });
+    std::istringstream in(text);
+    return std::vector<std::string>(std::istream_iterator<std::string>(in), {});
+  };
+  const auto is = [&](size_t at, const std::vector<std::string>& shape,
+                      std::vector<std::string>& names) {
+    const std::vector<std::string> found = words(at);
+    if (found.size() != shape.size()) return false;
+    for (size_t k = 0; k < shape.size(); ++k)
+      if (shape[k] == "?")
+        names.push_back(found[k]);
+      else if (shape[k] != found[k])
+        return false;
+    return true;
+  };
+  std::vector<std::string> n;
+  if (is(i, {"{"}, n) && is(i + 1, {".reg", ".b16", "low_half", "high_half"}, n) &&
+      is(i + 2, {"mov.b32", "{low_half", "high_half}", "?"}, n) &&
+      is(i + 3, {"cvt.f32.f16", "?", "low_half"}, n) &&
+      is(i + 4, {"cvt.f32.f16", "?", "high_half"}, n) && is(i + 5, {"}"}, n)) {
+    i += 5;
+    return "unpack " + n[1] + " " + n[2] + " " + n[0];
+  }
+  n.clear();
+  if (is(i, {"shl.b32", "?", "?", "16"}, n) && is(i + 1, {"and.b32", "?", "?", "0xFFFF0000"}, n) &&
+      n[1] == n[3]) {
+    ++i;
+    return "unpack " + n[0] + " " + n[2] + " " + n[1];
+  }
+  return "";
+}
+
+// The text of a row whatever 16-bit type D has: rows that differ in nothing else are twins. What is
+// put away are names and arithmetic, never an access to memory, a wait, a branch or an address.
+std::string without_type(const std::string& ptx) {
+  std::vector<std::string> lines;
+  std::istringstream in(ptx);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  std::string text;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const std::string pair = unpacked_pair(lines, i);
+    text += (pair.empty() ? lines[i] : pair) + "\n";
+  }
   for (size_t at = 0; (at = text.find("bf16", at)) != std::string::npos;) text.erase(at, 1);
   return text;
 }
@@ -77,9 +126,9 @@ bool run_row(const Row& row, const std::vector<Mutant>& mutants, unsigned jobs, 
   section.killers.resize(mutants.size());
   std::vector<Child> running;
   auto settle = [&] {
-    const size_t i = running.front().index;
-    const Outcome o = finish(running.front());
-    running.erase(running.begin());
+    Child ended = take_ended(running);
+    const size_t i = ended.index;
+    const Outcome o = finish(ended);
     const Verdict& v = o.verdict;
     if (print) std::cout << mutants[i].change << ": " << v.by << "\n" << o.report << "\n";
     section.killers[i] = v.by.empty() || v.schedule.empty() ? v.by : v.by + " (" + v.schedule + ")";
@@ -166,8 +215,7 @@ int run_baseline(const std::vector<Row>& rows, const std::vector<Row>& all_rows,
   int bad = 0;
   std::vector<Child> running;
   auto settle = [&] {
-    Child c = running.front();
-    running.erase(running.begin());
+    Child c = take_ended(running);
     const Outcome o = finish(c);
     const std::string& name = rows[c.index].name;
     const bool clean = o.verdict.by.empty();
@@ -236,15 +284,14 @@ int main(int argc, char** argv) {
   }
   std::vector<Row> rows, all_rows; // those to run; all but twins
   Twins twins;
+  std::map<std::string, std::string> first_of; // the first row of a text, whatever D's type
   for (const warpline::Image& image : warpline::embedded_images()) {
     Row row = make_row(image);
-    const Row* twin = nullptr;
-    for (const Row& other : all_rows)
-      if (!twin && without_type(other.text) == without_type(row.text)) twin = &other;
+    const auto [first, is_new] = first_of.emplace(without_type(row.text), row.name);
     const bool asked = wanted.find("," + image.name + ",") != std::string::npos;
-    if (asked || (wanted.empty() && !twin)) rows.push_back(row);
-    if (twin)
-      twins[twin->name].push_back(row.name);
+    if (asked || (wanted.empty() && is_new)) rows.push_back(row);
+    if (!is_new)
+      twins[first->second].push_back(row.name);
     else
       all_rows.push_back(std::move(row));
   }

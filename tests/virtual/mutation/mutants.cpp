@@ -208,6 +208,11 @@ std::string equivalent_reason(const std::string& row, const Mutant& m) {
     return "on this path no lane has touched the accumulator: there is nothing to order";
   if (has(op, "tcgen05.fence") && m.label == "allocation_done")
     return "tcgen05.alloc is synchronous: the barrier alone orders it (9.7.16.7)";
+  if (has(row, "pair") && m.label == "allocation_done" && starts(op, "barrier.cluster.wait"))
+    return "the cluster has met once before the allocation, with its mbarriers initialised; a pair "
+           "allocates together, and what other CTAs hold is touched through those mbarriers only";
+  if (m.label == "mma_tile" && has(op, "fence::after"))
+    return "the fence of the tile's first stage comes behind this wait too, before any copy or MMA";
   if (has(op, "fence::before") && m.label == "teardown")
     return "the fence, or the commit, after each warp's last tcgen05 operation covers it";
   if (m.label == "operands_release" && starts(op, "mbarrier.try_wait"))
