@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Runs test binaries one after the other and adds their counts up.
+# Runs test binaries at the same time, as each leaves cores idle for long, and adds their counts up.
 #   tests/run_suites.sh BINARY... [-- ARGUMENTS FOR EACH BINARY]
-# The last line is "N passed, N failed, N skipped". A binary that crashes, is missing or leaves no
-# counts is one failure more. The exit status is 0 only when something ran and nothing failed.
+# What each printed comes in the order of the names, when it has ended. The last line is
+# "N passed, N failed, N skipped". A binary that crashes, is missing or leaves no counts is one
+# failure more. The exit status is 0 only when something ran and nothing failed.
 set -u
 
 binaries=()
@@ -16,17 +17,25 @@ if [ ${#binaries[@]} -eq 0 ]; then
   exit 2
 fi
 
-counts=$(mktemp) || exit 2
-trap 'rm -f "$counts"' EXIT
+folder=$(mktemp -d) || exit 2
+# shellcheck disable=SC2046  # one word for each job
+trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$folder"' EXIT
+trap 'exit 130' INT TERM
 passed=0 failed=0 skipped=0 status=0
 
-for binary in "${binaries[@]}"; do
+processes=()
+for i in "${!binaries[@]}"; do
+  WL_TEST_COUNTS="$folder/$i.counts" "${binaries[i]}" "$@" >"$folder/$i.out" 2>&1 &
+  processes[i]=$!
+done
+for i in "${!binaries[@]}"; do
+  binary=${binaries[i]}
   echo "== $binary"
-  : >"$counts"
-  WL_TEST_COUNTS="$counts" "$binary" "$@"
+  wait "${processes[i]}"
   code=$?
+  cat "$folder/$i.out"
   p='' f='' s=''
-  read -r p f s <"$counts"
+  [ -e "$folder/$i.counts" ] && read -r p f s <"$folder/$i.counts"
   if [ -z "$s" ]; then
     echo "$binary ended with status $code and left no counts: counted as one failure" >&2
     p=0 f=1 s=0

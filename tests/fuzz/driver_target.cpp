@@ -1,24 +1,9 @@
-// Driver calls from bytes. Device addresses, handles, sizes and dimensions are any; host pointers
-// are null or point to room enough, as no driver can check them.
-#include "tests/fuzz/targets.hpp"
-
-#include "tools/vgpu/driver/api_types.hpp"
-
-#include <array>
-#include <climits>
-#include <cstring>
-#include <stdexcept>
-#include <vector>
+// Driver calls about modules, streams, launches, contexts and links; and a whole sequence.
+#include "tests/fuzz/driver_session.hpp"
 
 namespace wlfuzz {
 
-namespace {
-
-using namespace vgpu::driver;
-
-constexpr size_t kRoom = 256 << 10; // host bytes behind every host pointer
-
-const char* const kImages[] = {
+const char* const kImages[7] = {
     R"(.version 8.0
 .target sm_90
 .address_size 64
@@ -51,98 +36,6 @@ const char* const kImages[] = {
     "\x7f"
     "ELF",
     "",
-};
-
-struct Session {
-  Reader c;
-  const Find& find;
-  std::vector<void*> handles;
-  std::vector<CUdeviceptr> pointers;
-  std::vector<uint8_t> room = std::vector<uint8_t>(kRoom), other = room;
-  std::string text;
-  std::array<void*, 300> parameters{};
-  std::array<CUlaunchAttribute, 8> attributes{};
-
-  Session(const uint8_t* data, size_t size, const Find& f) : c(data, size), find(f) {}
-
-  template <class... A>
-  CUresult call(const char* name, A... arguments) {
-    void* p = find(name);
-    if (!p) throw std::logic_error(std::string("no export ") + name);
-    return reinterpret_cast<CUresult (*)(A...)>(p)(arguments...);
-  }
-
-  template <class H>
-  H handle() {
-    const size_t i = c.below(24);
-    if (i == 0) return nullptr;
-    if (i <= 2) return reinterpret_cast<H>(uintptr_t(i));
-    if (i == 3) return reinterpret_cast<H>(room.data());
-    if (i == 4 || handles.empty()) return reinterpret_cast<H>(uintptr_t(c.word()) << 40 | c.word());
-    return static_cast<H>(handles[c.below(handles.size())]);
-  }
-  template <class H>
-  void keep(CUresult result, H handle) {
-    if (result == CUDA_SUCCESS && handle) handles.push_back(reinterpret_cast<void*>(handle));
-  }
-  CUdeviceptr pointer(bool garbage = true) {
-    const size_t i = c.below(16);
-    if (i == 0 || pointers.empty()) return 0;
-    CUdeviceptr p = pointers[c.below(pointers.size())];
-    if (i < 4) p += c.word();
-    if (i == 4 && garbage) p = CUdeviceptr(c.word()) << 48 | c.word();
-    return p;
-  }
-  size_t bytes() {
-    const size_t list[] = {
-        0, 1, 4, 64, 4096, 4097, 65536, SIZE_MAX, SIZE_MAX - 4094, size_t(1) << 45};
-    return c.below(2) ? c.word() : list[c.below(10)];
-  }
-  // Of a copy to or from the host: what does not fit there is more than any device has.
-  size_t host_size() {
-    const size_t n = bytes();
-    return n > kRoom && n < size_t(1) << 44 ? kRoom : n;
-  }
-  void* host() { return c.below(8) ? room.data() : nullptr; }
-  unsigned integer() {
-    const unsigned list[] = {0,   1,    2,    3,     4,     8,          32,         64,
-                             100, 1024, 1025, 65535, 65536, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF};
-    return c.below(2) ? c.byte() : list[c.below(16)];
-  }
-  const char* name() {
-    const char* list[] = {nullptr, "scale", "cluster_user", "none", "bias", "", "k", "no"};
-    return list[c.below(8)];
-  }
-  const char* image() {
-    const size_t i = c.below(10);
-    if (i < 7) return kImages[i];
-    if (i == 7) return nullptr;
-    text = c.text(c.byte());
-    return text.c_str();
-  }
-  // Valid launches are small: a large one is no fault, only slow.
-  std::array<unsigned, 3> grid() {
-    std::array<unsigned, 3> g{};
-    for (unsigned& v : g) v = integer();
-    if (uint64_t(g[0]) * g[1] > 16 || uint64_t(g[0]) * g[1] * g[2] > 16)
-      if (g[0] <= 0x7FFFFFFF && g[1] <= 65535 && g[2] <= 65535) return {g[0] % 9, 1, 1};
-    return g;
-  }
-  void** values(size_t n) {
-    for (size_t i = 0; i < parameters.size(); ++i)
-      parameters[i] = i < n ? static_cast<void*>(room.data()) : nullptr;
-    if (!pointers.empty()) std::memcpy(room.data(), pointers.data(), sizeof(CUdeviceptr));
-    return c.below(8) ? parameters.data() : nullptr;
-  }
-
-  void module_call();
-  void memory_call();
-  void stream_call();
-  void launch_call();
-  void context_call();
-  void tensor_call();
-  void link_call();
-  CUDA_MEMCPY2D area();
 };
 
 void Session::module_call() {
@@ -245,110 +138,6 @@ void Session::module_call() {
     call("cuFuncGetModule", &m, f);
     call("cuKernelGetLibrary", &l, f);
   }
-  }
-}
-
-// Both ends have room for what is not refused.
-CUDA_MEMCPY2D Session::area() {
-  CUDA_MEMCPY2D a{};
-  a.srcMemoryType = CUmemorytype(c.below(6));
-  a.dstMemoryType = CUmemorytype(c.below(6));
-  a.srcHost = room.data();
-  a.dstHost = other.data();
-  a.srcDevice = pointer(false);
-  a.dstDevice = pointer(false);
-  a.srcPitch = c.below(512);
-  a.dstPitch = c.below(512);
-  a.WidthInBytes = c.below(300);
-  a.Height = c.below(64);
-  a.srcXInBytes = c.below(64);
-  a.dstXInBytes = c.below(64);
-  a.srcY = c.below(8);
-  a.dstY = c.below(8);
-  const bool checked =
-      a.dstMemoryType == CU_MEMORYTYPE_DEVICE || a.srcMemoryType == CU_MEMORYTYPE_DEVICE;
-  if (checked && c.below(4) == 0) {
-    size_t* fields[] = {&a.srcPitch, &a.dstPitch, &a.WidthInBytes, &a.Height, &a.srcY, &a.dstY};
-    *fields[c.below(6)] = SIZE_MAX - c.below(300);
-  }
-  return a;
-}
-
-void Session::memory_call() {
-  CUdeviceptr p = 0;
-  void* h = nullptr;
-  size_t n = 0, n2 = 0;
-  CUstream s = handle<CUstream>();
-  switch (c.below(16)) {
-  case 0:
-  case 1:
-  case 2:
-    if (call("cuMemAlloc_v2", c.below(16) ? &p : nullptr, bytes()) == CUDA_SUCCESS && p)
-      pointers.push_back(p);
-    return;
-  case 3:
-    call("cuMemFree_v2", pointer());
-    return;
-  case 4: {
-    const size_t width = bytes(), height = c.word();
-    if (width < 1 << 20 && width * height > 1 << 22) return;
-    if (call("cuMemAllocPitch_v2", &p, &n, width, height, integer()) == CUDA_SUCCESS)
-      pointers.push_back(p);
-    return;
-  }
-  case 5:
-    p = pointer(), h = host();
-    call("cuMemcpyHtoD_v2", p, static_cast<const void*>(h), host_size());
-    return;
-  case 6:
-    p = pointer(), h = host();
-    call("cuMemcpyDtoHAsync_v2", h, p, host_size(), s);
-    return;
-  case 7: {
-    p = pointer();
-    const CUdeviceptr q = pointer();
-    call("cuMemcpyDtoDAsync_v2", p, q, bytes(), s);
-    return;
-  }
-  case 8: {
-    const CUDA_MEMCPY2D a = area();
-    call("cuMemcpy2DAsync_v2", &a, s);
-    return;
-  }
-  case 9:
-    p = pointer();
-    call("cuMemsetD32Async", p, integer(), bytes(), s);
-    return;
-  case 10: {
-    p = pointer();
-    const size_t pitch = bytes(), width = bytes();
-    call("cuMemsetD2D16_v2", p, pitch, static_cast<unsigned short>(7), width, bytes());
-    return;
-  }
-  case 11: {
-    uint64_t value[8] = {};
-    p = pointer();
-    call("cuPointerGetAttribute", static_cast<void*>(value), int(integer()), p);
-    return;
-  }
-  case 12:
-    p = pointer();
-    call("cuMemGetAddressRange_v2", &p, &n, p);
-    call("cuMemGetInfo_v2", &n, c.below(4) ? &n2 : nullptr);
-    return;
-  case 13:
-    n = bytes();
-    if (call("cuMemHostAlloc", &h, n > kRoom && n < size_t(1) << 40 ? kRoom : n, integer()) ==
-        CUDA_SUCCESS)
-      handles.push_back(h);
-    return;
-  case 14:
-    call("cuMemFreeHost", handle<void*>());
-    return;
-  default:
-    h = room.data() + c.word();
-    call("cuMemHostRegister_v2", h, size_t(c.word()), integer());
-    call("cuMemHostUnregister", c.below(2) ? h : handle<void*>());
   }
 }
 
@@ -520,39 +309,6 @@ void Session::context_call() {
   }
 }
 
-void Session::tensor_call() {
-  alignas(128) CUtensorMap map{};
-  uint64_t dims[5], strides[5];
-  uint32_t box[5], steps[5];
-  int lower[3], upper[3];
-  for (int i = 0; i < 5; ++i) {
-    dims[i] = c.below(4) ? integer() : bytes();
-    strides[i] = c.below(4) ? 16 * c.byte() : bytes();
-    box[i] = integer();
-    steps[i] = c.below(4) ? 1 : integer();
-  }
-  for (int i = 0; i < 3; ++i) lower[i] = int(integer()), upper[i] = int(integer());
-  const int type = int(c.below(18)) - 1;
-  const uint32_t rank = uint32_t(c.below(8));
-  void* address = reinterpret_cast<void*>(pointer());
-  auto pick = [&](auto* p) { return c.below(32) ? p : nullptr; };
-  CUtensorMap* to =
-      c.below(16) ? &map : reinterpret_cast<CUtensorMap*>(reinterpret_cast<char*>(&map) + 8);
-  const int interleave = int(c.below(4)), swizzle = int(c.below(8)), promotion = int(c.below(5)),
-            fill = int(c.below(3));
-  if (c.below(2))
-    call("cuTensorMapEncodeTiled", to, type, rank, address,
-         static_cast<const uint64_t*>(pick(dims)), static_cast<const uint64_t*>(pick(strides)),
-         static_cast<const uint32_t*>(pick(box)), static_cast<const uint32_t*>(pick(steps)),
-         interleave, swizzle, promotion, fill);
-  else
-    call("cuTensorMapEncodeIm2col", to, type, rank, address,
-         static_cast<const uint64_t*>(pick(dims)), static_cast<const uint64_t*>(pick(strides)),
-         static_cast<const int*>(pick(lower)), static_cast<const int*>(pick(upper)), box[0], box[1],
-         static_cast<const uint32_t*>(pick(steps)), interleave, swizzle, promotion, fill);
-  call("cuTensorMapReplaceAddress", &map, address);
-}
-
 void Session::link_call() {
   CUlinkState s = nullptr;
   void* out = nullptr;
@@ -581,8 +337,6 @@ void Session::link_call() {
     call("cuLinkDestroy", handle<CUlinkState>());
   }
 }
-
-} // namespace
 
 void driver(const uint8_t* data, size_t size, const Find& find) {
   Session s(data, size, find);

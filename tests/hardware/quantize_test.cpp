@@ -30,8 +30,8 @@ void expect_exact(wl_context* context, const QuantizeCase& c) {
 
 TEST_CASE("quantise bit for bit", "[hardware][quantize]") {
   HardwareContext device([](const warpline::DeviceLimits& limits) {
-    for (const warpline::quantize::Config& row : warpline::quantize::configs())
-      if (warpline::quantize::can_run(row, row.x_type, limits, nullptr)) return true;
+    for (const warpline::quantize::Config& config : warpline::quantize::configs())
+      if (warpline::quantize::can_run(config, config.x_type, limits, nullptr)) return true;
     return false;
   });
   if (!device.reason.empty()) WL_SKIP(device.reason);

@@ -59,13 +59,13 @@ const Case kCases[] = {
     {"make report", "REPORT_FLAGS='--device virtual:b200 --out report.txt' make report",
      " steps ok, 0 failed; send back report.txt"},
     {"make mutation",
-     "MUTATION_FLAGS='--fresh --rows quantize_sm90_f16' "
+     "MUTATION_FLAGS='--fresh --kernels quantize_sm90_f16' "
      "SEMANTIC_FLAGS='--kernels quantize_sm90_f16 --line 88' make mutation",
      "quantize_sm90_f16: 1 of 1 mutants killed, 0 survived"},
     {"make false-alarms",
-     "FALSE_ALARMS_FLAGS='--rows quantize_sm90_f16 --baseline 1' make false-alarms",
+     "FALSE_ALARMS_FLAGS='--kernels quantize_sm90_f16 --baseline 1' make false-alarms",
      "checks all,advice,ledger: 0 reported"},
-    {"make sweep", "SWEEP_FLAGS='--rows dual_gemm_sm100_n64_f16 --sizes 2' make sweep",
+    {"make sweep", "SWEEP_FLAGS='--configs dual_gemm_sm100_n64_f16 --sizes 2' make sweep",
      "1 rows, 32 cases, 174160 outputs: all right, bit for bit."},
     {"make try OP=quantize", "", ": 0 wrong"},
     {"make timeline", "", "PASS"},

@@ -22,7 +22,7 @@ struct TwoLaunches : wl_plan {
   explicit TwoLaunches(FakeGpu& gpu, size_t workspace_bytes = 256)
       : wl_plan(&gpu.paging_context()) {
     const Kernel& kernel = wltest::example_kernel(gpu);
-    copy_text(info.config, "example_row");
+    copy_text(info.config, "example_config");
     info.workspace_bytes = workspace_bytes;
     for (int i = 0; i < 2; ++i) REQUIRE(add(kernel, {}, uint64_t{0}, 0) == WL_SUCCESS);
     CHECK(info.launches == 2);
@@ -131,7 +131,7 @@ TEST_CASE("what the driver refuses of a graph is a status and a sentence", "[hos
     CHECK_THAT(wl_last_error(), ContainsSubstring("CUDA_ERROR_LAUNCH_FAILED"));
     if (std::string(c.call).find("Capture ") != std::string::npos ||
         std::string(c.call).find("Graph") != std::string::npos)
-      CHECK_THAT(wl_last_error(), ContainsSubstring("example_row: graph of 2 launches"));
+      CHECK_THAT(wl_last_error(), ContainsSubstring("example_config: graph of 2 launches"));
     CHECK(gpu.fake->live_graphs == 0);
     CHECK(gpu.fake->live_streams == 0);
     CHECK(gpu.fake->thread_mode == cuapi::CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -168,9 +168,9 @@ TEST_CASE("the log has a graph's arguments when it is made, and each of its laun
   const wltest::LogFile log("3");
   for (int run = 0; run < 3; ++run) REQUIRE(gpu.run() == WL_SUCCESS);
   const std::string text = wltest::read_text(log.path);
-  CHECK(count_of(text, "example_row: graph of 2 launches is made for workspace") == 1);
+  CHECK(count_of(text, "example_config: graph of 2 launches is made for workspace") == 1);
   CHECK(count_of(text, "  count = 0x") == 2);
-  CHECK(count_of(text, "example_row: graph of 2 launches, workspace") == 3);
+  CHECK(count_of(text, "example_config: graph of 2 launches, workspace") == 3);
 }
 
 TEST_CASE("threads take turns at a plan's graphs", "[host][graph]") {

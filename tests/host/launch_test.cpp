@@ -26,7 +26,7 @@ LaunchConfig example_config() {
 
 struct ExamplePlan : wl_plan {
   ExamplePlan(wl_context* owner, const Kernel& kernel) : wl_plan(owner) {
-    copy_text(info.config, "example_row");
+    copy_text(info.config, "example_config");
     info.workspace_bytes = 512;
     REQUIRE(add(kernel, example_config(), uint64_t{42}) == WL_SUCCESS);
   }
@@ -159,7 +159,7 @@ TEST_CASE("a plan's run checks workspace and stream", "[host][plan]") {
   wl_plan_info info{};
   info.struct_size = sizeof(info);
   CHECK(wl_plan_get_info(&plan, &info) == WL_SUCCESS);
-  CHECK(info.config == std::string("example_row"));
+  CHECK(info.config == std::string("example_config"));
   CHECK(info.struct_size == sizeof(info));
   info.struct_size = 8;
   CHECK(wl_plan_get_info(&plan, &info) == WL_ERROR_ABI);

@@ -1,5 +1,5 @@
-// The quantiser without a device: both sides of every rule, shares of the work, rows against their
-// PTX, and the reference against the definition of NVFP4.
+// The quantiser without a device: both sides of every rule, shares of the work, configurations
+// against their PTX, and the reference against the definition of NVFP4.
 #include "kernels/quantize/quantize.hpp"
 #include "tests/reference/quantize.hpp"
 #include "tests/support/catch.hpp"
@@ -294,20 +294,20 @@ TEST_CASE("every unit of a quantisation is taken once", "[host][quantize]") {
   }
 }
 
-TEST_CASE("rows of the quantiser agree with their PTX", "[host][quantize]") {
+TEST_CASE("configurations of the quantiser agree with their PTX", "[host][quantize]") {
   REQUIRE(configs().size() == 4);
-  for (const Config& row : configs()) {
-    INFO(row.name);
-    const Image image = row.image();
-    CHECK(image.name == row.name);
-    CHECK(image.target == row.target);
+  for (const Config& config : configs()) {
+    INFO(config.name);
+    const Image image = config.image();
+    CHECK(image.name == config.name);
+    CHECK(image.target == config.target);
     CHECK(image.params == 13);
     const std::string text = image.text();
-    CHECK_THAT(text, ContainsSubstring(".visible .entry " + std::string(row.name) + "("));
+    CHECK_THAT(text, ContainsSubstring(".visible .entry " + std::string(config.name) + "("));
     CHECK_THAT(text, ContainsSubstring(".maxntid 256, 1, 1"));
     CHECK_THAT(text, ContainsSubstring(".minnctapersm 8"));
     const bool converts = text.find("e2m1x2") != std::string::npos;
-    CHECK(converts == (std::string(row.target) == "sm_100f"));
+    CHECK(converts == (std::string(config.target) == "sm_100f"));
     for (const char* heading :
          {"// CONTRACT", "// ROLES", "// MEMORY MAP", "// BARRIER LEDGER", "| encoder |"})
       CHECK_THAT(text, ContainsSubstring(heading));

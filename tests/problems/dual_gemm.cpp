@@ -217,9 +217,9 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
 
 Operation dual_gemm() {
   Operation op{"dual_gemm", "dual_gemm", "wl_dual_gemm_args", {}, make};
-  for (const Config& row : warpline::dual_gemm::configs())
+  for (const Config& config : warpline::dual_gemm::configs())
     op.configurations.push_back(
-        configuration_of(row, "dual_gemm_sm90_decode", "dual_gemm_sm90_permute"));
+        configuration_of(config, "dual_gemm_sm90_decode", "dual_gemm_sm90_permute"));
   return op;
 }
 

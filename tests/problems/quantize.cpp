@@ -123,12 +123,12 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
 
 Operation quantize() {
   Operation op{"quantize", "quantize", "wl_quantize_args", {}, make};
-  for (const Config& row : warpline::quantize::configs()) {
+  for (const Config& config : warpline::quantize::configs()) {
     Configuration c;
-    c.name = row.name;
-    c.kernels = {row.name};
-    c.profile = std::string(row.target) == "sm_100f" ? "b200" : "h200";
-    c.type = row.x_type;
+    c.name = config.name;
+    c.kernels = {config.name};
+    c.profile = std::string(config.target) == "sm_100f" ? "b200" : "h200";
+    c.type = config.x_type;
     c.problems = 12;
     op.configurations.push_back(c);
   }

@@ -7,12 +7,14 @@
 namespace wltest {
 
 Nvfp4Result run_dual_gemm_nvfp4(wl_context* context, const Problem& p, float d_scale,
-                                const std::string& config, bool unwritten) {
+                                const std::string& config, bool unwritten,
+                                const GatedOperands& operands) {
   Nvfp4Result r;
   const DeviceBuffer a(context, p.a.values), b1(context, p.b1.values), b2(context, p.b2.values);
   const ScaleBuffer sfa(context, p.a, !unwritten), sfb1(context, p.b1, !unwritten),
       sfb2(context, p.b2, !unwritten);
   const DeviceBuffer factor(context, std::vector<float>{p.alpha1, p.alpha2, d_scale});
+  const DeviceBuffer bias1(context, operands.bias1), bias2(context, operands.bias2);
   const GuardedOperand d(context, p.m, p.n, p.l, !unwritten);
 
   wl_dual_gemm_args args{};
@@ -30,6 +32,11 @@ Nvfp4Result run_dual_gemm_nvfp4(wl_context* context, const Problem& p, float d_s
   args.alpha1 = reinterpret_cast<float*>(factor.at(0));
   args.alpha2 = reinterpret_cast<float*>(factor.at(4));
   args.d_scale = d_scale == 1 ? nullptr : reinterpret_cast<float*>(factor.at(8));
+  if (!operands.bias1.empty()) args.bias1 = bias1.pointer;
+  if (!operands.bias2.empty()) args.bias2 = bias2.pointer;
+  args.bias_type = WL_F32;
+  args.gate = operands.gate.kind;
+  args.gate_limit = operands.gate.limit;
   args.d = d.d();
   args.sfd = d.sfd();
   args.d_type = WL_NVFP4;

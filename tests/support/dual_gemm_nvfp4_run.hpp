@@ -3,6 +3,7 @@
 
 #include "tests/reference/dual_gemm.hpp"
 #include "tests/reference/inputs.hpp"
+#include "tests/reference/linear.hpp"
 #include "warpline/warpline.h"
 
 #include <string>
@@ -16,8 +17,10 @@ struct Nvfp4Result {
   bool guards_intact = true;
 };
 
-// `config`: row to force, "" = the library's choice. `unwritten`: see DualGemmCase.
+// `config`: configuration to force, "" = the library's choice. `unwritten`: see DualGemmCase.
+// `operands`: the gate and biases, of FP32.
 Nvfp4Result run_dual_gemm_nvfp4(wl_context* context, const Problem& problem, float d_scale,
-                                const std::string& config, bool unwritten = false);
+                                const std::string& config, bool unwritten = false,
+                                const GatedOperands& operands = {});
 
 } // namespace wltest

@@ -99,6 +99,10 @@ Problem problem_of(const DualGemmCase& c) {
   return p;
 }
 
+GatedOperands gated_operands(const DualGemmCase& c, const Problem& p) {
+  return {c.gate, p.alpha1, p.alpha2, biases(c, c.bias1, 91), biases(c, c.bias2, 92)};
+}
+
 DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c) {
   const Problem p = problem_of(c);
   return run_dual_gemm(context, c, p, accumulate(p));
@@ -114,8 +118,7 @@ DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c, const P
   float alphas[2] = {p.alpha1, p.alpha2};
   wl_upload(context, alpha.pointer, alphas, sizeof alphas);
 
-  const GatedOperands operands{c.gate, p.alpha1, p.alpha2, biases(c, c.bias1, 91),
-                               biases(c, c.bias2, 92)};
+  const GatedOperands operands = gated_operands(c, p);
   const DeviceBuffer bias1(context, rounded(operands.bias1, c.bias_type)),
       bias2(context, rounded(operands.bias2, c.bias_type));
 

@@ -17,7 +17,7 @@ struct DualGemmCase {
   int64_t m = 1, n = 8, k = 64, l = 1;
   OutputType out = OutputType::f16;
   int a_type = -1;    // wl_operand; -1: the first that the configuration takes
-  std::string config; // row to force, "" = the library's choice
+  std::string config; // configuration to force, "" = the library's choice
   uint64_t seed = 1;
   int64_t ldd = 0;              // 0 = n
   int64_t entry_gap = 0;        // elements between the entries of D, multiple of 8
@@ -57,6 +57,7 @@ DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c);
 
 // The same where many cases have one problem: `p` is the case's, `sums` are accumulate(p).
 Problem problem_of(const DualGemmCase& c);
+GatedOperands gated_operands(const DualGemmCase& c, const Problem& p);
 DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c, const Problem& p,
                              const Sums& sums);
 

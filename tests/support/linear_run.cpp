@@ -27,6 +27,7 @@ Problem problem_of(const LinearCase& c) {
 LinearOperands operands_of(const LinearCase& c, float alpha) {
   LinearOperands operands{WL_ACTIVATION_GELU_TANH, alpha, {}, {}, {}};
   const Random random(c.seed, 55);
+  if (!c.bias) return operands;
   for (int64_t i = 0; i < c.n; ++i)
     operands.bias.push_back(static_cast<float>(2 * random.uniform(static_cast<uint64_t>(i)) - 1));
   return operands;
@@ -58,7 +59,8 @@ LinearRun::LinearRun(wl_context* context, const LinearCase& c, const LinearRun* 
   if (args.a_type != WL_OPERAND_NVFP4) args.sfa = nullptr;
   if (args.b_type != WL_OPERAND_NVFP4) args.sfb = nullptr;
   args.alpha = static_cast<const float*>(factors_.pointer);
-  args.bias = bias_.pointer, args.bias_type = WL_F32;
+  if (c.bias) args.bias = bias_.pointer;
+  args.bias_type = WL_F32;
   args.activation = operands_.activation;
   args.d_type = c.d_type;
   args.d = nvfp4 ? d_.d() : plain_.pointer;

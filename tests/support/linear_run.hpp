@@ -1,5 +1,5 @@
-// wl_gemm through the C ABI, on the driver that WARPLINE_DRIVER names: with a bias and GELU,
-// without a residual. Other arguments are varied by tests/problems.
+// wl_gemm through the C ABI, on the driver that WARPLINE_DRIVER names: with GELU and mostly a
+// bias, without a residual. Other arguments are varied by tests/problems.
 #pragma once
 
 #include "tests/reference/linear.hpp"
@@ -15,6 +15,7 @@ struct LinearCase {
   wl_dtype d_type = WL_F16;
   std::string config; // to force, "" = the library's choice
   uint64_t seed = 1;
+  bool bias = true;
 };
 
 // A plan and its operands, of exact sums. A may be what another one writes.

@@ -49,7 +49,7 @@ TEST_CASE("bench: wrong options are refused, and help lists the right ones", "[v
   CHECK_THAT(said("driver-cost", {"--loads"}, 2),
              ContainsSubstring("driver-cost: option --loads needs a value: N"));
   CHECK_THAT(said("host-cost", {"--help"}, 0), ContainsSubstring("Usage: host-cost [options]"));
-  CHECK_THAT(said("driver-cost", {"-h"}, 0), ContainsSubstring("--rows ROW,ROW,..."));
+  CHECK_THAT(said("driver-cost", {"-h"}, 0), ContainsSubstring("--kernels NAME,NAME,..."));
 }
 
 TEST_CASE("bench: driver-cost asks the driver for all that it lists", "[virtual][bench]") {
@@ -65,8 +65,8 @@ TEST_CASE("bench: driver-cost asks the driver for all that it lists", "[virtual]
     CHECK(child.out.find("refuses") == std::string::npos);
   }
   const wltest::ChildResult child = wltest::run_child(
-      {wltest::build_file("driver-cost"), "--rows", "dual_gemm_sm90_decode,no_such_row"},
+      {wltest::build_file("driver-cost"), "--kernels", "dual_gemm_sm90_decode,no_such_kernel"},
       {{"WARPLINE_DRIVER", "virtual:h200"}});
   CHECK(child.status == 1);
-  CHECK_THAT(child.err, ContainsSubstring("no row no_such_row"));
+  CHECK_THAT(child.err, ContainsSubstring("no kernel no_such_kernel"));
 }

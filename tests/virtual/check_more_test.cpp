@@ -132,6 +132,44 @@ TEST_CASE("barriers: the ledger of an mbarrier", "[virtual]") {
   }
 }
 
+TEST_CASE("barriers: an operation of the tensor core behind a wait", "[virtual]") {
+  const auto kind = GENERATE(check::OpKind::Mma, check::OpKind::TensorCopy,
+                             check::OpKind::TensorShift, check::OpKind::TensorLoad);
+  Notes notes;
+  check::Barriers b(check::BarrierShape{1, 2}, notes);
+  const check::Who lane{0, 1, 1, 0, 0}, other{0, 1, 2, 0, 0}, far{0, 0, 1, 0, 0};
+  const bool of_core = kind != check::OpKind::TensorLoad; // the races are about loads
+  b.issue(lane, kind);
+  CHECK(notes.all.empty());
+  b.mbarrier_wait(lane, 0, 2048, 0, true);
+  SECTION("without the fence, told once a wait") {
+    b.issue(lane, kind);
+    b.issue(lane, kind);
+    REQUIRE(notes.all.size() == size_t{of_core});
+    if (of_core) {
+      CHECK(notes.all[0].rule == "tcgen05-wait");
+      CHECK(notes.all[0].advice);
+    }
+  }
+  SECTION("with another fence, or that of another lane or warp") {
+    b.fence(other, check::Fence::TensorAfter, check::Scope::Cta);
+    b.fence(far, check::Fence::TensorAfter, check::Scope::Cta);
+    b.fence(lane, check::Fence::TensorBefore, check::Scope::Cta);
+    b.issue(lane, kind);
+    CHECK(notes.all.size() == size_t{of_core});
+  }
+  SECTION("with it") {
+    b.fence(lane, check::Fence::TensorAfter, check::Scope::Cta);
+    b.issue(lane, kind);
+    CHECK(notes.all.empty());
+  }
+  SECTION("of another lane or warp") {
+    b.issue(other, kind);
+    b.issue(far, kind);
+    CHECK(notes.all.empty());
+  }
+}
+
 TEST_CASE("barriers: advice is collected, or ends the launch", "[virtual]") {
   const std::string body = "  @%p9 bra done;\n  mbarrier.init.shared::cta.b64 [%r41], 1;\n"
                            "  mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r41], 16;\ndone:";

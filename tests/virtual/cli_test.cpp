@@ -37,10 +37,10 @@ TEST_CASE("cli: help and version", "[virtual][cli]") {
 
 TEST_CASE("cli: --stats counts what moved, tensor memory, stages and machine code",
           "[virtual][cli]") {
-  const auto stats = [](const char* k, const std::string& row = "pair_n64") {
+  const auto stats = [](const char* k, const std::string& config = "pair_n64") {
     const ChildResult child =
         warpline_cli({"dual-gemm", "-m", "256", "-n", "128", "-k", k, "--device", "virtual:b200",
-                      "--config", "dual_gemm_sm100_" + row + "_f16", "--stats", "--json", "-"});
+                      "--config", "dual_gemm_sm100_" + config + "_f16", "--stats", "--json", "-"});
     INFO_CHILD(child);
     REQUIRE(child.status == 0);
     return parse_json(child.out);
@@ -241,7 +241,7 @@ TEST_CASE("cli: sizes that the library refuses, with status 2 and nothing writte
         Case{"-n", "12", "N = 12 must be a multiple of 8"},
         Case{"-k", "100", "K = 100 must be a multiple of 64"}, Case{"-k", "0", "K = 0"},
         Case{"-m", "9223372036854775807", "M = 9223372036854775807"}, Case{"-l", "0", "L = 0"},
-        Case{"--config", "no_such_row", "no_such_row"}}) {
+        Case{"--config", "no_such_config", "no_such_config"}}) {
     const TemporaryDirectory directory;
     const std::string output = directory / "d.safetensors";
     const ChildResult child = warpline_cli(
@@ -280,13 +280,14 @@ TEST_CASE("cli: devices lists the virtual ones", "[virtual][cli]") {
   CHECK(with_kernel >= 2);
 }
 
-TEST_CASE("cli: a device without rows for the output says why", "[virtual][cli]") {
+TEST_CASE("cli: a device without configurations for the output says why", "[virtual][cli]") {
   check_refusal(warpline_cli({"dual-gemm", "-m", "8", "-n", "64", "-k", "64", "--out", "nvfp4",
                               "--device", "virtual:h200"}),
                 3, "no configuration makes WL_NVFP4 on warpline virtual H200: ");
   check_refusal(warpline_cli({"dual-gemm", "--d-scale", "2"}), 2, "--d-scale is for --out nvfp4");
-  check_refusal(warpline_cli({"dual-gemm", "--out", "nvfp4", "--d-scale", "-1"}), 2,
-                "--d-scale must be positive");
+  for (const char* scale : {"-1", "0", "1e-40", "1.1e-38"}) // zero rows would get scales of NaN
+    check_refusal(warpline_cli({"dual-gemm", "--out", "nvfp4", "--d-scale", scale}), 2,
+                  "--d-scale is " + std::string(scale) + ", must be a positive normal FP32 number");
 }
 
 TEST_CASE("cli: a safetensors file through the kernel", "[virtual][cli]") {

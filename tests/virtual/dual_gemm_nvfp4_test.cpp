@@ -15,26 +15,26 @@
 using namespace wltest;
 
 TEST_CASE("NVFP4 output: values and scales, bit for bit", "[virtual]") {
-  std::vector<std::string> rows;
-  for (const warpline::dual_gemm::Config& row : warpline::dual_gemm::configs())
-    if (row.d_type == WL_NVFP4) rows.push_back(row.name);
-  REQUIRE(rows.size() >= 7);
+  std::vector<std::string> configs;
+  for (const warpline::dual_gemm::Config& config : warpline::dual_gemm::configs())
+    if (config.d_type == WL_NVFP4) configs.push_back(config.name);
+  REQUIRE(configs.size() >= 7);
   const char* const schedules[] = {"lazy", "eager", "random:1", "random:2", "random:3"};
   const int64_t ms[] = {1, 127, 129, 256, 300}, ns[] = {64, 128, 192, 320},
                 ks[] = {64, 192, 256, 1472};
   const float scales[] = {1, 0.25f, 3, 0.0078125f};
   size_t i = 0;
-  for (const std::string& row : rows)
+  for (const std::string& config : configs)
     for (const char* schedule : schedules) {
       const int64_t m = ms[(3 * i + i / 5) % 5], n = ns[(i + i / 4) % 4], k = ks[(i + i / 3) % 4];
       const InputKind kind = i % 3 == 2 ? InputKind::one_hot : InputKind::exact;
       const Problem p = make_problem(m, n, k, i % 4 == 1 ? 3 : 1, kind, 900 + i);
       const float d_scale = scales[i % 4];
-      INFO(row << ", schedule " << schedule << ", m " << m << " n " << n << " k " << k << " l "
-               << p.l << ", d_scale " << d_scale << ", seed " << 900 + i);
+      INFO(config << ", schedule " << schedule << ", m " << m << " n " << n << " k " << k << " l "
+                  << p.l << ", d_scale " << d_scale << ", seed " << 900 + i);
       wl_context* context = virtual_context("b200");
       REQUIRE(set_schedule(schedule));
-      const Nvfp4Result r = run_dual_gemm_nvfp4(context, p, d_scale, row);
+      const Nvfp4Result r = run_dual_gemm_nvfp4(context, p, d_scale, config);
       INFO(r.message);
       REQUIRE(r.status == WL_SUCCESS);
       CHECK(r.guards_intact);
@@ -53,8 +53,8 @@ TEST_CASE("NVFP4 output: NaN scales, infinite alphas and overflow, bit for bit",
   } cases[] = {{1, 1, 1},          {inf, 1, 1},         {-inf, 1, 0.5f},       {0x1p-6f, inf, 1},
                {0x1p-6f, -inf, 1}, {0x1p-6f, 1e30f, 1}, {std::nanf(""), 1, 2}, {1, 1, 0x1p-126f}};
   size_t i = 0;
-  for (const warpline::dual_gemm::Config& row : warpline::dual_gemm::configs()) {
-    if (row.d_type != WL_NVFP4) continue;
+  for (const warpline::dual_gemm::Config& config : warpline::dual_gemm::configs()) {
+    if (config.d_type != WL_NVFP4) continue;
     for (const auto& c : cases) {
       Problem p = make_problem(130, 128, 256, 1, InputKind::exact, 950 + i);
       p.alpha1 = c.alpha1;
@@ -62,11 +62,11 @@ TEST_CASE("NVFP4 output: NaN scales, infinite alphas and overflow, bit for bit",
       p.a.scales[7 * 16 + 3] = nan_padding; // row 7 of D: NaN everywhere
       p.b1.scales[21 * 16] = nan_padding;   // column 21, one of its block
       p.b2.scales[100 * 16 + 15] = 0x80 | nan_padding;
-      INFO(row.name << ", alphas " << c.alpha1 << ", " << c.alpha2 << ", d_scale " << c.d_scale
-                    << ", seed " << 950 + i);
+      INFO(config.name << ", alphas " << c.alpha1 << ", " << c.alpha2 << ", d_scale " << c.d_scale
+                       << ", seed " << 950 + i);
       wl_context* context = virtual_context("b200");
       REQUIRE(set_schedule(i % 2 == 0 ? "lazy" : "random:4"));
-      const Nvfp4Result r = run_dual_gemm_nvfp4(context, p, c.d_scale, row.name);
+      const Nvfp4Result r = run_dual_gemm_nvfp4(context, p, c.d_scale, config.name);
       INFO(r.message);
       REQUIRE(r.status == WL_SUCCESS);
       const Sums sums = accumulate(p);

@@ -14,7 +14,7 @@ namespace {
 const std::vector<std::string> kSchedules = {"eager", "lazy", "random:1", "random:2", "random:3"};
 const std::vector<std::string> kRows = {"n128", "n64"};
 
-std::string row(size_t i, OutputType out) {
+std::string config(size_t i, OutputType out) {
   return "dual_gemm_sm100_" + kRows[i % kRows.size()] + (out == OutputType::f16 ? "_f16" : "_bf16");
 }
 
@@ -47,7 +47,7 @@ TEST_CASE("dual GEMM at every edge of M, N and K", "[virtual]") {
         c.l = i % 4 == 3 ? 3 : 1;
         if (k == 7168 && c.l == 3 && m * n > 20000) c.l = 1;
         c.out = i % 2 ? OutputType::bf16 : OutputType::f16;
-        c.config = row(i / 2, c.out);
+        c.config = config(i / 2, c.out);
         c.seed = 1000 + i;
         c.ldd = i % 3 == 0 ? n + 24 : 0;
         c.entry_gap = i % 5 == 0 ? 40 : 0;
@@ -66,7 +66,7 @@ TEST_CASE("dual GEMM: every configuration under every schedule", "[virtual]") {
         c.k = 1472;
         c.l = 2;
         c.out = out;
-        c.config = row(r, out);
+        c.config = config(r, out);
         c.seed = 77 + r;
         c.runs = 2;
         expect_exact(c, schedule);
@@ -79,7 +79,7 @@ TEST_CASE("dual GEMM: more tiles than the device has SMs", "[virtual]") {
     c.m = 1500; // 12 row tiles: a whole group of 8 and a rest of 4
     c.n = 2056;
     c.k = 320;
-    c.config = row(r, c.out);
+    c.config = config(r, c.out);
     c.seed = 5 + r;
     expect_exact(c, r ? "random:9" : "lazy");
   }

@@ -290,9 +290,10 @@ Case drawn(const Config& config, size_t i) {
   return c;
 }
 
+// More rounds draw more cases; the problems of tests/problems draw others over the same contract.
 size_t rounds() {
   const char* text = std::getenv("WARPLINE_LINEAR_ROUNDS");
-  return text != nullptr ? static_cast<size_t>(std::atoi(text)) : 3;
+  return text != nullptr ? static_cast<size_t>(std::atoi(text)) : 1;
 }
 
 } // namespace

@@ -87,6 +87,7 @@ inline std::string fetch(uint32_t bytes) {
 fetched:
 w0: mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar], 0;
   @!%p1 bra w0;
+  tcgen05.fence::after_thread_sync;
   and.b32 %r21, %r20, 0x3FFFF;
   shr.u32 %r21, %r21, 4;
   cvt.u64.u32 %rd2, %r21;

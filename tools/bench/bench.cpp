@@ -37,7 +37,7 @@ Options parse_options(int argc, char** argv) {
   count(options, "--n", "columns of B1 and B2 (4096)", o.n);
   count(options, "--k", "the common extent (7168)", o.k);
   counts(options, "--m", "rows of A, one time for each (1,16,64,256,512,4096)", o.m);
-  names(options, "--config", "rows to force (the library's choice)", o.configs);
+  names(options, "--config", "configurations to force (the library's choice)", o.configs);
   count(options, "--replays", "replays of a graph, of which the median counts (30)", o.replays);
   options.flag("--warm", "one set of operands, which L2 may hold", o.warm);
   options.flag("--quantize", "the quantisation of an M x K matrix", o.quantize);

@@ -3,7 +3,8 @@
 // calls    the questions of a run, nanoseconds
 // launch   one cuLaunchKernelEx of a kernel that ends at once, by what it carries, microseconds;
 //          batches of calls that the device's queue has room for
-// compile  the JIT of rows of the library, its cache off: each alone, one after the other, at the
+// compile  the JIT of kernels of the library, its cache off: each alone, one after the other, at
+// the
 //          same time in a thread each, as one text, and under options of the compiler, in turns;
 //          milliseconds. The first of a process brings the compiler itself.
 #include "runtime/src/context.hpp"
@@ -24,7 +25,7 @@ namespace {
 
 struct Options {
   int64_t calls = 64, batches = 100, loads = 5;
-  std::vector<std::string> rows;
+  std::vector<std::string> kernels;
 };
 
 Options parse_options(int argc, char** argv) {
@@ -34,7 +35,7 @@ Options parse_options(int argc, char** argv) {
   count(options, "--calls", "calls of a batch, fewer than the device's queue holds (64)", o.calls);
   count(options, "--batches", "batches, of which the median counts (100)", o.batches);
   count(options, "--loads", "turns of compiling (5)", o.loads);
-  names(options, "--rows", "rows to compile (two of the device)", o.rows);
+  names(options, "--kernels", "kernels to compile (two of the device)", o.kernels);
   parse(options, argc, argv);
   return o;
 }
@@ -210,7 +211,7 @@ std::string joined(const std::vector<std::string>& texts) {
   std::string result = texts[0];
   for (size_t i = 1; i < texts.size(); ++i) {
     const size_t head = texts[i].find(".address_size 64");
-    if (head == std::string::npos) die("a row without .address_size 64");
+    if (head == std::string::npos) die("a kernel without .address_size 64");
     result += texts[i].substr(texts[i].find('\n', head));
   }
   return result;
@@ -219,18 +220,18 @@ std::string joined(const std::vector<std::string>& texts) {
 void print_compiling(const Options& options, const warpline::DeviceLimits& limits,
                      const Functions& cu, CUcontext context) {
   std::printf("compile\n");
-  std::vector<std::string> texts, rows = options.rows;
-  if (rows.empty())
-    rows = limits.compute_major == 9
-               ? std::vector<std::string>{"dual_gemm_sm90_t128_f16", "dual_gemm_sm90_decode"}
-               : std::vector<std::string>{"dual_gemm_sm100_n64_f16", "quantize_sm100_f16"};
-  for (const std::string& row : rows) {
+  std::vector<std::string> texts, kernels = options.kernels;
+  if (kernels.empty())
+    kernels = limits.compute_major == 9
+                  ? std::vector<std::string>{"dual_gemm_sm90_t128_f16", "dual_gemm_sm90_decode"}
+                  : std::vector<std::string>{"dual_gemm_sm100_n64_f16", "quantize_sm100_f16"};
+  for (const std::string& kernel : kernels) {
     for (const warpline::Image& image : warpline::embedded_images())
-      if (image.name == row) texts.push_back(image.text());
-    if (texts.empty() || texts.size() != static_cast<size_t>(&row - rows.data()) + 1)
-      die("no row " + row);
+      if (image.name == kernel) texts.push_back(image.text());
+    if (texts.empty() || texts.size() != static_cast<size_t>(&kernel - kernels.data()) + 1)
+      die("no kernel " + kernel);
   }
-  print(("the first: " + rows[0]).c_str(),
+  print(("the first: " + kernels[0]).c_str(),
         {1e-3 * microseconds_of([&] { compile(cu, texts[0], {}); })}, "ms");
 
   struct Way {
@@ -247,7 +248,7 @@ void print_compiling(const Options& options, const warpline::DeviceLimits& limit
                     },
                     {}});
   };
-  for (size_t i = 0; i < texts.size(); ++i) add(rows[i], {texts[i]}, {});
+  for (size_t i = 0; i < texts.size(); ++i) add(kernels[i], {texts[i]}, {});
   add("one after the other", texts, {});
   ways.push_back({"at the same time, a thread each",
                   [&] {

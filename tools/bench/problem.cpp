@@ -88,7 +88,7 @@ void counts(warpline::cli::Options& options, std::string name, std::string help,
 void names(warpline::cli::Options& options, std::string name, std::string help,
            std::vector<std::string>& target) {
   options.custom(
-      {std::move(name), "ROW,ROW,...", std::move(help), [&target](std::string_view text) {
+      {std::move(name), "NAME,NAME,...", std::move(help), [&target](std::string_view text) {
          target = split(text);
          return std::string();
        }});

@@ -61,8 +61,7 @@ void take_sizes(ProductRequest* r, const wltest::Problem& of_file,
 Device prepare_product(const std::string& command, ProductRequest* r) {
   if (r->d_scale && !r->quantised())
     throw Failure(exit_usage, command + ": --d-scale is for --out nvfp4, --out is " + r->out);
-  if (r->d_scale && !(*r->d_scale > 0))
-    throw Failure(exit_usage, command + ": --d-scale must be positive");
+  check_d_scale(command, r->d_scale);
   const Device device = prepare_run(command, *r);
   if (r->stamps && r->trace.empty())
     throw Failure(exit_usage, command + ": --stamps needs --trace PREFIX, where the timeline goes");

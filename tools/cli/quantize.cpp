@@ -152,8 +152,7 @@ ExitStatus run_quantize(const Arguments& arguments) {
     std::fputs(options.help().c_str(), stdout);
     return exit_right;
   }
-  if (request.d_scale && !(*request.d_scale >= 0x1p-126f && std::isfinite(*request.d_scale)))
-    throw Failure(exit_usage, "quantize: --d-scale must be a positive normal FP32 number");
+  check_d_scale("quantize", request.d_scale);
   if (request.input.empty())
     request.verify = true;
   else

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <unistd.h>
 
 namespace warpline::cli {
@@ -62,6 +63,14 @@ void refuse_with_input(const std::string& command, const Options& options,
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void check_d_scale(const std::string& command, const std::optional<float>& d_scale) {
+  constexpr float least = std::numeric_limits<float>::min();
+  if (!d_scale || (*d_scale >= least && std::isfinite(*d_scale))) return;
+  throw Failure(exit_usage, command + ": --d-scale is " + format("%.4g", double{*d_scale}) +
+                                ", must be a positive normal FP32 number (nearest: " +
+                                format("%.9g", double{least}) + ")");
 }
 
 void check_memory(const std::string& command, const std::string& sizes, double bytes) {

@@ -8,6 +8,7 @@
 #include "tools/cli/report.hpp"
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,9 @@ Device prepare_run(const std::string& command, const RunOptions& r);
 // Options that say what an input file says.
 void refuse_with_input(const std::string& command, const Options& options,
                        const std::vector<std::string>& names);
+
+// The header's rule for the scale of an NVFP4 output, which no call can check.
+void check_d_scale(const std::string& command, const std::optional<float>& d_scale);
 
 double seconds_since(std::chrono::steady_clock::time_point start);
 

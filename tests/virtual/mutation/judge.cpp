@@ -8,10 +8,12 @@
 #include "tests/support/linear_run.hpp"
 #include "tests/support/quantize_run.hpp"
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <poll.h>
 #include <stdexcept>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -50,28 +52,31 @@ std::string checker_of(const std::string& report) {
 }
 
 // Whether D is right; `message` says why there is none.
-bool right_values(wl_context* context, const Row&, const DualGemmCase& problem,
+bool right_values(wl_context* context, const Kernel&, const DualGemmCase& problem,
                   std::string& message) {
   const DualGemmResult r = run_dual_gemm(context, problem);
   if (r.status != WL_SUCCESS) message = r.message;
   return r.guards_intact && r.bound.passed() && r.exact.unequal == 0;
 }
 
-bool right_nvfp4(wl_context* context, const Row&, const DualGemmCase& c, std::string& message) {
+bool right_nvfp4(wl_context* context, const Kernel&, const DualGemmCase& c, std::string& message) {
   const Problem p = make_problem(c.m, c.n, c.k, c.l, c.kind, c.seed);
   const float d_scale = 0.25f;
-  const Nvfp4Result r = run_dual_gemm_nvfp4(context, p, d_scale, c.config, c.unwritten);
+  const GatedOperands operands = gated_operands(c, p);
+  const Nvfp4Result r = run_dual_gemm_nvfp4(context, p, d_scale, c.config, c.unwritten, operands);
   if (r.status != WL_SUCCESS) {
     message = r.message;
     return false;
   }
-  const Operand expected = quantized_replayed(accumulate(p), p.alpha1, p.alpha2, d_scale);
+  const Sums sums = accumulate(p);
+  const Operand expected = quantized(gated_replayed(sums, operands), sums, d_scale);
   return r.guards_intact && r.d.scales == expected.scales && r.d.values == expected.values;
 }
 
-bool right_linear(wl_context* context, const Row& row, const DualGemmCase& c,
+bool right_linear(wl_context* context, const Kernel& kernel, const DualGemmCase& c,
                   std::string& message) {
-  const LinearRun linear(context, {c.m, c.n, c.k, c.l, row.d_type, c.config, c.seed});
+  const LinearRun linear(context,
+                         {c.m, c.n, c.k, c.l, kernel.d_type, c.config, c.seed, c.bias1 != 0});
   message = linear.message();
   wl_status status = message.empty() ? WL_SUCCESS : WL_ERROR_INVALID_ARGUMENT;
   for (int i = 0; i < c.in_a_row && status == WL_SUCCESS; ++i) status = linear.run(nullptr);
@@ -80,7 +85,8 @@ bool right_linear(wl_context* context, const Row& row, const DualGemmCase& c,
   return status == WL_SUCCESS && linear.check().empty();
 }
 
-bool right_quantised(wl_context* context, const Row&, const DualGemmCase& c, std::string& message) {
+bool right_quantised(wl_context* context, const Kernel&, const DualGemmCase& c,
+                     std::string& message) {
   QuantizeCase q;
   q.m = c.m;
   q.k = c.k;
@@ -96,14 +102,14 @@ bool right_quantised(wl_context* context, const Row&, const DualGemmCase& c, std
 }
 
 // In a child process. Returns what noticed something wrong, and when.
-Verdict judge(const Row& row, const std::string& source, const std::string& check,
+Verdict judge(const Kernel& kernel, const std::string& source, const std::string& check,
               const std::vector<std::string>& schedules, std::string* report_text) {
   // --driver: a copy that nobody rebuilds meanwhile.
   if (driver_path.empty()) {
-    setenv("WARPLINE_DRIVER", ("virtual:" + row.profile).c_str(), 1);
+    setenv("WARPLINE_DRIVER", ("virtual:" + kernel.profile).c_str(), 1);
   } else {
     setenv("WARPLINE_DRIVER", driver_path.c_str(), 1);
-    setenv("VGPU_PROFILE", row.profile.c_str(), 1);
+    setenv("VGPU_PROFILE", kernel.profile.c_str(), 1);
   }
   setenv("VGPU_STRICT", "1", 1); // errors end the launch
   int devices = 0;
@@ -118,32 +124,36 @@ Verdict judge(const Row& row, const std::string& source, const std::string& chec
     _exit(3);
   };
   option("report", "none");
-  option("sms", std::to_string(row.sms));
+  option("sms", std::to_string(kernel.sms));
   option("check", check);
   option("threads", "1");
   option("instruction_limit", "4000000");
-  option("define", row.names);
+  option("define", kernel.names);
   if (!source.empty()) option("source", source);
   wl_context* context = nullptr;
   if (wl_context_create(0, &context) != WL_SUCCESS) return {kNoDriver, wl_last_error()};
-  // The short problem last: it tells little that the other has not told. Four schedules of each
-  // kind are enough.
+  // The short problem, with biases, comes first because it is cheap; four schedules of each kind
+  // are enough of it.
   std::vector<std::pair<int64_t, std::string>> runs;
-  for (const std::string& schedule : schedules) runs.emplace_back(row.problem.k, schedule);
+  for (const std::string& schedule : schedules) {
+    if (runs.empty()) runs.emplace_back(kernel.short_k, schedule);
+    runs.emplace_back(kernel.problem.k, schedule);
+  }
   size_t plain = 0, hold = 0;
   for (const std::string& schedule : schedules)
-    if ((schedule.starts_with("hold:") ? hold++ : plain++) < 4)
-      runs.emplace_back(row.short_k, schedule);
+    if ((schedule.starts_with("hold:") ? hold++ : plain++) < 4 && schedule != schedules[0])
+      runs.emplace_back(kernel.short_k, schedule);
   for (const auto& [k, schedule] : runs) {
     option("schedule", schedule);
     std::string message;
-    DualGemmCase c = row.problem;
+    DualGemmCase c = kernel.problem;
     c.k = k;
-    const auto right_run = row.run == Row::Run::dual_gemm         ? right_values
-                           : row.run == Row::Run::dual_gemm_nvfp4 ? right_nvfp4
-                           : row.run == Row::Run::linear          ? right_linear
-                                                                  : right_quantised;
-    const bool right = right_run(context, row, c, message);
+    if (k == kernel.short_k) c.bias1 = c.bias2 = 0.25f;
+    const auto right_run = kernel.run == Kernel::Run::dual_gemm         ? right_values
+                           : kernel.run == Kernel::Run::dual_gemm_nvfp4 ? right_nvfp4
+                           : kernel.run == Kernel::Run::linear          ? right_linear
+                                                                        : right_quantised;
+    const bool right = right_run(context, kernel, c, message);
     *report_text = report();
     if (!message.empty()) {
       std::string by = checker_of(*report_text);
@@ -169,15 +179,15 @@ const warpline::gemm::Config* find_config(const std::string& name) {
 // A problem of a few tiles with an edge in every direction, on a device so small that each cluster
 // makes several of them, and with more K tiles than stages or scale sets where one tile has to show
 // it.
-Row make_row(const warpline::Image& image) {
-  Row r;
+Kernel make_kernel(const warpline::Image& image) {
+  Kernel r;
   r.name = r.config = image.name;
   r.text = image.text();
   DualGemmCase& c = r.problem;
   c.seed = 11;
   c.unwritten = true; // as users leave them
   if (r.name.rfind("quantize_", 0) == 0) {
-    r.run = Row::Run::quantize;
+    r.run = Kernel::Run::quantize;
     r.profile = r.name.find("sm100") != std::string::npos ? "b200" : "h200";
     c.m = 300;
     c.k = 1024;
@@ -189,62 +199,63 @@ Row make_row(const warpline::Image& image) {
   if (r.name == "dual_gemm_sm90_decode" || r.name == "dual_gemm_sm90_permute")
     r.config = "dual_gemm_sm90_t32_f16";
   if (r.name == "dual_gemm_sm90_permute") c.a_type = WL_OPERAND_F16;
-  const warpline::gemm::Config* row = find_config(r.config);
-  if (!row)
-    throw std::runtime_error(r.name + " has no problem to run its mutants on: make_row in " +
+  const warpline::gemm::Config* config = find_config(r.config);
+  if (!config)
+    throw std::runtime_error(r.name + " has no problem to run its mutants on: make_kernel in " +
                              __FILE__ + " must say what the kernel is run as");
-  const int ctas = row->cluster[0];
-  vgpu::check::LedgerNames names = ledger_names(*row);
+  const int ctas = config->cluster[0];
+  vgpu::check::LedgerNames names = ledger_names(*config);
   names["EDGES"] = "1";
   r.names = names_text(names);
   c.config = r.config;
-  c.out = row->d_type == WL_BF16 ? OutputType::bf16 : OutputType::f16;
-  r.d_type = row->d_type;
-  if (row->b_tensors == 1)
-    r.run = Row::Run::linear;
-  else if (row->d_type == WL_NVFP4)
-    r.run = Row::Run::dual_gemm_nvfp4;
-  if (std::string(row->target) == "sm_100f") {
+  c.out = config->d_type == WL_BF16 ? OutputType::bf16 : OutputType::f16;
+  r.d_type = config->d_type;
+  if (config->b_tensors == 1)
+    r.run = Kernel::Run::linear;
+  else if (config->d_type == WL_NVFP4)
+    r.run = Kernel::Run::dual_gemm_nvfp4;
+  if (std::string(config->target) == "sm_100f") {
     using warpline::gemm::Grid;
     r.profile = "b200";
-    r.sms = row->grid == Grid::stream_k ? 3 * ctas : ctas; // of STREAM_K, clusters share tiles
+    r.sms = config->grid == Grid::stream_k ? 3 * ctas : ctas; // of STREAM_K, clusters share tiles
     // Two or three row tiles; three where a CTA pair takes accumulator sets in turn, so that rows
     // beyond M meet both sets. Clusters of STREAM_K shall meet inside tiles: three share eight.
-    const bool in_turn = row->cluster_m == 2 && row->acc_stages == 2;
-    c.m = row->cluster_m == 4 || (in_turn && row->grid != Grid::stream_k) ? 520 : 300;
+    const bool in_turn = config->cluster_m == 2 && config->acc_stages == 2;
+    c.m = config->cluster_m == 4 || (in_turn && config->grid != Grid::stream_k) ? 520 : 300;
     // Two column tiles of the cluster, the last of them with an empty tile; or tiles that share a
     // scale atom.
-    const int columns = row->columns() * row->cluster_n;
-    c.n = columns > 128 ? 600 : row->cluster_n == 2 ? 168 : 200;
-    if (row->d_type == WL_NVFP4) c.n = (c.n + 63) / 64 * 64;
+    const int columns = config->columns() * config->cluster_n;
+    c.n = columns > 128 ? 600 : config->cluster_n == 2 ? 168 : 200;
+    if (config->d_type == WL_NVFP4) c.n = (c.n + 63) / 64 * 64;
     // Enough tiles for the ring of tile slots to wrap where clusters share them.
-    if (row->d_type == WL_NVFP4 && row->grid == Grid::stream_k && row->tile_n == 128) c.n *= 2;
+    if (config->d_type == WL_NVFP4 && config->grid == Grid::stream_k && config->tile_n == 128)
+      c.n *= 2;
     // Swapped operands: few rows in the last tile, so that half of its epilogue warps have none.
-    if (row->swapped) c.m = 140;
-    c.k = row->swapped                  ? row->tile_k * (row->stages + 1) * row->split_k - 64
-          : row->split_k == 2           ? 3648
-          : row->grid == Grid::one_tile ? 2112
-          : row->cta_group == 2         ? 1728
-                                        : 1472;
+    if (config->swapped) c.m = 140;
+    c.k = config->swapped        ? config->tile_k * (config->stages + 1) * config->split_k - 64
+          : config->split_k == 2 ? 3648
+          : config->grid == Grid::one_tile ? 2112
+          : config->cta_group == 2         ? 1728
+                                           : 1472;
     return r;
   }
   r.profile = "h200";
   r.sms = 2;
   // These start while the grid ahead ends, which then has used the same workspace and D.
   c.in_a_row = 2;
-  c.quantised = row->fused(); // and these read operands that the grids ahead write
-  c.m = row->tile_m == 256 ? 264 : row->tile_m + row->tile_m / 8 + 4;
-  c.n = row->b_tensors == 1 && !row->fused() ? row->columns() + 8 : 72;
-  // Every stage a second time: each barrier is initialised by an instruction of its own, and rows
-  // for few tokens have code of its own for each stage of activations.
+  c.quantised = config->fused(); // and these read operands that the grids ahead write
+  c.m = config->tile_m == 256 ? 264 : config->tile_m + config->tile_m / 8 + 4;
+  c.n = config->b_tensors == 1 && !config->fused() ? config->columns() + 8 : 72;
+  // Every stage a second time: each barrier is initialised by an instruction of its own, and
+  // kernels for few tokens have code of its own for each stage of activations.
   using warpline::gemm::sm90_small_token_stages;
   const int stages =
-      row->fused() ? sm90_small_token_stages(row->tile_m, row->decoders) : row->stages;
-  c.k = row->tile_k * (2 * stages + 1) * row->split_k - 64;
+      config->fused() ? sm90_small_token_stages(config->tile_m, config->decoders) : config->stages;
+  c.k = config->tile_k * (2 * stages + 1) * config->split_k - 64;
   return r;
 }
 
-Child start(const Row& row, const std::string& text, const std::string& check,
+Child start(const Kernel& kernel, const std::string& text, const std::string& check,
             const std::vector<std::string>& schedules, size_t index) {
   int ends[2];
   if (pipe(ends) != 0) std::abort();
@@ -262,7 +273,7 @@ Child start(const Row& row, const std::string& text, const std::string& check,
       std::ofstream(path) << text;
     }
     std::string report;
-    Verdict v = judge(row, path, check, schedules, &report);
+    Verdict v = judge(kernel, path, check, schedules, &report);
     if (!path.empty()) unlink(path.c_str());
     std::string line = v.by + "\n" + v.schedule + "\n" + report;
     for (size_t done = 0; done < line.size();) {
@@ -274,6 +285,18 @@ Child start(const Row& row, const std::string& text, const std::string& check,
   }
   close(ends[1]);
   return c;
+}
+
+Child take_ended(std::vector<Child>& running) {
+  std::vector<pollfd> ends;
+  for (const Child& c : running) ends.push_back({c.pipe, POLLIN, 0});
+  while (poll(ends.data(), ends.size(), -1) < 0 && errno == EINTR) {
+  }
+  size_t i = 0;
+  while (i + 1 < ends.size() && ends[i].revents == 0) ++i;
+  const Child ended = running[i];
+  running.erase(running.begin() + static_cast<ptrdiff_t>(i));
+  return ended;
 }
 
 Outcome finish(Child& c) {

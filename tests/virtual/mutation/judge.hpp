@@ -1,4 +1,4 @@
-// A kernel row with a problem to run it on, and its run in a process of its own.
+// A kernel with a problem to run it on, and its run in a process of its own.
 #pragma once
 
 #include "runtime/src/images.hpp"
@@ -10,15 +10,16 @@
 
 namespace wltest {
 
-struct Row {
+struct Kernel {
   std::string name, config, profile;
   std::string text;
-  std::string names;     // with values, for the check of the kernel's BARRIER LEDGER
-  DualGemmCase problem;  // more K tiles than stages
-  int64_t short_k = 192; // of a second run, where what one tile leaves behind meets the next
+  std::string names;    // with values, for the check of the kernel's BARRIER LEDGER
+  DualGemmCase problem; // more K tiles than stages
+  // Of a second run, with biases, where what one tile leaves behind meets the next.
+  int64_t short_k = 192;
   int sms = 1;
-  // What the row is run as: a dual GEMM with 16-bit outputs, or with D in NVFP4; a wl_gemm with D
-  // of any type; or a quantisation with another behind it.
+  // What the kernel is run as: a dual GEMM with 16-bit outputs, or with D in NVFP4; a wl_gemm with
+  // D of any type; or a quantisation with another behind it.
   enum class Run { dual_gemm, dual_gemm_nvfp4, linear, quantize } run = Run::dual_gemm;
   wl_dtype d_type = WL_F16; // of a wl_gemm
 };
@@ -48,12 +49,13 @@ std::vector<std::string> hold_schedules(int seeds);
 // A copy of the virtual GPU that nobody rebuilds meanwhile; "" = the one that was built.
 extern std::string driver_path;
 
-Row make_row(const warpline::Image& image);
+Kernel make_kernel(const warpline::Image& image);
 
-// The row as it is, or with `text` in its place, under all the schedules. start() begins it in a
-// child, finish() waits for that.
-Child start(const Row& row, const std::string& text, const std::string& check,
+// The kernel as it is, or with `text` in its place, under all the schedules. start() begins it in a
+// child, finish() waits for that, take_ended() for whichever ends first.
+Child start(const Kernel& kernel, const std::string& text, const std::string& check,
             const std::vector<std::string>& schedules, size_t index);
+Child take_ended(std::vector<Child>& running);
 Outcome finish(Child& child);
 
 } // namespace wltest

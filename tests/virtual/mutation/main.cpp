@@ -1,13 +1,13 @@
-// build/tests/mutation [--rows a,b] [--line N] [--out FILE] [--summary PAGE] [--fresh]
+// build/tests/mutation [--kernels a,b] [--line N] [--out FILE] [--summary PAGE] [--fresh]
 // [--survivors] [--jobs N]
 //                      [--list] [--baseline SEEDS] [--check LIST] [--text FILE] [--driver PATH]
-// --out keeps what FILE says of rows whose PTX is the same, and does not run those, unless --fresh;
-// the same holds of --summary, which gets a line a row where FILE has every mutant;
+// --out keeps what FILE says of kernels whose PTX is the same, and does not run those, unless
+// --fresh; the same holds of --summary, which gets a line a kernel where FILE has every mutant;
 // with --survivors it runs of those the mutants that survived without a reason, and nothing else.
 // --baseline runs the kernels as they are (or the --text FILE in place of one) and wants silence;
 // the same holds for its --out.
 //
-// Runs every mutant of every kernel row on the virtual GPU, each in a process of its own, with all
+// Runs every mutant of every kernel on the virtual GPU, each in a process of its own, with all
 // checkers, advice and the kernel's own BARRIER LEDGER, under several schedules, and writes a table
 // of what noticed it.
 #include "tests/virtual/mutation/judge.hpp"
@@ -22,6 +22,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <sstream>
 
@@ -29,20 +30,69 @@ using namespace wltest;
 
 namespace {
 
-using Twins = std::map<std::string, std::vector<std::string>>; // row: others of the same PTX
+using Twins = std::map<std::string, std::vector<std::string>>; // kernel: others of the same PTX
 
-// The text of a row whatever 16-bit type D has: rows that differ in nothing else are twins.
-std::string without_type(std::string text) {
+// A pair of 16-bit values becomes two of FP32 in one statement in FP16 and by shifts in BF16; both
+// only compute. "" = no such pair begins at line i; else one line for it, and i is its last.
+std::string unpacked_pair(const std::vector<std::string>& lines, size_t& i) {
+  if (lines[i].find('{') == std::string::npos && lines[i].find("shl.b32") == std::string::npos)
+    return "";
+  const auto words = [&](size_t at) {
+    std::string text = at < lines.size() ? lines[at] : "";
+    std::erase_if(text, [](char c) { return c == ',' || c == ';'; });
+    std::istringstream in(text);
+    return std::vector<std::string>(std::istream_iterator<std::string>(in), {});
+  };
+  const auto is = [&](size_t at, const std::vector<std::string>& shape,
+                      std::vector<std::string>& names) {
+    const std::vector<std::string> found = words(at);
+    if (found.size() != shape.size()) return false;
+    for (size_t k = 0; k < shape.size(); ++k)
+      if (shape[k] == "?")
+        names.push_back(found[k]);
+      else if (shape[k] != found[k])
+        return false;
+    return true;
+  };
+  std::vector<std::string> n;
+  if (is(i, {"{"}, n) && is(i + 1, {".reg", ".b16", "low_half", "high_half"}, n) &&
+      is(i + 2, {"mov.b32", "{low_half", "high_half}", "?"}, n) &&
+      is(i + 3, {"cvt.f32.f16", "?", "low_half"}, n) &&
+      is(i + 4, {"cvt.f32.f16", "?", "high_half"}, n) && is(i + 5, {"}"}, n)) {
+    i += 5;
+    return "unpack " + n[1] + " " + n[2] + " " + n[0];
+  }
+  n.clear();
+  if (is(i, {"shl.b32", "?", "?", "16"}, n) && is(i + 1, {"and.b32", "?", "?", "0xFFFF0000"}, n) &&
+      n[1] == n[3]) {
+    ++i;
+    return "unpack " + n[0] + " " + n[2] + " " + n[1];
+  }
+  return "";
+}
+
+// The text of a kernel whatever 16-bit type D has: kernels that differ in nothing else are twins.
+// What is put away are names and arithmetic, never an access to memory, a wait, a branch or an
+// address.
+std::string without_type(const std::string& ptx) {
+  std::vector<std::string> lines;
+  std::istringstream in(ptx);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  std::string text;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const std::string pair = unpacked_pair(lines, i);
+    text += (pair.empty() ? lines[i] : pair) + "\n";
+  }
   for (size_t at = 0; (at = text.find("bf16", at)) != std::string::npos;) text.erase(at, 1);
   return text;
 }
 
-// Runs the mutants of one row that nothing is known to kill, or of these those without a reason to
-// be equivalent; false when the kernel itself is not clean.
-bool run_row(const Row& row, const std::vector<Mutant>& mutants, unsigned jobs, bool print,
-             bool survivors_only, Section& section) {
+// Runs the mutants of one kernel that nothing is known to kill, or of these those without a reason
+// to be equivalent; false when the kernel itself is not clean.
+bool run_kernel(const Kernel& kernel, const std::vector<Mutant>& mutants, unsigned jobs, bool print,
+                bool survivors_only, Section& section) {
   const auto equivalent = [&](size_t i) {
-    return !equivalent_reason(row.name, mutants[i]).empty();
+    return !equivalent_reason(kernel.name, mutants[i]).empty();
   };
   const auto told_before = [&](size_t i) {
     return i < section.killers.size() &&
@@ -51,35 +101,36 @@ bool run_row(const Row& row, const std::vector<Mutant>& mutants, unsigned jobs, 
   size_t left = 0;
   for (size_t i = 0; i < mutants.size(); ++i) left += !told_before(i);
   if (left == 0) {
-    std::cout << row.name << ": as told before" << std::endl;
+    std::cout << kernel.name << ": as told before" << std::endl;
     return true;
   }
   section.preface.clear();
   std::vector<std::string> all = kSchedules;
   for (const std::string& s : hold_schedules(kHoldSeeds)) all.push_back(s);
   std::string check = "all,advice,ledger";
-  Child base = start(row, "", check, all, 0);
+  Child base = start(kernel, "", check, all, 0);
   Outcome clean = finish(base);
   if (!clean.verdict.by.empty()) {
     const std::string first = clean.verdict.by;
     check = "all,ledger";
-    Child again = start(row, "", check, all, 0);
+    Child again = start(kernel, "", check, all, 0);
     clean = finish(again);
     if (!clean.verdict.by.empty()) {
       section.preface = "The kernel itself is reported by " + clean.verdict.by + " (schedule " +
                         clean.verdict.schedule + "); no mutants were run.";
       section.killers.clear();
-      std::cout << row.name << ": not clean: " << clean.verdict.by << "\n" << clean.report << "\n";
+      std::cout << kernel.name << ": not clean: " << clean.verdict.by << "\n"
+                << clean.report << "\n";
       return false;
     }
-    section.preface = "Advice against the row itself: " + first + "; it runs without advice.";
+    section.preface = "Advice against the kernel itself: " + first + "; it runs without advice.";
   }
   section.killers.resize(mutants.size());
   std::vector<Child> running;
   auto settle = [&] {
-    const size_t i = running.front().index;
-    const Outcome o = finish(running.front());
-    running.erase(running.begin());
+    Child ended = take_ended(running);
+    const size_t i = ended.index;
+    const Outcome o = finish(ended);
     const Verdict& v = o.verdict;
     if (print) std::cout << mutants[i].change << ": " << v.by << "\n" << o.report << "\n";
     section.killers[i] = v.by.empty() || v.schedule.empty() ? v.by : v.by + " (" + v.schedule + ")";
@@ -87,16 +138,16 @@ bool run_row(const Row& row, const std::vector<Mutant>& mutants, unsigned jobs, 
   for (size_t i = 0; i < mutants.size(); ++i) {
     if (told_before(i)) continue;
     if (running.size() == jobs) settle();
-    running.push_back(start(row, mutants[i].text, check, equivalent(i) ? kSchedules : all, i));
+    running.push_back(start(kernel, mutants[i].text, check, equivalent(i) ? kSchedules : all, i));
   }
   while (!running.empty()) settle();
-  std::cout << row.name << ": " << told(totals(section, mutants)) << std::endl;
+  std::cout << kernel.name << ": " << told(totals(section, mutants)) << std::endl;
   return true;
 }
 
 const char* const kNothing = "nothing";
 
-// Rows that a file of the same command calls clean, with the hash of their text.
+// Kernels that a file of the same command calls clean, with the hash of their text.
 std::map<std::string, std::string> read_clean(const std::string& path, const std::string& how) {
   std::map<std::string, std::string> clean;
   std::ifstream in(path);
@@ -122,23 +173,23 @@ std::string today() {
 
 // The unchanged kernels under many seeds: any report is a false alarm. What the file says of a
 // kernel whose text is the same, that nobody reported it, stays.
-int run_baseline(const std::vector<Row>& rows, const std::vector<Row>& all_rows, const Twins& twins,
-                 const std::string& text, int seeds, unsigned jobs, const std::string& check,
-                 const std::string& out_path, bool fresh) {
+int run_baseline(const std::vector<Kernel>& kernels, const std::vector<Kernel>& all_kernels,
+                 const Twins& twins, const std::string& text, int seeds, unsigned jobs,
+                 const std::string& check, const std::string& out_path, bool fresh) {
   std::vector<std::string> schedules = kSchedules;
   std::erase_if(schedules, [](const std::string& s) { return s.rfind("random:", 0) == 0; });
   for (int s = 1; s <= seeds; ++s) schedules.push_back("random:" + std::to_string(s));
   for (const std::string& s : hold_schedules(seeds / 4)) schedules.push_back(s);
   const std::string how =
       "`mutation --baseline " + std::to_string(seeds) + " --check " + check + "`";
-  std::map<std::string, std::string> said, before; // by row
+  std::map<std::string, std::string> said, before; // by kernel
   if (!out_path.empty() && !fresh) before = read_clean(out_path, how);
   auto write = [&] {
     if (out_path.empty()) return;
     std::string table;
     std::vector<std::string> missing;
     size_t bad = 0;
-    for (const Row& r : all_rows) {
+    for (const Kernel& r : all_kernels) {
       if (!said.count(r.name)) {
         missing.push_back(r.name);
         continue;
@@ -159,34 +210,33 @@ int run_baseline(const std::vector<Row>& rows, const std::vector<Row>& all_rows,
         << " schedules each: " << bad << " reported.**\n\n"
         << (missing.empty() ? ""
                             : "Not run with their present text: " + joined_names(missing) + ".\n\n")
-        << "| row | text | the same but for the type of D | M x N x K | reported |\n"
+        << "| kernel | text | the same but for the type of D | M x N x K | reported |\n"
            "|---|---|---|---|---|\n"
         << table;
   };
   int bad = 0;
   std::vector<Child> running;
   auto settle = [&] {
-    Child c = running.front();
-    running.erase(running.begin());
+    Child c = take_ended(running);
     const Outcome o = finish(c);
-    const std::string& name = rows[c.index].name;
+    const std::string& name = kernels[c.index].name;
     const bool clean = o.verdict.by.empty();
     said[name] = clean ? kNothing : o.verdict.by + " (" + o.verdict.schedule + ")";
     std::cout << name << ": " << said[name] << "\n" << (clean ? "" : o.report) << std::flush;
     bad += !clean;
     write();
   };
-  for (const Row& r : all_rows)
+  for (const Kernel& r : all_kernels)
     if (auto known = before.find(r.name);
         known != before.end() && known->second == hash_code(r.text))
       said[r.name] = kNothing;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (said.count(rows[i].name)) {
-      std::cout << rows[i].name << ": as told before" << std::endl;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    if (said.count(kernels[i].name)) {
+      std::cout << kernels[i].name << ": as told before" << std::endl;
       continue;
     }
     if (running.size() == jobs) settle();
-    running.push_back(start(rows[i], text, check, schedules, i));
+    running.push_back(start(kernels[i], text, check, schedules, i));
   }
   while (!running.empty()) settle();
   write();
@@ -205,7 +255,7 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     std::string a = argv[i];
     auto value = [&] { return i + 1 < argc ? std::string(argv[++i]) : std::string(); };
-    if (a == "--rows")
+    if (a == "--kernels")
       wanted = "," + value() + ",";
     else if (a == "--out")
       out_path = value();
@@ -234,31 +284,31 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
-  std::vector<Row> rows, all_rows; // those to run; all but twins
+  std::vector<Kernel> kernels, all_kernels; // those to run; all but twins
   Twins twins;
+  std::map<std::string, std::string> first_of; // the first kernel of a text, whatever D's type
   for (const warpline::Image& image : warpline::embedded_images()) {
-    Row row = make_row(image);
-    const Row* twin = nullptr;
-    for (const Row& other : all_rows)
-      if (!twin && without_type(other.text) == without_type(row.text)) twin = &other;
+    Kernel kernel = make_kernel(image);
+    const auto [first, is_new] = first_of.emplace(without_type(kernel.text), kernel.name);
     const bool asked = wanted.find("," + image.name + ",") != std::string::npos;
-    if (asked || (wanted.empty() && !twin)) rows.push_back(row);
-    if (twin)
-      twins[twin->name].push_back(row.name);
+    if (asked || (wanted.empty() && is_new)) kernels.push_back(kernel);
+    if (!is_new)
+      twins[first->second].push_back(kernel.name);
     else
-      all_rows.push_back(std::move(row));
+      all_kernels.push_back(std::move(kernel));
   }
-  if (rows.empty()) {
-    std::fprintf(stderr, "mutation: no such row\n");
+  if (kernels.empty()) {
+    std::fprintf(stderr, "mutation: no such kernel\n");
     return 2;
   }
   if (seeds) {
     std::ostringstream text;
     if (!text_path.empty()) text << std::ifstream(text_path).rdbuf();
-    return run_baseline(rows, all_rows, twins, text.str(), seeds, jobs, check, out_path, fresh);
+    return run_baseline(kernels, all_kernels, twins, text.str(), seeds, jobs, check, out_path,
+                        fresh);
   }
   if (list) {
-    for (const Row& r : rows)
+    for (const Kernel& r : kernels)
       for (const Mutant& m : make_mutants(r.text))
         std::cout << r.name << ":" << m.line << ": " << m.change << ": " << m.instruction << "\n";
     return 0;
@@ -267,7 +317,7 @@ int main(int argc, char** argv) {
   std::map<std::string, std::string> before;
   if (!out_path.empty()) before = read_sections(out_path);
   std::map<std::string, Section> sections;
-  for (const Row& r : all_rows) {
+  for (const Kernel& r : all_kernels) {
     Section s{r.name, hash_code(r.text), "", {}, {}};
     if (auto same = twins.find(r.name); same != twins.end()) s.twins = same->second;
     if (auto known = before.find(r.name);
@@ -275,7 +325,7 @@ int main(int argc, char** argv) {
       sections[r.name] = std::move(s);
   }
   const std::map<std::string, SummaryLine> told_before = read_summary(summary_path);
-  const auto told = [&](const Row& r) {
+  const auto told = [&](const Kernel& r) {
     const auto line = told_before.find(r.name);
     return line != told_before.end() && line->second.hash == hash_code(r.text);
   };
@@ -283,7 +333,7 @@ int main(int argc, char** argv) {
     Totals all;
     std::vector<std::string> texts, missing, not_summed;
     std::vector<std::pair<std::string, SummaryLine>> lines;
-    for (const Row& r : all_rows) {
+    for (const Kernel& r : all_kernels) {
       auto s = sections.find(r.name);
       if (s == sections.end()) {
         missing.push_back(r.name);
@@ -306,7 +356,7 @@ int main(int argc, char** argv) {
       std::ofstream(summary_path) << summary_page(lines, not_summed, kSchedules.size(), kHoldSeeds);
   };
   bool clean = true;
-  for (const Row& r : rows) {
+  for (const Kernel& r : kernels) {
     const bool known = !fresh && !line && sections.count(r.name);
     if (survivors && !known) continue;
     if ((known && !survivors) || (!fresh && !line && !survivors && told(r))) {
@@ -318,10 +368,10 @@ int main(int argc, char** argv) {
     Section section{r.name, hash_code(r.text), "", {}, {}};
     if (known) section = sections[r.name];
     if (auto same = twins.find(r.name); same != twins.end()) section.twins = same->second;
-    clean &= run_row(r, mutants, jobs, line != 0, survivors, section);
+    clean &= run_kernel(r, mutants, jobs, line != 0, survivors, section);
     if (line) continue; // a look at one line is no section
     sections[r.name] = std::move(section);
-    write(); // after each row, so that a run that is cut short leaves what it found
+    write(); // after each kernel, so that a run that is cut short leaves what it found
   }
   write();
   return clean ? 0 : 1;

@@ -178,7 +178,7 @@ std::vector<Mutant> make_mutants(const std::string& ptx) {
   return out;
 }
 
-std::string equivalent_reason(const std::string& row, const Mutant& m) {
+std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
   const std::string& op = m.instruction;
   if (has(op, "tcgen05.relinquish_alloc_permit"))
     return "gives other CTAs of the SM the right to allocate; this kernel runs one CTA an SM and "
@@ -195,9 +195,9 @@ std::string equivalent_reason(const std::string& row, const Mutant& m) {
   // With swapped operands a branch stands between the two; alone, a CTA's warp reads nothing of its
   // block after that.
   const bool behind_loads =
-      has(row, "swapped") &&
+      has(kernel, "swapped") &&
       (m.label == "accumulated" ||
-       (m.label == "loaded" && !has(row, "split") && !has(m.before, "st.shared")));
+       (m.label == "loaded" && !has(kernel, "split") && !has(m.before, "st.shared")));
   if (warp_sync && (has(m.before, "tcgen05.wait::ld") || behind_loads))
     return "tcgen05.wait::ld is collective: the loads of all lanes are done when one lane passes "
            "it";
@@ -208,31 +208,36 @@ std::string equivalent_reason(const std::string& row, const Mutant& m) {
     return "on this path no lane has touched the accumulator: there is nothing to order";
   if (has(op, "tcgen05.fence") && m.label == "allocation_done")
     return "tcgen05.alloc is synchronous: the barrier alone orders it (9.7.16.7)";
+  if (has(kernel, "pair") && m.label == "allocation_done" && starts(op, "barrier.cluster.wait"))
+    return "the cluster has met once before the allocation, with its mbarriers initialised; a pair "
+           "allocates together, and what other CTAs hold is touched through those mbarriers only";
+  if (m.label == "mma_tile" && has(op, "fence::after"))
+    return "the fence of the tile's first stage comes behind this wait too, before any copy or MMA";
   if (has(op, "fence::before") && m.label == "teardown")
     return "the fence, or the commit, after each warp's last tcgen05 operation covers it";
   if (m.label == "operands_release" && starts(op, "mbarrier.try_wait"))
     return "the commits it waits for come before the accumulator's in the tensor core's order, and "
            "the consumers wait for that one before the last barrier";
-  if (has(row, "_n64_clc") && !has(row, "pair") &&
+  if (has(kernel, "_n64_clc") && !has(kernel, "pair") &&
       (m.label == "scheduler_tile" || m.label == "refused"))
     return "a cluster of one CTA: the thread that asks is the one that has read the answer before";
-  if (has(row, "double_buffered") && has(op, "fence.mbarrier_init"))
+  if (has(kernel, "double_buffered") && has(op, "fence.mbarrier_init"))
     return "the fence.proxy.async of the same thread that follows covers the initialisation too";
-  if (has(row, "2x2_n64") && m.change == "multicast mask ^ 1" &&
+  if (has(kernel, "2x2_n64") && m.change == "multicast mask ^ 1" &&
       starts(op, "cp.async.bulk.tensor.4d"))
     return "two column tiles of 64 share a scale atom: the peer column's slices hold the same "
            "bytes";
-  if (has(row, "split2") && m.label == "consumer_tile" && has(op, "fence::after"))
+  if (has(kernel, "split2") && m.label == "consumer_tile" && has(op, "fence::after"))
     return "the first load comes after the fence behind the second product's wait";
-  if ((has(row, "_once") || has(row, "split2") || has(row, "swapped_split")) &&
+  if ((has(kernel, "_once") || has(kernel, "split2") || has(kernel, "swapped_split")) &&
       !starts(op, "mbarrier.init") &&
       (m.label == "init_acc" || m.label == "init_tile" || m.label == "scheduler_tile" ||
        m.label == "consumer_tile" || m.label == "release_only" || has(m.label, "_tile")))
     return "one tile a cluster: nobody waits a second time on the tile ring or the accumulator";
-  // A cluster of these rows makes one tile: the splits meet, and it ends.
-  const bool one_tile = has(row, "sm90") && !has(row, "double_buffered") &&
-                        (has(row, "split") || has(row, "_t8_") || has(row, "_t16_") ||
-                         has(row, "_t32_") || has(row, "_t64_"));
+  // A cluster of these kernels makes one tile: the splits meet, and it ends.
+  const bool one_tile = has(kernel, "sm90") && !has(kernel, "double_buffered") &&
+                        (has(kernel, "split") || has(kernel, "_t8_") || has(kernel, "_t16_") ||
+                         has(kernel, "_t32_") || has(kernel, "_t64_"));
   if (one_tile && starts(op, "bar.sync group_barrier"))
     return "one tile a cluster: nothing is written to the output area after its last rows are read";
   if (one_tile && starts(op, "@releases mbarrier.arrive"))
@@ -241,12 +246,12 @@ std::string equivalent_reason(const std::string& row, const Mutant& m) {
       starts(op, "barrier.cluster.wait"))
     return "producers touch nothing afterwards; the consumers keep the CTA until the cluster has "
            "met";
-  if (has(row, "sm90_small") && starts(op, "griddepcontrol.wait") && m.label == "send")
+  if (has(kernel, "sm90_small") && starts(op, "griddepcontrol.wait") && m.label == "send")
     return "the activations' warps of the CTA, or of the one whose sums it awaits, have waited for "
            "the grids ahead before these warps got their first tokens";
-  if (has(row, "sm90_small") && warp_sync && starts(m.label, "arrived"))
+  if (has(kernel, "sm90_small") && warp_sync && starts(m.label, "arrived"))
     return "every lane waits for the next stage's mbarrier itself, and convergence costs no order";
-  if (has(row, "double_buffered")) {
+  if (has(kernel, "double_buffered")) {
     if (starts(op, "bar.sync group_barrier"))
       return "the bar.sync of the next tile's first K block comes between these reads and the next "
              "writes";
@@ -256,7 +261,7 @@ std::string equivalent_reason(const std::string& row, const Mutant& m) {
       return "the second half's commit_group and wait_group 0 cover the first half's MMAs too";
   }
   if (m.label == "release_only" && starts(op, "mbarrier.try_wait") &&
-      has(m.before, "mbarrier.try_wait") && !has(row, "pair") && !has(row, "x"))
+      has(m.before, "mbarrier.try_wait") && !has(kernel, "pair") && !has(kernel, "x"))
     return "a tile of one CTA has rows and columns: a warp that drains them waits for this commit "
            "before the accumulator can be used again, and the first commit of that use comes later";
   if (m.label == "mma_empty" && has(op, "[lag_barrier], lag_phase"))

@@ -19,6 +19,6 @@ struct Mutant {
 std::vector<Mutant> make_mutants(const std::string& ptx);
 
 // Why a mutant that survives cannot be told from the kernel by any run; "" when there is no reason.
-std::string equivalent_reason(const std::string& row, const Mutant& mutant);
+std::string equivalent_reason(const std::string& kernel, const Mutant& mutant);
 
 } // namespace wltest

@@ -30,12 +30,12 @@ SummaryLine summary_of(const Section& section, const std::vector<Mutant>& mutant
       ++l.killed;
       continue;
     }
-    if (const std::string why = equivalent_reason(section.row, mutants[i]); !why.empty()) {
+    if (const std::string why = equivalent_reason(section.kernel, mutants[i]); !why.empty()) {
       ++l.equivalent[why];
       continue;
     }
     ++l.survived;
-    l.survivors.push_back("| " + section.row + " | " + std::to_string(mutants[i].line) +
+    l.survivors.push_back("| " + section.kernel + " | " + std::to_string(mutants[i].line) +
                           named(mutants[i]));
   }
   return l;

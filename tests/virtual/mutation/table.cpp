@@ -62,7 +62,7 @@ Totals totals(const Section& section, const std::vector<Mutant>& mutants) {
       ++t.killed;
       ++t.by[by.substr(0, by.find(" ("))];
     } else {
-      ++(equivalent_reason(section.row, mutants[i]).empty() ? t.survived : t.equivalent);
+      ++(equivalent_reason(section.kernel, mutants[i]).empty() ? t.survived : t.equivalent);
     }
   }
   return t;
@@ -76,7 +76,7 @@ std::string told(const Totals& t) {
 
 std::string section_text(const Section& s, const std::vector<Mutant>& mutants) {
   std::ostringstream out;
-  out << "## " << s.row << "\n\n" << kPtx << s.hash << ".";
+  out << "## " << s.kernel << "\n\n" << kPtx << s.hash << ".";
   if (!s.preface.empty()) out << "\n" << s.preface << "\n";
   if (s.killers.empty()) return out.str() + "\n";
   out << (s.preface.empty() ? " " : "\n") << told(totals(s, mutants)) << ".";
@@ -87,7 +87,7 @@ std::string section_text(const Section& s, const std::vector<Mutant>& mutants) {
     const Mutant& m = mutants[i];
     std::string verdict = s.killers[i];
     if (verdict.empty()) {
-      const std::string why = equivalent_reason(s.row, m);
+      const std::string why = equivalent_reason(s.kernel, m);
       verdict = why.empty() ? "**survived**" : "equivalent: " + why;
     }
     out << "| " << m.line << named(m) << verdict << " |\n";
@@ -136,22 +136,22 @@ std::string table_text(const Totals& all, const std::vector<std::string>& sectio
                        const std::vector<std::string>& missing, size_t schedules, int hold_seeds) {
   const int judged = all.killed + all.survived;
   std::ostringstream text;
-  text
-      << "# Mutants of the shipped kernels\n\n"
-      << "Written by `make mutation`: every synchronising instruction of a kernel is deleted or "
-         "bent, one at a time,\nand the mutant runs on the virtual GPU with all checkers, "
-         "advice and the kernel's own\nBARRIER LEDGER, under "
-      << schedules
-      << " schedules,\nand if nobody kills it there and no reason makes it equivalent under "
-      << hold_seeds
-      << " of `hold:SEED`. *result*: no checker spoke, but D was wrong.\nEverything here ran on "
-         "the "
-         "virtual GPU only. A section names the hash of its PTX: rows whose text has changed since "
-         "are run\nagain by the next `make mutation`, the others stay.\n\n"
-      << "**" << all.killed << " of " << judged << " killed ("
-      << (judged ? all.killed * 1000 / judged / 10.0 : 0) << " %), " << all.survived
-      << " survived, " << all.equivalent << " equivalent, in " << sections.size()
-      << " kernels.**\n\n";
+  text << "# Mutants of the shipped kernels\n\n"
+       << "Written by `make mutation`: every synchronising instruction of a kernel is deleted or "
+          "bent, one at a time,\nand the mutant runs on the virtual GPU with all checkers, "
+          "advice and the kernel's own\nBARRIER LEDGER, under "
+       << schedules
+       << " schedules,\nand if nobody kills it there and no reason makes it equivalent under "
+       << hold_seeds
+       << " of `hold:SEED`. *result*: no checker spoke, but D was wrong.\nEverything here ran on "
+          "the "
+          "virtual GPU only. A section names the hash of its PTX: kernels whose text has changed "
+          "since "
+          "are run\nagain by the next `make mutation`, the others stay.\n\n"
+       << "**" << all.killed << " of " << judged << " killed ("
+       << (judged ? all.killed * 1000 / judged / 10.0 : 0) << " %), " << all.survived
+       << " survived, " << all.equivalent << " equivalent, in " << sections.size()
+       << " kernels.**\n\n";
   if (!missing.empty())
     text << "Not run with their present text: " << joined_names(missing) << ".\n\n";
   text << "| killed by | mutants |\n|---|---|\n";

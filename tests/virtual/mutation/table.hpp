@@ -1,6 +1,6 @@
-// The full list of mutants: a section a row, with the hash of the PTX it is about, so that a run
+// The full list of mutants: a section a kernel, with the hash of the PTX it is about, so that a run
 // in parts adds up and nothing is said of a text that is gone. Comments do not count: what is kept
-// of a row gets its lines, and the reasons of what was not killed, anew.
+// of a kernel gets its lines, and the reasons of what was not killed, anew.
 #pragma once
 
 #include "tests/virtual/mutation/mutants.hpp"
@@ -11,12 +11,12 @@
 
 namespace wltest {
 
-// A row and what noticed each of its mutants.
+// A kernel and what noticed each of its mutants.
 struct Section {
-  std::string row, hash;
-  std::string preface;              // a sentence on the row itself, or why no mutants were run
+  std::string kernel, hash;
+  std::string preface;              // a sentence on the kernel itself, or why no mutants were run
   std::vector<std::string> killers; // by mutant: "checker/rule (schedule)"; "" = nobody
-  std::vector<std::string> twins;   // rows of the same text but for the type of D
+  std::vector<std::string> twins;   // kernels of the same text but for the type of D
 };
 
 struct Totals {
@@ -32,20 +32,20 @@ Totals totals(const Section& section, const std::vector<Mutant>& mutants);
 // "57 of 68 mutants killed, 11 survived, 8 equivalent"
 std::string told(const Totals& totals);
 
-// The section as text: from its "## row" on.
+// The section as text: from its "## kernel" on.
 std::string section_text(const Section& section, const std::vector<Mutant>& mutants);
 
 // The line of a mutant up to its verdict, without the number of the PTX line.
 std::string named(const Mutant& mutant);
 
-// The sections of a file, by row, as they stand there.
+// The sections of a file, by kernel, as they stand there.
 std::map<std::string, std::string> read_sections(const std::string& path);
 
-// Fills `section` (its row, hash and twins are set) from the text that section_text made of it when
-// it had these mutants; false when that text is about others.
+// Fills `section` (its kernel, hash and twins are set) from the text that section_text made of it
+// when it had these mutants; false when that text is about others.
 bool read_section(const std::string& text, const std::vector<Mutant>& mutants, Section& section);
 
-// The whole file. `missing`: the rows that have no section.
+// The whole file. `missing`: the kernels that have no section.
 std::string table_text(const Totals& all, const std::vector<std::string>& sections,
                        const std::vector<std::string>& missing, size_t schedules, int hold_seeds);
 

@@ -1,13 +1,13 @@
-// Every Blackwell row of the dual GEMM at the edges of its tiles, stages and clusters: each M with
-// each N with each K under `lazy` and two random schedules, so that each M with each N meets all
-// eight seeds; batches, gaps between rows and entries, and alpha pointers in turn. Every output
-// must have the bits of the replayed epilogue on exact sums. A smaller pass runs on the virtual
-// B300.
+// Every Blackwell configuration of the dual GEMM at the edges of its tiles, stages and clusters:
+// each M with each N with each K under `lazy` and two random schedules, so that each M with each N
+// meets all eight seeds; batches, gaps between rows and entries, and alpha pointers in turn. Every
+// output must have the bits of the replayed epilogue on exact sums. A smaller pass runs on the
+// virtual B300.
 //
-//   build/tests/sweep [--rows A,B] [--jobs N] [--out FILE] [--fresh] [--sizes N]
-// FILE gets the table. Rows that it says are right, of the text that they have now, are not run
-// again, unless --fresh is given or they are named. --sizes takes the first N of M, N and K alone;
-// FILE, which speaks of all of them, is neither read nor written then.
+//   build/tests/sweep [--configs A,B] [--jobs N] [--out FILE] [--fresh] [--sizes N]
+// FILE gets the table. Configurations that it says are right, of the text that they have now, are
+// not run again, unless --fresh is given or they are named. --sizes takes the first N of M, N and K
+// alone; FILE, which speaks of all of them, is neither read nor written then.
 #include "kernels/dual_gemm/dual_gemm.hpp"
 #include "runtime/src/images.hpp"
 #include "tests/support/dual_gemm_nvfp4_run.hpp"
@@ -59,12 +59,12 @@ struct Place { // in the lists
   size_t m, n, k;
 };
 
-int64_t k_of(const Config& row, size_t index) {
-  return index == 3 && row.split_k == 2 ? kLongSplitK : kK[index];
+int64_t k_of(const Config& config, size_t index) {
+  return index == 3 && config.split_k == 2 ? kLongSplitK : kK[index];
 }
 
-// One problem of every row that makes `type` with this K, under the place's schedules.
-void run_problem(wl_context* context, const std::vector<const Config*>& rows, const Place& at,
+// One problem of every configuration that makes `type` with this K, under the place's schedules.
+void run_problem(wl_context* context, const std::vector<const Config*>& configs, const Place& at,
                  int64_t k, wl_dtype type, Pass& pass) {
   const bool nvfp4 = type == WL_NVFP4;
   DualGemmCase c;
@@ -84,16 +84,16 @@ void run_problem(wl_context* context, const std::vector<const Config*>& rows, co
   std::vector<std::string> schedules = {"lazy", "random:" + std::to_string(1 + turn)};
   if (pass.full) schedules.push_back("random:" + std::to_string(5 + turn));
   size_t i = at.m + 3 * at.n + at.k;
-  for (const Config* row : rows)
+  for (const Config* config : configs)
     for (const std::string& schedule : schedules) {
-      Tally& tally = pass.tallies[row->name];
+      Tally& tally = pass.tallies[config->name];
       const Tally before = tally;
       ++tally.cases;
       set_schedule(schedule);
-      c.config = row->name;
+      c.config = config->name;
       std::string message;
       if (nvfp4) {
-        const Nvfp4Result r = run_dual_gemm_nvfp4(context, p, d_scale, row->name);
+        const Nvfp4Result r = run_dual_gemm_nvfp4(context, p, d_scale, config->name);
         message = r.message;
         tally.failed += r.status != WL_SUCCESS;
         tally.guards += r.status == WL_SUCCESS && !r.guards_intact;
@@ -123,7 +123,7 @@ void run_problem(wl_context* context, const std::vector<const Config*>& rows, co
 }
 
 // In a process of its own: a process holds one profile.
-void run_pass(const std::vector<const Config*>& rows, Pass& pass) {
+void run_pass(const std::vector<const Config*>& configs, Pass& pass) {
   setenv("WARPLINE_DRIVER", ("virtual:" + std::string(pass.profile)).c_str(), 1);
   wl_context* context = nullptr;
   if (wl_context_create(0, &context) != WL_SUCCESS) {
@@ -136,16 +136,16 @@ void run_pass(const std::vector<const Config*>& rows, Pass& pass) {
         for (at.k = 0; at.k < kK.size(); ++at.k) {
           if (!pass.full && at.k != (at.m + at.n) % kK.size()) continue;
           std::map<int64_t, std::vector<const Config*>> by_k;
-          for (const Config* row : rows)
-            if (row->d_type == type) by_k[k_of(*row, at.k)].push_back(row);
+          for (const Config* config : configs)
+            if (config->d_type == type) by_k[k_of(*config, at.k)].push_back(config);
           for (const auto& [k, with_k] : by_k) run_problem(context, with_k, at, k, type, pass);
         }
   wl_context_destroy(context);
 }
 
 void write_pass(const Pass& pass, std::ostream& out) {
-  for (const auto& [row, t] : pass.tallies)
-    out << row << ' ' << t.cases << ' ' << t.outputs << ' ' << t.wrong << ' ' << t.unequal << ' '
+  for (const auto& [config, t] : pass.tallies)
+    out << config << ' ' << t.cases << ' ' << t.outputs << ' ' << t.wrong << ' ' << t.unequal << ' '
         << t.guards << ' ' << t.failed << '\n';
   for (std::string failure : pass.failures) {
     for (char& ch : failure)
@@ -162,19 +162,19 @@ void read_pass(const std::string& text, Pass& pass) {
       continue;
     }
     std::istringstream words(line);
-    std::string row;
+    std::string config;
     Tally t;
-    if (words >> row >> t.cases >> t.outputs >> t.wrong >> t.unequal >> t.guards >> t.failed)
-      pass.tallies[row] = t;
+    if (words >> config >> t.cases >> t.outputs >> t.wrong >> t.unequal >> t.guards >> t.failed)
+      pass.tallies[config] = t;
   }
 }
 
-// `jobs` processes at once, each with every jobs-th row.
-void run_in_children(const std::vector<const Config*>& rows, size_t jobs, Pass& pass) {
+// `jobs` processes at once, each with every jobs-th configuration.
+void run_in_children(const std::vector<const Config*>& configs, size_t jobs, Pass& pass) {
   std::vector<std::pair<pid_t, FILE*>> children;
   for (size_t job = 0; job < jobs; ++job) {
     std::vector<const Config*> mine;
-    for (size_t i = job; i < rows.size(); i += jobs) mine.push_back(rows[i]);
+    for (size_t i = job; i < configs.size(); i += jobs) mine.push_back(configs[i]);
     FILE* file = std::tmpfile();
     const pid_t pid = fork();
     if (pid == 0) {
@@ -202,15 +202,15 @@ void run_in_children(const std::vector<const Config*>& rows, size_t jobs, Pass& 
   }
 }
 
-// The right rows of an earlier table, by name, where the text is the row's present one.
+// The right configurations of an earlier table, by name, where the text is the present one.
 struct Known {
   Tally b200, b300;
 };
-std::string text_hash(const Config& row) { return hash_code(row.image().text()).substr(5); }
+std::string text_hash(const Config& config) { return hash_code(config.image().text()).substr(5); }
 std::map<std::string, Known> read_table(const std::string& path,
-                                        const std::vector<const Config*>& rows) {
+                                        const std::vector<const Config*>& configs) {
   std::map<std::string, std::string> texts;
-  for (const Config* row : rows) texts[row->name] = text_hash(*row);
+  for (const Config* config : configs) texts[config->name] = text_hash(*config);
   std::map<std::string, Known> known;
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {
@@ -236,42 +236,45 @@ std::string list(const std::vector<int64_t>& values) {
 }
 
 // The table; whether everything is right.
-bool report(const std::vector<const Config*>& rows, const Pass& b200, const Pass& b300,
+bool report(const std::vector<const Config*>& configs, const Pass& b200, const Pass& b300,
             const std::string& run, std::ostream& out) {
   char date[32];
   const std::time_t now = std::time(nullptr);
   std::strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", std::gmtime(&now));
-  out << "# Every Blackwell row at its edges\n\nWritten by `make sweep`, on the virtual GPU only. "
+  out << "# Every Blackwell configuration at its edges\n\nWritten by `make sweep`, on the virtual "
+         "GPU only. "
          "The "
          "last run: "
-      << run << ", " << date << ".\nA row keeps its result while its PTX is the same.\n\nM "
-      << list(kM) << "; N " << list(kN) << " (NVFP4: " << list(kNvfp4N) << "); K " << list(kK)
-      << " (" << kLongSplitK
+      << run << ", " << date
+      << ".\nA configuration keeps its result while its PTX is the same.\n\nM " << list(kM)
+      << "; N " << list(kN) << " (NVFP4: " << list(kNvfp4N) << "); K " << list(kK) << " ("
+      << kLongSplitK
       << " where K is split); L 1 and 3; rows of D without and\nwith gaps of 8 and 16 elements, "
          "entries with gaps of 40. On B200 every M with every N with every K under `lazy` and two "
          "of the\nseeds 1 to 8, so that every M with every N meets all eight; on B300 every M with "
          "every N, one K, `lazy` and one seed.\nInputs whose sums FP32 holds exactly: every output "
          "must have the bits of the replayed epilogue. *text*: hash of the PTX.\n\n"
-      << "| row | text | B200 cases | outputs | B300 cases | outputs | other bits | outside the "
+      << "| configuration | text | B200 cases | outputs | B300 cases | outputs | other bits | "
+         "outside the "
          "bound | guards broken | did not run |\n|---|---|---|---|---|---|---|---|---|---|\n";
   bool clean = b200.failures.empty() && b300.failures.empty();
   Tally sum;
-  for (const Config* row : rows) {
+  for (const Config* config : configs) {
     const auto found = [&](const Pass& pass) {
-      const auto at = pass.tallies.find(row->name);
+      const auto at = pass.tallies.find(config->name);
       return at == pass.tallies.end() ? Tally{} : at->second;
     };
     const Tally x = found(b200), y = found(b300);
     clean = clean && x.clean() && y.clean();
     sum.cases += x.cases + y.cases;
     sum.outputs += x.outputs + y.outputs;
-    out << "| " << row->name << " | " << text_hash(*row) << " | " << x.cases << " | " << x.outputs
-        << " | " << y.cases << " | " << y.outputs << " | " << x.unequal + y.unequal << " | "
-        << x.wrong + y.wrong << " | " << x.guards + y.guards << " | " << x.failed + y.failed
-        << " |\n";
+    out << "| " << config->name << " | " << text_hash(*config) << " | " << x.cases << " | "
+        << x.outputs << " | " << y.cases << " | " << y.outputs << " | " << x.unequal + y.unequal
+        << " | " << x.wrong + y.wrong << " | " << x.guards + y.guards << " | "
+        << x.failed + y.failed << " |\n";
   }
   out << "\n"
-      << rows.size() << " rows, " << sum.cases << " cases, " << sum.outputs
+      << configs.size() << " configurations, " << sum.cases << " cases, " << sum.outputs
       << " outputs: " << (clean ? "all right, bit for bit." : "not all right.") << "\n";
   size_t shown = 0;
   for (const Pass* pass : {&b200, &b300})
@@ -289,7 +292,7 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string a = argv[i];
     const auto value = [&] { return i + 1 < argc ? std::string(argv[++i]) : std::string(); };
-    if (a == "--rows")
+    if (a == "--configs")
       wanted = value();
     else if (a == "--jobs")
       jobs = static_cast<size_t>(std::max(1, std::atoi(value().c_str())));
@@ -300,9 +303,10 @@ int main(int argc, char** argv) {
     else if (a == "--sizes")
       sizes = static_cast<size_t>(std::max(1, std::atoi(value().c_str())));
     else {
-      std::fprintf(stderr,
-                   "sweep: unknown option %s (options: --rows, --jobs, --out, --fresh, --sizes)\n",
-                   a.c_str());
+      std::fprintf(
+          stderr,
+          "sweep: unknown option %s (options: --configs, --jobs, --out, --fresh, --sizes)\n",
+          a.c_str());
       return 2;
     }
   }
@@ -311,37 +315,37 @@ int main(int argc, char** argv) {
     for (std::vector<int64_t>* list : {&kM, &kN, &kNvfp4N, &kK})
       list->resize(std::min(list->size(), sizes));
   }
-  std::vector<const Config*> all, rows; // those to run
-  for (const Config& row : warpline::dual_gemm::configs())
-    if (std::string(row.target) == "sm_100f") all.push_back(&row);
+  std::vector<const Config*> all, chosen; // those to run
+  for (const Config& config : warpline::dual_gemm::configs())
+    if (std::string(config.target) == "sm_100f") all.push_back(&config);
   std::map<std::string, Known> known;
   if (!out_path.empty() && !fresh) known = read_table(out_path, all);
   Pass b200{"b200", true, {}, {}}, b300{"b300", false, {}, {}};
-  for (const Config* row : all) {
+  for (const Config* config : all) {
     const bool named =
-        ("," + wanted + ",").find("," + std::string(row->name) + ",") != std::string::npos;
-    if (named || (wanted.empty() && known.count(row->name) == 0)) {
-      rows.push_back(row);
-    } else if (known.count(row->name) != 0) {
-      b200.tallies[row->name] = known[row->name].b200;
-      b300.tallies[row->name] = known[row->name].b300;
+        ("," + wanted + ",").find("," + std::string(config->name) + ",") != std::string::npos;
+    if (named || (wanted.empty() && known.count(config->name) == 0)) {
+      chosen.push_back(config);
+    } else if (known.count(config->name) != 0) {
+      b200.tallies[config->name] = known[config->name].b200;
+      b300.tallies[config->name] = known[config->name].b300;
     }
   }
-  if (rows.empty() && !wanted.empty()) {
-    std::fprintf(stderr, "sweep: no such row\n");
+  if (chosen.empty() && !wanted.empty()) {
+    std::fprintf(stderr, "sweep: no such configuration\n");
     return 2;
   }
-  if (!rows.empty()) {
-    run_in_children(rows, jobs, b200);
-    run_in_children(rows, jobs, b300);
+  if (!chosen.empty()) {
+    run_in_children(chosen, jobs, b200);
+    run_in_children(chosen, jobs, b300);
   }
   rusage used{};
   getrusage(RUSAGE_CHILDREN, &used);
-  const std::string run = std::to_string(rows.size()) + " rows in " +
+  const std::string run = std::to_string(chosen.size()) + " configurations in " +
                           std::to_string((used.ru_utime.tv_sec + used.ru_stime.tv_sec + 30) / 60) +
                           " minutes of processor time";
   std::ostringstream text;
-  const bool clean = report(out_path.empty() ? rows : all, b200, b300, run, text);
+  const bool clean = report(out_path.empty() ? chosen : all, b200, b300, run, text);
   if (out_path.empty())
     std::cout << text.str();
   else

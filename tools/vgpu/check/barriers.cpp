@@ -70,6 +70,9 @@ void Barriers::mbarrier_phase(uint32_t cta, uint32_t offset) {
 // A thread that sees the same phase complete a second time did not wait for what came since: with a
 // parity that goes unnoticed. Skipping phases is legal: a role may have no use for one.
 void Barriers::mbarrier_wait(const Who& w, uint32_t cta, uint32_t offset, uint64_t phase, bool) {
+  Waited& waited = waited_[w.cta * shape_.warps + w.warp];
+  waited.lanes |= w.lanes;
+  waited.last = w;
   Ledger* l = find(cta, offset);
   if (!l) return;
   auto p = static_cast<int64_t>(phase);
@@ -86,6 +89,25 @@ void Barriers::mbarrier_wait(const Who& w, uint32_t cta, uint32_t offset, uint64
     f.sites.push_back({"mbarrier.init", l->init});
     sink_.found(f);
   }
+}
+
+void Barriers::fence(const Who& w, Fence kind, Scope) {
+  if (kind == Fence::TensorAfter) waited_[w.cta * shape_.warps + w.warp].lanes &= ~w.lanes;
+}
+
+// Loads and stores that need the fence are a race where it is missing; the order of what one thread
+// issues is not.
+void Barriers::issue(const Who& w, OpKind kind) {
+  if (!of_tensor_core(kind)) return;
+  const auto waited = waited_.find(w.cta * shape_.warps + w.warp);
+  if (waited == waited_.end() || (waited->second.lanes & w.lanes) == 0) return;
+  waited->second.lanes &= ~w.lanes; // the next one stands no nearer to the wait
+  Finding f{"barriers", "tcgen05-wait", true, "", {{"this operation", w}}};
+  f.sites.push_back({"the wait before it", waited->second.last});
+  f.text = "an operation of the tensor core after a wait at an mbarrier, and no "
+           "tcgen05.fence::after_thread_sync between them";
+  f.of_instruction = true;
+  sink_.found(f);
 }
 
 // What needs order at cluster scope is shared memory of another CTA that threads write or read;

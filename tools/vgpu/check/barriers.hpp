@@ -25,6 +25,8 @@ public:
   void mbarrier_phase(uint32_t cta, uint32_t offset) override;
   void mbarrier_wait(const Who&, uint32_t cta, uint32_t offset, uint64_t phase, bool) override;
   void mbarrier_cluster_order(const Who&) override;
+  void fence(const Who&, Fence, Scope) override;
+  void issue(const Who&, OpKind) override;
   void access(const Who&, const Bytes&, bool, const Strength&, Proxy) override;
   void cta_exit(uint32_t cta) override;
 
@@ -42,6 +44,11 @@ private:
     int64_t bytes_each = -1;          // of the phases so far; -1: none yet
     std::map<uint32_t, int64_t> seen; // thread -> last phase it saw complete, -1: none
   };
+  // Lanes with no fence of tensor memory since their last wait, and where that was.
+  struct Waited {
+    uint32_t lanes = 0;
+    Who last;
+  };
   static uint64_t key(uint32_t cta, uint32_t offset) { return uint64_t(cta) << 24 | offset; }
   Ledger* find(uint32_t cta, uint32_t offset);
   static std::string name(uint32_t cta, uint32_t offset);
@@ -51,8 +58,9 @@ private:
   std::map<uint64_t, Ledger> ledgers_;
   // Of instructions that order at cluster scope, by pc: lanes of each warp that have executed them.
   std::map<uint32_t, std::map<uint32_t, uint32_t>> cluster_orders_;
-  std::set<uint32_t> told_;  // of those
-  uint32_t handed_over_ = 0; // CTAs whose threads use shared memory of another, and those
+  std::set<uint32_t> told_;           // of those
+  std::map<uint32_t, Waited> waited_; // by warp
+  uint32_t handed_over_ = 0;          // CTAs whose threads use shared memory of another, and those
 };
 
 } // namespace vgpu::check

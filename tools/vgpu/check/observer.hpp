@@ -47,6 +47,10 @@ enum class OpKind : uint8_t {
 // Its end is counted by an mbarrier.
 inline bool pays_mbarrier(OpKind k) { return k == OpKind::Load || k == OpKind::LaunchControl; }
 
+inline bool of_tensor_core(OpKind k) {
+  return k == OpKind::Mma || k == OpKind::TensorCopy || k == OpKind::TensorShift;
+}
+
 // PTX ISA 9.7.16.6.2: pairs of one thread and cta_group that the tensor core runs in issue order,
 // so that nothing else has to order them. A copy after the MMA that reads its columns is not among
 // them.

@@ -23,7 +23,7 @@ std::string text(const std::array<uint32_t, 3>& v) {
 constexpr uint64_t kSlice = 16;
 // Turns of agents after which clusters that may talk to each other take turns: under the race
 // checker, and where a cluster that spins on memory must not keep the others out for ever.
-constexpr uint64_t kTurns = 512, kSpinTurns = 1 << 14;
+constexpr uint64_t kTurns = 512, kSpinTurns = 1 << 11;
 // hold:SEED holds cluster i back where bit i modulo 8 of SEED is set: it gets a quarter of the
 // turns, so that what does not wait for it comes first.
 uint64_t turns_of(const LaunchSpec& spec, uint64_t cluster, uint64_t turns) {

@@ -326,11 +326,19 @@ bool has_path(Fp4Path path) {
   }
 }
 
-void mma_block_scaled(Fp4Path path, const ScaledOperand& a, const ScaledOperand& b, int m, int n,
-                      int k, int block, float* d, ptrdiff_t ld, bool accumulate) {
-  assert((block == 16 || block == 32 || block == 64) && k % block == 0 && m > 0 && n > 0);
-  thread_local Panels panels;
-  thread_local std::vector<float> tile;
+namespace {
+
+struct Scratch { // of a thread, kept from one MMA to the next
+  Panels panels;
+  std::vector<float> tile;
+};
+
+// A function of its own: in one that holds the variables of a thread, each use asks for the
+// address.
+[[gnu::noinline]] void multiply(Fp4Path path, const ScaledOperand& a, const ScaledOperand& b, int m,
+                                int n, int k, int block, float* d, ptrdiff_t ld, bool accumulate,
+                                Scratch& scratch) {
+  auto& [panels, tile] = scratch;
   panels.build(a, b, m, n, k, block);
   if (!panels.tame)
     path = Fp4Path::scalar;
@@ -359,6 +367,15 @@ void mma_block_scaled(Fp4Path path, const ScaledOperand& a, const ScaledOperand&
   run(path, panels, out, out_ld);
   if (in_place) return;
   for (int r = 0; r < m; ++r) std::memcpy(d + r * ld, out + r * out_ld, size_t(n) * sizeof(float));
+}
+
+} // namespace
+
+void mma_block_scaled(Fp4Path path, const ScaledOperand& a, const ScaledOperand& b, int m, int n,
+                      int k, int block, float* d, ptrdiff_t ld, bool accumulate) {
+  assert((block == 16 || block == 32 || block == 64) && k % block == 0 && m > 0 && n > 0);
+  thread_local Scratch scratch;
+  multiply(path, a, b, m, n, k, block, d, ld, accumulate, scratch);
 }
 
 void mma_block_scaled(const ScaledOperand& a, const ScaledOperand& b, int m, int n, int k,
