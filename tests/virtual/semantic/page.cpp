@@ -138,7 +138,10 @@ void SemanticPage::write(const std::vector<Kernel>& kernels, const Results& resu
          "and the last place where a macro puts it there; statements that differ in their\nnumbers "
          "only are one. The list of all mutants is `build/mutation/semantic.txt`. What the "
          "parser refuses is no mutant.\nOf survivors, ptxas makes machine code where there is one: "
-         "where it is the kernel's own, no input can tell them apart.\n\n**"
+         "where it is the kernel's own, no input tells them apart: a right compiler makes one code "
+         "of two texts only then.\nA sum over K that is rounded towards zero keeps the contract, "
+         "which leaves order and rounding of FP32 sums open: its\nbits may differ, and no test may "
+         "ask for them; such mutants count as without effect too.\n\n**"
       << told_ << ".**\n\n";
   if (!missing.empty()) page << "Not run with their present text: " << missing << ".\n\n";
   page << "| kernel | mutants, hash | killed | survived | without effect | refused |\n"
