@@ -66,7 +66,7 @@ const Case kCases[] = {
      "FALSE_ALARMS_FLAGS='--kernels quantize_sm90_f16 --baseline 1' make false-alarms",
      "checks all,advice,ledger: 0 reported"},
     {"make sweep", "SWEEP_FLAGS='--configs dual_gemm_sm100_n64_f16 --sizes 2' make sweep",
-     "1 rows, 32 cases, 174160 outputs: all right, bit for bit."},
+     "1 configurations, 32 cases, 174160 outputs: all right, bit for bit."},
     {"make try OP=quantize", "", ": 0 wrong"},
     {"make timeline", "", "PASS"},
     {"make CUBINS=0",
