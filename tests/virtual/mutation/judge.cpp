@@ -8,6 +8,7 @@
 #include "tests/support/linear_run.hpp"
 #include "tests/support/quantize_run.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -237,6 +238,9 @@ Kernel make_kernel(const warpline::Image& image) {
           : config->grid == Grid::one_tile ? 2112
           : config->cta_group == 2         ? 1728
                                            : 1472;
+    // One product's ring has more stages: a whole turn of it, and a stage behind.
+    if (config->b_tensors == 1 && !config->swapped)
+      c.k = std::max(c.k, int64_t{config->tile_k} * (config->stages + 2) * config->split_k - 64);
     return r;
   }
   r.profile = "h200";

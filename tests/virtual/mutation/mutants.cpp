@@ -198,7 +198,8 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
       has(kernel, "swapped") &&
       (m.label == "accumulated" ||
        (m.label == "loaded" && !has(kernel, "split") && !has(m.before, "st.shared")));
-  if (warp_sync && (has(m.before, "tcgen05.wait::ld") || behind_loads))
+  const bool behind_slice = m.label == "drain_slice" && has(m.before, "fence::before");
+  if (warp_sync && (has(m.before, "tcgen05.wait::ld") || behind_loads || behind_slice))
     return "tcgen05.wait::ld is collective: the loads of all lanes are done when one lane passes "
            "it";
   if (warp_sync && has(m.before, "wgmma.wait_group"))
