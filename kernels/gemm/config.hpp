@@ -48,9 +48,10 @@ struct Config {
   int cta_group = 1, cluster_m = 1, cluster_n = 1;
   bool swapped = false;
   Kind kind = Kind::nvfp4;
-  int scale_sets = 0; // sets of scale columns in tensor memory
-  int decoders = 0;   // sm90_small: warps that decode activations
-  int ctas = 1;       // sm90: that an SM holds
+  int scale_sets = 0;  // sets of scale columns in tensor memory
+  int decoders = 0;    // sm90_small: warps that decode activations
+  int ctas = 1;        // sm90: that an SM holds
+  bool direct = false; // sm90: 16-bit activations as they lie, in one launch
   Grid grid = Grid::persistent;
   Store store = Store::direct;
   Epilogue epilogue = Epilogue::both;

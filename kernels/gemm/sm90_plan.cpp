@@ -1,6 +1,6 @@
 // Configurations of sm90.ptx and sm90_double_buffered.ptx: cost, and a plan of two launches: what
 // brings activations to the product's order, decoded where they are NVFP4, and the product, which
-// starts under it (programmatic dependent launch).
+// starts under it (programmatic dependent launch). Or of one, for activations as they lie.
 #include "kernels/gemm/sm90_plan.hpp"
 #include "ptx/layouts.hpp"
 #include "runtime/src/launch.hpp"
@@ -10,6 +10,7 @@
 #include "runtime/src/tensor_map.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 
 // They serve every operation and stand in the dual GEMM's table.
@@ -25,6 +26,15 @@ struct Params {
 #define PARAM WL_PARAM_FIELD
 #include "kernels/gemm/sm90_params.def"
 };
+// With LAUNCHES = 1: the other's block behind map_a, and more.
+struct DirectParams {
+#define LAUNCHES 1
+#define PARAM WL_PARAM_FIELD
+#include "kernels/gemm/sm90_params.def"
+#undef LAUNCHES
+};
+static_assert(offsetof(DirectParams, unscale) - offsetof(DirectParams, map_b1) ==
+              offsetof(Params, unscale));
 struct DecodeParams {
 #define PARAM WL_PARAM_FIELD
 #include "kernels/gemm/sm90_decode_params.def"
@@ -35,6 +45,15 @@ std::vector<Param> param_layout() {
   return {
 #define PARAM WL_PARAM_LAYOUT
 #include "kernels/gemm/sm90_params.def"
+  };
+}
+std::vector<Param> direct_param_layout() {
+  using Block = DirectParams;
+  return {
+#define LAUNCHES 1
+#define PARAM WL_PARAM_LAYOUT
+#include "kernels/gemm/sm90_params.def"
+#undef LAUNCHES
   };
 }
 std::vector<Param> decode_param_layout() {
@@ -74,9 +93,32 @@ wl_status weight_map(const wl_context& context, const char* name, const void* ad
   return make_tensor_map(context, desc, map);
 }
 
-// What a run of the problem takes beside the kernels: parameters and grids.
+// A: [L, M, K] of 16 bits; a box is a CTA's share of a tile's tokens and 128 bytes of K.
+wl_status activation_map(const wl_context& context, const Problem& problem, const Config& config,
+                         cuapi::CUtensorMap* map) {
+  const auto k = static_cast<uint64_t>(problem.k);
+  TensorMapDesc desc;
+  desc.name = "A";
+  desc.type = cuapi::CU_TENSOR_MAP_DATA_TYPE_UINT16;
+  desc.rank = 3;
+  desc.address = problem.operands.a;
+  desc.dims[0] = k;
+  desc.dims[1] = static_cast<uint64_t>(problem.m);
+  desc.dims[2] = static_cast<uint64_t>(problem.l);
+  desc.strides[0] = 2 * k;
+  desc.strides[1] = static_cast<uint64_t>(problem.m) * 2 * k;
+  desc.box[0] = 64;
+  desc.box[1] = static_cast<uint32_t>(config.tile_m / cluster_rows(config));
+  desc.swizzle = cuapi::CU_TENSOR_MAP_SWIZZLE_128B;
+  desc.l2_promotion = cuapi::CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
+  return make_tensor_map(context, desc, map);
+}
+
+// What a run of the problem takes beside the kernels: parameters and grids. A direct configuration
+// has `direct` for a copy of `product` and more, and no `decode`.
 struct Work {
   Params product{};
+  DirectParams direct{};
   DecodeParams decode{};
   LaunchConfig launch, decode_launch;
   size_t workspace_bytes = 0;
@@ -169,6 +211,11 @@ wl_status fill_work(const wl_context& context, const Problem& problem, const Con
   const int64_t tiles = work->product.tiles;
   work->launch.grid[0] *= static_cast<unsigned>(
       config.split_k > 1 || config.ctas > 1 ? tiles : std::min(tiles, resident));
+  if (config.direct) {
+    std::memcpy(&work->direct.map_b1, &work->product, offsetof(Params, unscale) + sizeof(float));
+    work->direct.static_weights = (problem.flags & WL_STATIC_WEIGHTS) != 0 ? 1 : 0;
+    return activation_map(context, problem, config, &work->direct.map_a);
+  }
   work->decode_launch = decode_launch(problem, std::max(context.limits.sm_count, 1));
   // The activations, decoded.
   work->workspace_bytes = static_cast<size_t>(problem.l) * static_cast<size_t>(problem.m) *
@@ -183,9 +230,10 @@ struct Kernels {
 wl_status load(wl_context* context, const Problem& problem, const Config& config,
                Kernels* kernels) {
   KernelNeeds needs;
-  needs.params = param_layout();
+  needs.params = config.direct ? direct_param_layout() : param_layout();
   needs.dynamic_shared_bytes = config.shared_bytes;
   WL_TRY(load_kernel(*context, config.image(), needs, &kernels->product));
+  if (config.direct) return WL_SUCCESS;
   KernelNeeds decode_needs;
   decode_needs.params = decode_param_layout();
   decode_needs.dynamic_shared_bytes = decode_shared_bytes;
@@ -217,6 +265,10 @@ public:
                 wl_stream stream) const override {
     Work own = work;
     WL_TRY(fill_work(*plan.context, other, *config, resident_, &problem.operands, &own));
+    if (config->direct) {
+      const wl_plan::Instead instead[] = {{&own.direct, &own.launch}};
+      return plan.run(workspace, stream, instead);
+    }
     const wl_plan::Instead instead[] = {{&own.decode, &own.decode_launch},
                                         {&own.product, &own.launch}};
     return plan.run(workspace, stream, instead);
@@ -278,6 +330,8 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
   result.total = start + std::max(static_cast<double>(result.waves) *
                                       (result.tile_clocks + result.epilogue_clocks),
                                   result.memory_clocks);
+  // Not timed on a card: taken only where they are named.
+  if (config.direct) result.total *= 2;
   return result;
 }
 
@@ -290,9 +344,13 @@ wl_status make_sm90_plan(wl_context* context, const Problem& problem, const Conf
       problem, config, resident_clusters(*context, config, *kernels.product));
   WL_TRY(product->fill(*context));
   const Work& work = product->work;
-  WL_TRY(made->add(*kernels.decode, work.decode_launch, work.decode,
-                   offsetof(DecodeParams, activations)));
-  WL_TRY(made->add(*kernels.product, work.launch, work.product, offsetof(Params, activations)));
+  if (config.direct) {
+    WL_TRY(made->add(*kernels.product, work.launch, work.direct));
+  } else {
+    WL_TRY(made->add(*kernels.decode, work.decode_launch, work.decode,
+                     offsetof(DecodeParams, activations)));
+    WL_TRY(made->add(*kernels.product, work.launch, work.product, offsetof(Params, activations)));
+  }
   fill_info(config, *kernels.product, work.launch, &made->info);
   made->info.workspace_bytes = work.workspace_bytes;
   made->problem = std::move(product);

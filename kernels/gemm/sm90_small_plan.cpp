@@ -164,13 +164,6 @@ Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceL
   const int64_t k_blocks = divide_up(divide_up(problem.k, config.tile_k), config.split_k);
   result.memory_clocks = static_cast<double>(config.b_tensors * problem.n * row_tiles * problem.l) *
                          static_cast<double>(problem.k) * 9 / 16 / 2400;
-  // Every tile of columns reads the activations from L2, which in 16 bits are as many bytes as its
-  // weights; 3400 bytes a clock of the whole device is assumed, not measured.
-  double l2_clocks = 0;
-  if (problem.types.a != WL_OPERAND_NVFP4)
-    l2_clocks = result.memory_clocks * 2400 / 3400 +
-                2.0 * static_cast<double>(problem.m * tiles_n(config, problem.n) * problem.l) *
-                    static_cast<double>(problem.k) / 3400;
   if (one) {
     const double an_sm = static_cast<double>(divide_up(result.tiles * config.split_k, sms));
     const bool dense = config.tile_m == 16 && config.decoders == 2;
@@ -181,7 +174,7 @@ Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceL
     result.tile_clocks = static_cast<double>(k_blocks) * std::max(alone, busy);
     result.loop_clocks = static_cast<double>(k_blocks) * std::max(alone, an_sm * busy);
     result.epilogue_clocks = 2200;
-    result.total = 3200 + std::max({result.loop_clocks, result.memory_clocks, l2_clocks}) +
+    result.total = 3200 + std::max(result.loop_clocks, result.memory_clocks) +
                    static_cast<double>(result.waves) * result.epilogue_clocks;
     return result;
   }
@@ -191,7 +184,7 @@ Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceL
   result.epilogue_clocks = 1000;
   result.total = 5000 + std::max(static_cast<double>(result.waves) *
                                      (result.tile_clocks + result.epilogue_clocks),
-                                 std::max(result.memory_clocks, l2_clocks));
+                                 result.memory_clocks);
   return result;
 }
 

@@ -55,7 +55,7 @@ Configuration configuration_of(const Config& config, const char* decoder, const 
   c.columns = config.columns() * config.cluster[0] / config.split_k;
   c.depth = c.turn = config.stages * config.tile_k * config.split_k;
   c.long_k = 2 * c.depth;
-  if (config.family == warpline::gemm::Family::sm90_native) return c;
+  if (config.family == warpline::gemm::Family::sm90_native || config.direct) return c;
   if (!config.fused()) {
     const uint32_t nvfp4 = bit(WL_OPERAND_NVFP4);
     if ((config.a_types & nvfp4) != 0) c.kernels.push_back(decoder);
