@@ -35,10 +35,8 @@ cuapi::CUtensorMapDataType map_type(wl_operand type) {
     return cuapi::CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
   case WL_OPERAND_BF16:
     return cuapi::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-  case WL_OPERAND_TF32:
-    return cuapi::CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
   default:
-    return cuapi::CU_TENSOR_MAP_DATA_TYPE_UINT8;
+    return cuapi::CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
   }
 }
 
