@@ -1,9 +1,11 @@
 // The operands of `warpline gemm`: files, random ones, and how tensors lie at strides.
+#include "tests/reference/elements.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/tensor_files.hpp"
 #include "tools/cli/gemm_files.hpp"
 #include "tools/cli/image.hpp"
 
+#include <cmath>
 #include <cstring>
 
 using namespace warpline::cli;
@@ -41,6 +43,73 @@ TEST_CASE("GEMM files: written and read back", "[host]") {
       CHECK(p.row.given() == beside.row);
       CHECK(p.residual.given() == !beside.residual.empty());
     }
+}
+
+TEST_CASE("GEMM files: operands of types without scales", "[host]") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "x.safetensors";
+  const std::pair<wl_operand, const char*> types[] = {
+      {WL_OPERAND_F16, "F16"},      {WL_OPERAND_BF16, "BF16"},    {WL_OPERAND_TF32, "F32"},
+      {WL_OPERAND_E4M3, "F8_E4M3"}, {WL_OPERAND_E5M2, "F8_E5M2"}, {WL_OPERAND_INT8, "I8"},
+      {WL_OPERAND_NVFP4, "U8"}};
+  for (const auto& [a, a_dtype] : types)
+    for (const auto& [b, b_dtype] : types)
+      for (const int64_t batch : {1, 3}) {
+        INFO(a_dtype << " " << b_dtype << " " << batch);
+        const bool blocks = a == WL_OPERAND_NVFP4 || b == WL_OPERAND_NVFP4;
+        const int64_t k = blocks ? 64 : 48;
+        const GemmProblem p = make_gemm_problem(5, 16, k, batch, {"", false, "f16"}, 3, {a, b});
+        write_gemm_problem(path, p);
+        const SafetensorsFile raw(path);
+        CHECK(raw.find("a")->dtype == a_dtype);
+        CHECK(raw.find("b")->dtype == b_dtype);
+        CHECK((raw.find("a_scale") != nullptr) == (a == WL_OPERAND_NVFP4));
+        const GemmFile back = read_gemm_problem(path);
+        CHECK(back.unused.empty());
+        const wltest::Problem& q = back.problem.product;
+        CHECK((q.m == 5 && q.n == 16 && q.k == k && q.l == batch));
+        CHECK((q.a.type == a && q.b1.type == b));
+        CHECK(q.a.values == p.product.a.values);
+        CHECK(q.a.scales == p.product.a.scales);
+        CHECK(q.b1.values == p.product.b1.values);
+        CHECK(q.b1.scales == p.product.b1.scales);
+      }
+}
+
+TEST_CASE("random products are about the same in all types", "[host]") {
+  for (const int64_t k : {128, 384}) {
+    const wltest::Sums nvfp4 = wltest::accumulate(random_product(9, 16, k, 2, {}, 7, 2));
+    for (int type = WL_OPERAND_F16; type <= WL_OPERAND_MXFP4; ++type) {
+      const auto operand = static_cast<wl_operand>(type);
+      const wltest::Problem p = random_product(9, 16, k, 2, {operand, operand}, 7, 2);
+      CHECK((p.a.type == operand && p.b1.type == operand && p.b2.type == operand));
+      CHECK(p.a.values.size() == 18 * p.a.row_bytes());
+      const wltest::Sums sums = wltest::accumulate(p);
+      double apart = 0, all = 0;
+      for (size_t i = 0; i < sums.acc1.size(); ++i) {
+        apart += std::pow(sums.acc1[i] * double{p.alpha1} - nvfp4.acc1[i], 2) +
+                 std::pow(sums.acc2[i] * double{p.alpha2} - nvfp4.acc2[i], 2);
+        all += std::pow(nvfp4.acc1[i], 2) + std::pow(nvfp4.acc2[i], 2);
+      }
+      INFO("type " << type << " k " << k << ": " << std::sqrt(apart / all));
+      CHECK(apart > 0);
+      CHECK(std::sqrt(apart / all) < 0.25);
+      // Elements that a 6-bit product of code and scale does not hold.
+      if (wltest::element_bits(operand) >= 16) {
+        size_t longer = 0;
+        for (int64_t i = 0; i < p.a.k; ++i) {
+          const uint32_t code = wltest::element_at(operand, p.a.values.data(), i);
+          const int mantissa = operand == WL_OPERAND_F16 ? 10 : operand == WL_OPERAND_BF16 ? 7 : 23;
+          longer += (code & ((1u << (mantissa - 5)) - 1)) != 0;
+        }
+        CHECK(longer > static_cast<size_t>(p.a.k) / 3);
+      }
+    }
+  }
+  // A K that is no multiple of 16 is the first part of a longer one.
+  const wltest::Problem cut = random_product(3, 8, 20, 1, {WL_OPERAND_TF32, WL_OPERAND_TF32}, 7, 1);
+  CHECK((cut.k == 20 && cut.a.k == 20 && cut.b1.k == 20 && cut.b2.values.empty()));
+  CHECK(cut.a.values.size() == 3 * 20 * 4);
 }
 
 TEST_CASE("GEMM files: the factors of the tensors go into alpha", "[host]") {
@@ -85,6 +154,18 @@ TEST_CASE("GEMM files: wrong types, shapes and names", "[host]") {
   CHECK(wltest::refusal_of(
             {right[0], right[2], {"b", "U8", "[1,8,32]"}, {"b_scale", "F8_E4M3", "[1,8,4]"}},
             read) == "tensors \"a\" and \"b\" differ in their batch dimension");
+  CHECK(
+      without(1, {"b", "I8", "[8,64]"}) ==
+      "tensor \"b\" is I8, which has no block scales, but there is a tensor \"b_scale\" (a factor "
+      "of the whole is \"b_tensor_scale\")");
+  CHECK(without(0, {"a", "BOOL", "[2,64]"}) ==
+        "tensor \"a\" is BOOL, must be U8, F4, F16, BF16, F32, F8_E4M3, F8_E5M2 or I8");
+  CHECK(wltest::refusal_of({{"a", "F16", "[64]"}, {"b", "F16", "[8,64]"}}, read) ==
+        "tensor \"a\" has shape [64], must be [rows, K] or [batch, rows, K]");
+  CHECK(wltest::refusal_of({{"a", "F16", "[2,64]"}, {"b", "BF16", "[8,72]"}}, read) ==
+        "tensor \"b\" has K = 72, \"a\" has K = 64: they must be equal");
+  CHECK(wltest::refusal_of({{"a", "F16", "[2,0]"}, {"b", "F16", "[8,0]"}}, read) ==
+        "tensor \"a\" has shape [2, 0], each extent must be from 1 to 2^40");
   CHECK(without(3, {"b_scale", "F32", "[8,4]"}) == "tensor \"b_scale\" is F32, must be F8_E4M3");
   for (const char* dtype : {"F32", "F16", "BF16"}) {
     CHECK(with({"bias", dtype, "[8]"}) == "accepted");

@@ -1,7 +1,9 @@
 #include "tests/reference/dual_gemm.hpp"
+#include "tests/reference/elements.hpp"
 #include "tests/reference/inputs.hpp"
 #include "tests/support/catch.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <set>
@@ -120,6 +122,48 @@ TEST_CASE("results stay inside FP16 for all kinds", "[host]") {
       CHECK(largest < 65504);
       CHECK(largest > 0.01);
     }
+}
+
+TEST_CASE("an NVFP4 operand in another type: no element is nearer", "[host]") {
+  for (InputKind kind : {InputKind::public_problem, InputKind::exact}) {
+    const Operand from = make_problem(3, 8, 128, 2, kind, 11).a;
+    for (int number = WL_OPERAND_F16; number <= WL_OPERAND_MXFP4; ++number) {
+      const auto type = static_cast<wl_operand>(number);
+      const bool mx = type >= WL_OPERAND_MXFP8_E4M3;
+      const Operand to = in_type(from, type, 96);
+      INFO(name_of(kind) << " type " << number);
+      REQUIRE((to.type == type && to.rows == 3 && to.l == 2 && to.k == 96));
+      REQUIRE(to.values.size() == 6 * to.row_bytes());
+      REQUIRE(to.scales.size() == (mx ? 6 * 3 : 0));
+      const int bits = element_bits(type);
+      for (int64_t row = 0; row < 6; ++row)
+        for (int64_t block = 0; block < 3; ++block) {
+          const double scale = mx ? decode_ue8m0(to.scales[static_cast<size_t>(3 * row + block)])
+                               : type == WL_OPERAND_INT8 ? double{int8_unit}
+                                                         : 1;
+          double largest = 0, most = 0;
+          for (int64_t i = 32 * block; i < 32 * block + 32; ++i) {
+            const double number_of = decode_e2m1(nibble(&from.values[row * 64], i)) *
+                                     decode_ue4m3(from.scales[row * 8 + i / 16]);
+            const auto at = [&](uint32_t code) { return decode_element(type, code) * scale; };
+            const double got =
+                at(element_at(type, &to.values[static_cast<size_t>(row) * to.row_bytes()], i));
+            double least = bits > 8 ? 0 : HUGE_VAL;
+            for (uint32_t code = 0; bits <= 8 && code < 1u << bits; ++code)
+              if (std::isfinite(at(code))) {
+                least = std::min(least, std::fabs(at(code) - number_of));
+                most = std::max(most, std::fabs(at(code)));
+              }
+            REQUIRE(std::fabs(got - number_of) == least);
+            largest = std::max(largest, std::fabs(number_of));
+          }
+          // The scale makes the most of the elements.
+          if (mx && largest > 0) CHECK(std::ilogb(largest) == std::ilogb(most));
+        }
+    }
+    CHECK(in_type(from, WL_OPERAND_NVFP4).scales == from.scales);
+    CHECK(in_type(from, WL_OPERAND_F16).k == 128);
+  }
 }
 
 TEST_CASE("one_hot: a row of sums is a column of B", "[host]") {

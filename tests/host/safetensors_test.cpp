@@ -177,7 +177,7 @@ TEST_CASE("safetensors: sizes and offsets", "[host]") {
       refusal_of_header("{" + tensor_json("a", "U8", "[4294967296,4294967296,4]", 0, 4) + "}"),
       ContainsSubstring("the product of shape [4294967296, 4294967296, 4] overflows"));
   // 2^62 elements of 64 bits: 2^68 bits, whose low 64 bits are 0
-  CHECK_THAT(refusal_of_header("{" + tensor_json("a", "F64", "[4611686018427387904]", 0, 0) + "}"),
+  CHECK_THAT(refusal_of_header("{" + tensor_json("a", "BOOL", "[4611686018427387904]", 0, 0) + "}"),
              ContainsSubstring("overflows 64 bits"));
   CHECK(refusal_of_header("{" + tensor_json("a", "U8", "[3]", 0, 3) + "," +
                           tensor_json("b", "U8", "[2]", 2, 4) + "}") ==
@@ -266,7 +266,7 @@ TEST_CASE("quantised matrices: names that would meet are refused", "[host]") {
 namespace {
 
 struct Parts {
-  std::string a = "[2,32]", a_type = "U8", b1 = "[8,32]", b2 = "[8,32]";
+  std::string a = "[2,32]", a_type = "U8", b1 = "[8,32]", b2 = "[8,32]", b2_type = "U8";
   std::string a_scale = "[2,4]", b1_scale = "[8,4]", b2_scale = "[8,4]", scale_type = "F8_E4M3";
   std::string extra = {}, extra_type = "F32", extra_shape = "[1]";
   std::string bias2_type = {};
@@ -278,7 +278,7 @@ std::string refusal_of_parts(const Parts& parts) {
   for (const wltest::TensorText& t :
        {wltest::TensorText{"a", parts.a_type, parts.a},
         {"b1", "U8", parts.b1},
-        {"b2", "U8", parts.b2},
+        {"b2", parts.b2_type, parts.b2},
         {"a_scale", parts.scale_type, parts.a_scale},
         {"b1_scale", parts.scale_type, parts.b1_scale},
         {"b2_scale", parts.scale_type, parts.b2_scale},
@@ -297,7 +297,14 @@ TEST_CASE("dual GEMM files: wrong types, shapes and names", "[host]") {
   CHECK(refusal_of_parts({.leave_out = "a_scale"}) == "has no tensor \"a_scale\"");
   CHECK(refusal_of_parts({.extra = "b2_scales", .leave_out = "b2_scale"}) ==
         "has no tensor \"b2_scale\" (it has \"b2_scales\")");
-  CHECK(refusal_of_parts({.a_type = "F16"}) == "tensor \"a\" is F16, must be U8 or F4");
+  CHECK(refusal_of_parts({.a_type = "BOOL"}) ==
+        "tensor \"a\" is BOOL, must be U8, F4, F16, BF16, F32, F8_E4M3, F8_E5M2 or I8");
+  CHECK(refusal_of_parts({.a = "[2,64]", .a_type = "F16", .leave_out = "a_scale"}) == "accepted");
+  CHECK(refusal_of_parts({.a = "[2,64]", .a_type = "F16"}) ==
+        "tensor \"a\" is F16, which has no block scales, but there is a tensor \"a_scale\" (a "
+        "factor of the whole is \"a_tensor_scale\")");
+  CHECK(refusal_of_parts({.b2 = "[8,64]", .b2_type = "I8", .leave_out = "b2_scale"}) ==
+        "tensor \"b1\" is of nvfp4, \"b2\" of int8: they must be equal");
   CHECK(refusal_of_parts({.scale_type = "U8"}) == "tensor \"a_scale\" is U8, must be F8_E4M3");
   CHECK(refusal_of_parts({.a = "[64]"}) ==
         "tensor \"a\" has shape [64], must be [rows, K/2] or [batch, rows, K/2]");

@@ -3,6 +3,7 @@
 #include "tests/reference/elements.hpp"
 #include "tests/reference/numerics.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -70,6 +71,18 @@ Operand make_operand(int64_t rows, int64_t k, int64_t l, InputKind kind, uint64_
 float alpha_for(double deviation_of_one_term, int64_t k, double target) {
   const double deviation = deviation_of_one_term * std::sqrt(static_cast<double>(k));
   return static_cast<float>(std::exp2(std::floor(std::log2(target / deviation))));
+}
+
+// Elements that share a UE8M0 scale; 0: there are none.
+int64_t block_of(wl_operand type) { return type >= WL_OPERAND_MXFP8_E4M3 ? 32 : 0; }
+
+// The scale under which the largest number of a block lies in the highest binade of the elements.
+uint8_t mx_scale(wl_operand type, const double* block) {
+  double largest = 0;
+  for (int64_t i = 0; i < block_of(type); ++i) largest = std::max(largest, std::fabs(block[i]));
+  if (largest == 0) return 127;
+  const int binade = std::ilogb(decode_element(type, encode_element(type, 0x1p100)));
+  return static_cast<uint8_t>(127 + std::ilogb(largest) - binade);
 }
 
 } // namespace
@@ -146,17 +159,32 @@ Problem make_problem(int64_t m, int64_t n, int64_t k, int64_t l, InputKind kind,
   return problem;
 }
 
-Operand in_type(const Operand& nvfp4, wl_operand type) {
+Operand in_type(const Operand& nvfp4, wl_operand type, int64_t k, const Random* spread) {
   if (type == WL_OPERAND_NVFP4) return nvfp4;
-  Operand to{nvfp4.rows, nvfp4.k, nvfp4.l, {}, {}, type};
-  to.values.reserve(nvfp4.values.size() * 4);
-  for (size_t i = 0; i < nvfp4.values.size() * 2; ++i) {
-    const uint8_t pair = nvfp4.values[i / 2];
-    const double value = decode_e2m1(static_cast<uint8_t>(i % 2 == 0 ? pair & 15 : pair >> 4)) *
-                         decode_ue4m3(nvfp4.scales[i / 16]);
-    const uint16_t code = type == WL_OPERAND_F16 ? encode_f16(value) : encode_bf16(value);
-    to.values.push_back(static_cast<uint8_t>(code));
-    to.values.push_back(static_cast<uint8_t>(code >> 8));
+  Operand to{nvfp4.rows, k == 0 ? nvfp4.k : k, nvfp4.l, {}, {}, type};
+  const int64_t rows = to.l * to.rows, block = block_of(type);
+  to.values.resize(static_cast<size_t>(rows) * to.row_bytes());
+  if (block != 0) to.scales.resize(static_cast<size_t>(rows * (to.k / block)));
+  std::vector<double> numbers(static_cast<size_t>(to.k));
+  for (int64_t row = 0; row < rows; ++row) {
+    const uint8_t* values = &nvfp4.values[static_cast<size_t>(row * nvfp4.k / 2)];
+    const uint8_t* scales = &nvfp4.scales[static_cast<size_t>(row * nvfp4.k / 16)];
+    for (int64_t i = 0; i < to.k; ++i) {
+      const double less =
+          spread == nullptr ? 0 : spread->uniform(static_cast<uint64_t>(row * to.k + i)) / 16;
+      numbers[static_cast<size_t>(i)] =
+          decode_e2m1(nibble(values, i)) * decode_ue4m3(scales[i / 16]) * (1 - less);
+    }
+    uint8_t* out = &to.values[static_cast<size_t>(row) * to.row_bytes()];
+    double unit = type == WL_OPERAND_INT8 ? double{int8_unit} : 1;
+    for (int64_t i = 0; i < to.k; ++i) {
+      if (block != 0 && i % block == 0) {
+        const uint8_t scale = mx_scale(type, &numbers[static_cast<size_t>(i)]);
+        to.scales[static_cast<size_t>(row * (to.k / block) + i / block)] = scale;
+        unit = decode_ue8m0(scale);
+      }
+      set_element(type, out, i, encode_element(type, numbers[static_cast<size_t>(i)] / unit));
+    }
   }
   return to;
 }

@@ -51,13 +51,19 @@ const char* name_of(InputKind kind);
 Problem make_problem(int64_t m, int64_t n, int64_t k, int64_t l, InputKind kind, uint64_t seed,
                      int products = 2);
 
-// An NVFP4 operand in FP16 or BF16, which hold its numbers; NVFP4: itself.
-Operand in_type(const Operand& nvfp4, wl_operand type);
+// The first k numbers of each row of an NVFP4 operand in another type, all where k is 0; they are
+// finite. FP16, BF16 and TF32 hold them, INT8 gets multiples of int8_unit, MX types get the nearest
+// elements under the scale that their block's largest number asks for; k is whole blocks then.
+// With `spread` magnitudes become smaller by up to a 16th first, so that elements use all bits that
+// they have. NVFP4: the operand itself.
+Operand in_type(const Operand& nvfp4, wl_operand type, int64_t k = 0,
+                const Random* spread = nullptr);
+constexpr float int8_unit = 0x1p-6f;
 
 // k of the single 1 in row `row` of batch entry `entry` of a one_hot problem.
 int64_t one_hot_position(const Problem& problem, int64_t entry, int64_t row);
 
-// What scale padding may hold at worst: a UE4M3 NaN.
-constexpr uint8_t nan_padding = 0x7F;
+// What scale padding may hold at worst: a UE4M3 NaN, of MX types a UE8M0 NaN.
+constexpr uint8_t nan_padding = 0x7F, mx_nan_padding = 0xFF;
 
 } // namespace wltest

@@ -93,10 +93,11 @@ std::string json_of(const std::vector<wl_dual_gemm_config>& configs) {
 
 struct Sizes {
   int64_t m = 0, n = 0, k = 0, l = 1;
+  std::string a_type = "nvfp4", b_type = "nvfp4", out = "f16";
 };
 
 template <class Args>
-std::vector<wl_dual_gemm_config> listed(wl_context* context, const Sizes& sizes, wl_dtype d_type,
+std::vector<wl_dual_gemm_config> listed(wl_context* context, const Sizes& sizes,
                                         wl_status (*list)(wl_context*, const Args*,
                                                           wl_dual_gemm_config*, size_t, int*)) {
   Args args{};
@@ -105,7 +106,9 @@ std::vector<wl_dual_gemm_config> listed(wl_context* context, const Sizes& sizes,
   args.n = sizes.n;
   args.k = sizes.k;
   args.l = sizes.l;
-  args.d_type = d_type;
+  args.d_type = dtype_of(sizes.out);
+  args.a_type = operand_of(sizes.a_type);
+  args.b_type = operand_of(sizes.b_type);
   return list_configs(context, args, list);
 }
 
@@ -113,7 +116,7 @@ std::vector<wl_dual_gemm_config> listed(wl_context* context, const Sizes& sizes,
 
 ExitStatus run_configs(const Arguments& arguments) {
   Sizes sizes;
-  std::string operation = "dual-gemm", device_option = "auto", out = "f16", json_path;
+  std::string operation = "dual-gemm", device_option = "auto", json_path;
   constexpr int64_t any = int64_t{1} << 40;
   Options options("configs",
                   "Lists the configurations of a product for a problem: what each would move, "
@@ -125,7 +128,10 @@ ExitStatus run_configs(const Arguments& arguments) {
   options.integer("-n", "rows of B, or of B1 and B2, columns of D", sizes.n, -any, any);
   options.integer("-k", "columns of A and B", sizes.k, -any, any);
   options.integer("-l", "batch entries (default 1)", sizes.l, -any, any);
-  options.choice("--out", "type of D (default f16); f32: of gemm only", out,
+  options.choice("--a-type", "type of A (default nvfp4)", sizes.a_type, operand_names);
+  options.choice("--b-type", "type of B (default A's; of dual-gemm nvfp4)", sizes.b_type,
+                 operand_names);
+  options.choice("--out", std::string(out_help) + "; f32: of gemm only", sizes.out,
                  {"f16", "bf16", "f32", "nvfp4"});
   options.custom({"--device", "DEVICE",
                   "auto (default), gpu, gpu:N, virtual, virtual:b200, virtual:b300, virtual:h200",
@@ -144,24 +150,27 @@ ExitStatus run_configs(const Arguments& arguments) {
     if (!options.given(name))
       throw Failure(exit_usage,
                     std::string("configs needs ") + name + "\nSee: warpline configs --help");
-  if (operation == "dual-gemm" && out == "f32")
+  const bool gemm = operation == "gemm";
+  if (gemm && !options.given("--b-type")) sizes.b_type = sizes.a_type;
+  if (!options.given("--out")) sizes.out = default_out(sizes.a_type);
+  if (!gemm && sizes.out == "f32")
     throw Failure(exit_usage,
                   "configs: --out is f32, must be f16, bf16 or nvfp4 with --operation dual-gemm");
 
   const Device device = choose_device(device_option);
   const Context context(device.ordinal);
-  const wl_dtype d_type = dtype_of(out);
   const std::vector<wl_dual_gemm_config> configs =
-      operation == "gemm" ? listed(context.get(), sizes, d_type, wl_gemm_list_configs)
-                          : listed(context.get(), sizes, d_type, wl_dual_gemm_list_configs);
+      gemm ? listed(context.get(), sizes, wl_gemm_list_configs)
+           : listed(context.get(), sizes, wl_dual_gemm_list_configs);
   const std::string json = json_of(configs);
   if (json_path == "-") {
     std::fputs(json.c_str(), stdout);
     return exit_right;
   }
-  std::printf("%s on %s, M %lld, N %lld, K %lld, L %lld, D %s%s%s\n", operation.c_str(),
+  std::printf("%s on %s, M %lld, N %lld, K %lld, L %lld, %s, D %s%s%s\n", operation.c_str(),
               device.info.name, static_cast<long long>(sizes.m), static_cast<long long>(sizes.n),
-              static_cast<long long>(sizes.k), static_cast<long long>(sizes.l), out.c_str(),
+              static_cast<long long>(sizes.k), static_cast<long long>(sizes.l),
+              operands_text(sizes.a_type, sizes.b_type).c_str(), sizes.out.c_str(),
               device.note.empty() ? "" : "; ", device.note.c_str());
   std::fputs(table_of(configs).c_str(), stdout);
   if (!json_path.empty()) write_file(json_path, {json});

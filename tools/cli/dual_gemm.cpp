@@ -29,9 +29,12 @@ struct Request : ProductRequest {
 Options declare(Request& r) {
   Options o("dual-gemm",
             "Runs D = gate(alpha1 A.B1^T + bias1, alpha2 A.B2^T + bias2) with A [M,K], B1 and B2\n"
-            "[N,K] in NVFP4, and compares every output with a double-precision reference. Biases\n"
-            "are optional. gate(x, y) is silu(x) y, or gelu(x) y, or x sigmoid(1.702 x) (y + 1).");
+            "[N,K] in NVFP4, A in FP16 or BF16 too, and compares every output with a\n"
+            "double-precision reference. Biases are optional. gate(x, y) is silu(x) y, or gelu(x) "
+            "y, or x sigmoid(1.702 x) (y + 1).");
   declare_sizes(&o, &r, "rows of B1 and B2", {"f16", "bf16", "nvfp4"});
+  o.choice("--a-type", "type of A (default nvfp4), on Hopper any of these", r.a_type,
+           {"nvfp4", "f16", "bf16"});
   o.real("--alpha1", "FP32 scale of the first product (default 1, or the input file's)", r.alpha1);
   o.real("--alpha2", "FP32 scale of the second product", r.alpha2);
   o.choice("--bias", "random biases of this type, a number for each column of D", r.bias,
@@ -42,9 +45,9 @@ Options declare(Request& r) {
   declare_counting(&o, &r);
   o.text("--input", "FILE",
          "safetensors with a, b1, b2 (U8 or F4, [rows, K/2]), a_scale, b1_scale,\n"
-         "b2_scale (F8_E4M3, [rows, K/16]) and optional alpha1, alpha2 and\n"
-         "a_tensor_scale, b1_tensor_scale, b2_tensor_scale (F32), as quantize writes,\n"
-         "bias1, bias2 (F32, F16 or BF16, [N])",
+         "b2_scale (F8_E4M3, [rows, K/16]), or a of F16 or BF16, [rows, K], without\n"
+         "a_scale, and optional alpha1, alpha2 and a_tensor_scale, b1_tensor_scale,\n"
+         "b2_tensor_scale (F32), as quantize writes, bias1, bias2 (F32, F16 or BF16, [N])",
          r.input);
   declare_run(&o, &r);
   return o;
@@ -63,9 +66,9 @@ void check_sizes(const wl_context& context, const Request& r) {
   args.a = far_apart(1);
   args.b1 = far_apart(2);
   args.b2 = far_apart(3);
-  args.sfa = far_apart(4);
-  args.sfb1 = far_apart(5);
-  args.sfb2 = far_apart(6);
+  args.sfa = scales_far_apart(4, args.a_type);
+  args.sfb1 = scales_far_apart(5, args.b_type);
+  args.sfb2 = scales_far_apart(6, args.b_type);
   args.d = far_apart(7);
   args.sfd = far_apart(8);
   if (!r.bias.empty()) args.bias1 = far_apart(9), args.bias2 = far_apart(10);
@@ -77,14 +80,14 @@ void check_sizes(const wl_context& context, const Request& r) {
 
 // While operands and D are on the device, or while they are compared, whichever takes more.
 double memory_needed(const Request& r, const Device& device) {
-  const double m = double(r.m), n = double(r.n), k = double(r.k), l = double(r.l);
-  const double values = l * (m + 2 * n) * k / 2, scales = values / 8, outputs = l * m * n;
-  const double of_a = packed_bytes(r.m, r.k, r.l), of_b = packed_bytes(r.n, r.k, r.l);
+  const OperandBytes a = bytes_of(r, r.a_type, r.m), b = bytes_of(r, r.b_type, r.n);
+  const double values = a.values + 2 * b.values, scales = a.scales + 2 * b.scales,
+               outputs = double(r.l) * double(r.m) * double(r.n);
   const double d = r.quantised() ? outputs / 2 + packed_bytes(r.m, r.n, r.l) : 2 * outputs;
-  const double running =
-      std::max(of_a, of_b) + d + host_bytes(device, r, values + of_a + 2 * of_b + d);
+  const double running = std::max(a.packed, b.packed) + d +
+                         host_bytes(device, r, values + a.packed + 2 * b.packed + d);
   const double comparing = d + (r.verify ? (8 + 8 + 8) * outputs : 0);
-  return values + scales + std::max(running, comparing);
+  return values + scales + std::max({running, comparing, a.drawn});
 }
 
 Outcome run_on_device(wl_context* context, const Device& device, const Request& r,
@@ -178,13 +181,15 @@ ExitStatus run_dual_gemm(const Arguments& arguments) {
   DualGemmProblem& operands = file.problem;
   wltest::Problem& problem = operands.product;
   if (!request.input.empty()) {
-    refuse_with_input("dual-gemm", options, {"-m", "-n", "-k", "-l", "--seed", "--bias"});
+    refuse_with_input("dual-gemm", options,
+                      {"-m", "-n", "-k", "-l", "--a-type", "--seed", "--bias"});
     file = read_dual_gemm_problem(request.input);
     take_sizes(&request, problem, file.unused);
     for (const Numbers* bias : {&operands.bias1, &operands.bias2})
       if (bias->given()) request.bias = name_of(bias->type);
   } else
     request.verify = true;
+  if (!options.given("--out")) request.out = default_out(request.a_type);
   const Device device = prepare_product("dual-gemm", &request);
   const Context context(device.ordinal);
   check_sizes(*context.get(), request);
@@ -192,7 +197,7 @@ ExitStatus run_dual_gemm(const Arguments& arguments) {
   if (request.input.empty()) {
     const Progress progress("making the inputs");
     operands = make_dual_gemm_problem(request.m, request.n, request.k, request.l, request.bias,
-                                      request.seed);
+                                      request.seed, operand_of(request.a_type));
   }
   problem.alpha1 = request.alpha1.value_or(problem.alpha1);
   problem.alpha2 = request.alpha2.value_or(problem.alpha2);

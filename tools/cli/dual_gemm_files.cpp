@@ -5,9 +5,9 @@
 namespace warpline::cli {
 
 DualGemmProblem make_dual_gemm_problem(int64_t m, int64_t n, int64_t k, int64_t l,
-                                       const std::string& bias, uint64_t seed) {
+                                       const std::string& bias, uint64_t seed, wl_operand a_type) {
   DualGemmProblem p;
-  p.product = wltest::make_problem(m, n, k, l, wltest::InputKind::public_problem, seed);
+  p.product = random_product(m, n, k, l, {a_type, WL_OPERAND_NVFP4}, seed, 2);
   if (bias.empty()) return p;
   // Streams behind those of the operands.
   p.bias1 = random_numbers(dtype_of(bias), static_cast<size_t>(n), seed, 16);
@@ -36,6 +36,9 @@ DualGemmFile read_dual_gemm_problem(const std::string& path) {
   if (p.b2.rows != p.n)
     file.refuse("tensor \"b2\" has " + std::to_string(p.b2.rows) + " rows, \"b1\" has " +
                 std::to_string(p.n) + ": they must be equal");
+  if (p.b2.type != p.b1.type)
+    file.refuse("tensor \"b1\" is of " + name_of(p.b1.type) + ", \"b2\" of " + name_of(p.b2.type) +
+                ": they must be equal");
   problem.bias1 = file.bias("bias1", "b1", p.n);
   problem.bias2 = file.bias("bias2", "b2", p.n);
   if (problem.bias1.given() && problem.bias2.given() && problem.bias1.type != problem.bias2.type)

@@ -1,6 +1,6 @@
-// The dual GEMM's operands, random or from safetensors files: a, b1, b2 with their scales, optional
-// alpha1 and alpha2, and a_tensor_scale, b1_tensor_scale, b2_tensor_scale, which go into them, and
-// optional bias1 and bias2 (F32, F16 or BF16, [N]).
+// The dual GEMM's operands, random or from safetensors files: a, b1, b2, with their scales where
+// they have them, optional alpha1 and alpha2, and a_tensor_scale, b1_tensor_scale, b2_tensor_scale,
+// which go into them, and optional bias1 and bias2 (F32, F16 or BF16, [N]).
 #pragma once
 
 #include "tools/cli/product_files.hpp"
@@ -16,7 +16,8 @@ struct DualGemmProblem {
 };
 // `bias`: a type's name, "" for none.
 DualGemmProblem make_dual_gemm_problem(int64_t m, int64_t n, int64_t k, int64_t l,
-                                       const std::string& bias, uint64_t seed);
+                                       const std::string& bias, uint64_t seed,
+                                       wl_operand a_type = WL_OPERAND_NVFP4);
 
 struct DualGemmFile {
   DualGemmProblem problem;

@@ -34,11 +34,18 @@ Options declare(Request& r) {
   Options o(
       "gemm",
       "Runs D = act(row * alpha * A.B^T + bias) + residual with A [M,K] and B [N,K] in NVFP4\n"
-      "and compares every output with a double-precision reference. row is a factor for\n"
-      "each row of D, bias a number for each column; these and the residual are optional.");
+      "or another type, and compares every output with a double-precision reference. row is\n"
+      "a factor for each row of D, bias a number for each column; these and the residual are\n"
+      "optional.");
   declare_sizes(&o, &r, "rows of B", {"f16", "bf16", "f32", "nvfp4"});
+  o.choice("--a-type", "type of A (default nvfp4)", r.a_type, operand_names);
+  o.choice("--b-type", "type of B (default A's); the device says which pairs it multiplies",
+           r.b_type, operand_names);
   o.choice("--act", "activation (default none)", r.act, activations);
-  o.real("--alpha", "FP32 scale of the product (default 1, or the input file's)", r.alpha);
+  o.real("--alpha",
+         "FP32 scale of the product (default 1, or the input file's; 2^-6 for each\n"
+         "random operand of INT8)",
+         r.alpha);
   o.choice("--bias", "a random bias of this type for each column of D", r.bias,
            {"f32", "f16", "bf16"});
   o.flag("--row", "a random factor for each row of D", r.row);
@@ -55,8 +62,10 @@ Options declare(Request& r) {
   declare_counting(&o, &r);
   o.text("--input", "FILE",
          "safetensors with a, b (U8 or F4, [rows, K/2]), a_scale, b_scale (F8_E4M3,\n"
-         "[rows, K/16]) and optional alpha, a_tensor_scale, b_tensor_scale (F32),\n"
-         "bias (F32, F16 or BF16, [N]), row (F32, [M]), residual (D's type, [M, N])",
+         "[rows, K/16]), or of other types, without scales (F16, BF16, F32 as tf32,\n"
+         "F8_E4M3, F8_E5M2 or I8, [rows, K]), and optional alpha, a_tensor_scale,\n"
+         "b_tensor_scale (F32), bias (F32, F16 or BF16, [N]), row (F32, [M]),\n"
+         "residual (D's type, [M, N])",
          r.input);
   declare_run(&o, &r);
   return o;
@@ -84,8 +93,8 @@ void check_sizes(const wl_context& context, const Request& r) {
   wl_gemm_args args = sizes_only(r);
   args.a = far_apart(1);
   args.b = far_apart(2);
-  args.sfa = far_apart(3);
-  args.sfb = far_apart(4);
+  args.sfa = scales_far_apart(3, args.a_type);
+  args.sfb = scales_far_apart(4, args.b_type);
   args.d = far_apart(5);
   args.sfd = far_apart(6);
   if (r.row) args.row = static_cast<const float*>(far_apart(7));
@@ -97,20 +106,20 @@ void check_sizes(const wl_context& context, const Request& r) {
 
 // While operands and D are on the device, or while they are compared, whichever takes more.
 double memory_needed(const Request& r, const Device& device) {
-  const double m = double(r.m), n = double(r.n), k = double(r.k), l = double(r.l);
-  const double values = l * (m + n) * k / 2, scales = values / 8, outputs = l * m * n;
-  const double of_a = packed_bytes(r.m, r.k, r.l), of_b = packed_bytes(r.n, r.k, r.l);
+  const OperandBytes a = bytes_of(r, r.a_type, r.m), b = bytes_of(r, r.b_type, r.n);
+  const double values = a.values + b.values, scales = a.scales + b.scales,
+               outputs = double(r.l) * double(r.m) * double(r.n);
   const auto element = double(element_bytes(r.d_type()));
   const double d = r.quantised() ? outputs / 2 + packed_bytes(r.m, r.n, r.l)
                                  : element * double(layout_of_d(r).extent());
   const double dense_residual = r.residual ? element * outputs : 0;
   const double residual =
       r.residual && !r.in_place ? element * double(layout_of_residual(r).extent()) : 0;
-  const double running = std::max({of_a, of_b, residual}) + d +
-                         host_bytes(device, r, values + of_a + of_b + d + residual);
+  const double running = std::max({a.packed, b.packed, residual}) + d +
+                         host_bytes(device, r, values + a.packed + b.packed + d + residual);
   const double comparing = d + element * outputs + (r.verify ? (8 + 8 + 4) * outputs : 0) +
                            (r.verify && r.residual ? 4 * outputs : 0);
-  return values + scales + dense_residual + std::max(running, comparing);
+  return values + scales + dense_residual + std::max({running, comparing, a.drawn + b.drawn});
 }
 
 Outcome run_on_device(wl_context* context, const Device& device, const Request& r,
@@ -214,11 +223,13 @@ void report_run(Report& report, const Device& device, const Request& r, const Ge
 
 // Takes from the file what the options would say of a random problem.
 GemmFile read_input(const Options& options, Request* r) {
-  refuse_with_input("gemm", options,
-                    {"-m", "-n", "-k", "-l", "--seed", "--bias", "--row", "--residual"});
+  refuse_with_input(
+      "gemm", options,
+      {"-m", "-n", "-k", "-l", "--a-type", "--b-type", "--seed", "--bias", "--row", "--residual"});
   GemmFile file = read_gemm_problem(r->input);
   const GemmProblem& p = file.problem;
   take_sizes(r, p.product, file.unused);
+  if (!options.given("--out")) r->out = default_out(r->a_type);
   if (p.bias.given()) r->bias = name_of(p.bias.type);
   r->row = p.row.given();
   r->residual = p.residual.given();
@@ -254,8 +265,11 @@ ExitStatus run_gemm(const Arguments& arguments) {
   GemmFile file;
   if (!request.input.empty())
     file = read_input(options, &request);
-  else
+  else {
     request.verify = true;
+    if (!options.given("--b-type")) request.b_type = request.a_type;
+    if (!options.given("--out")) request.out = default_out(request.a_type);
+  }
   check_residual(options, &request);
   const Device device = prepare_product("gemm", &request);
   const Context context(device.ordinal);
@@ -264,9 +278,10 @@ ExitStatus run_gemm(const Arguments& arguments) {
   GemmProblem& problem = file.problem;
   if (request.input.empty()) {
     const Progress progress("making the inputs");
-    problem = make_gemm_problem(request.m, request.n, request.k, request.l,
-                                {request.bias, request.row, request.residual ? request.out : ""},
-                                request.seed);
+    problem =
+        make_gemm_problem(request.m, request.n, request.k, request.l,
+                          {request.bias, request.row, request.residual ? request.out : ""},
+                          request.seed, {operand_of(request.a_type), operand_of(request.b_type)});
   }
   problem.product.alpha1 = request.alpha.value_or(problem.product.alpha1);
 

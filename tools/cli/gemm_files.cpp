@@ -22,9 +22,9 @@ std::vector<uint64_t> row_shape(bool batched, const wltest::Problem& p) {
 } // namespace
 
 GemmProblem make_gemm_problem(int64_t m, int64_t n, int64_t k, int64_t l, const Beside& beside,
-                              uint64_t seed) {
+                              uint64_t seed, const gemm::Types& types) {
   GemmProblem p;
-  p.product = wltest::make_problem(m, n, k, l, wltest::InputKind::public_problem, seed, 1);
+  p.product = random_product(m, n, k, l, types, seed, 1);
   const auto rows = static_cast<size_t>(l * m), columns = static_cast<size_t>(n);
   // Streams behind those of A and B.
   if (!beside.bias.empty()) p.bias = random_numbers(dtype_of(beside.bias), columns, seed, 16);

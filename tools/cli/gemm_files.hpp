@@ -1,9 +1,10 @@
-// The operands of wl_gemm, random or from a safetensors file. Read: a and b with their scales,
-// optional alpha, a_tensor_scale and b_tensor_scale, which go into it, and what stands beside the
-// product: bias (F32, F16 or BF16, [N]), row (F32, [M] or [batch, M]) and residual (F16, BF16 or
-// F32, [M, N] or [batch, M, N]).
+// The operands of wl_gemm, random or from a safetensors file. Read: a and b, with their scales
+// where they have them, optional alpha, a_tensor_scale and b_tensor_scale, which go into it, and
+// what stands beside the product: bias (F32, F16 or BF16, [N]), row (F32, [M] or [batch, M]) and
+// residual (F16, BF16 or F32, [M, N] or [batch, M, N]).
 #pragma once
 
+#include "kernels/gemm/operand.hpp"
 #include "tests/reference/linear.hpp"
 #include "tools/cli/product_files.hpp"
 
@@ -23,8 +24,9 @@ struct Beside {
   bool row = false;
   std::string residual; // likewise
 };
+// alpha takes the unit of INT8 operands out again: problems of one seed have about the same sums.
 GemmProblem make_gemm_problem(int64_t m, int64_t n, int64_t k, int64_t l, const Beside& beside,
-                              uint64_t seed);
+                              uint64_t seed, const gemm::Types& types = {});
 
 struct GemmFile {
   GemmProblem problem;

@@ -29,7 +29,7 @@ Options declare(Request& r) {
   Options o("make-example", "Writes a safetensors file with random tensors for\n"
                             "  warpline dual-gemm --input FILE --output OUT.safetensors --verify\n"
                             "or, with --operation gemm, for warpline gemm,\n"
-                            "or, of type f16 or bf16, for warpline quantize");
+                            "or, of type f16 or bf16, for warpline quantize and warpline gemm");
   o.positional("FILE", "the file to write; not to stdout", r.path);
   o.choice("--operation", "default dual-gemm", r.operation, {"dual-gemm", "gemm"});
   o.integer("-m", "rows of a (default 128)", r.m, 1, 1 << 20);

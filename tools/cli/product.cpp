@@ -1,10 +1,12 @@
 #include "tools/cli/product.hpp"
 
+#include "kernels/gemm/rules.hpp"
 #include "tests/reference/linear.hpp"
 #include "tools/cli/json.hpp"
 #include "tools/cli/output_file.hpp"
 #include "tools/cli/product_files.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -18,6 +20,23 @@ const char* name_of(wl_dtype type) {
   return type == WL_F16 ? "f16" : type == WL_BF16 ? "bf16" : type == WL_F32 ? "f32" : "nvfp4";
 }
 
+const std::vector<std::string> operand_names = {
+    "nvfp4", "f16",        "bf16",       "tf32",       "e4m3",       "e5m2",
+    "int8",  "mxfp8_e4m3", "mxfp8_e5m2", "mxfp6_e2m3", "mxfp6_e3m2", "mxfp4"};
+
+wl_operand operand_of(const std::string& name) {
+  return static_cast<wl_operand>(std::find(operand_names.begin(), operand_names.end(), name) -
+                                 operand_names.begin());
+}
+
+const std::string& name_of(wl_operand type) { return operand_names[static_cast<size_t>(type)]; }
+
+std::string operands_text(const std::string& a_type, const std::string& b_type) {
+  return "A " + a_type + ", B " + b_type;
+}
+
+std::string default_out(const std::string& a_type) { return a_type == "bf16" ? "bf16" : "f16"; }
+
 size_t element_bytes(wl_dtype type) { return type == WL_F32 ? 4 : 2; }
 
 wl_dtype ProductRequest::d_type() const { return dtype_of(out); }
@@ -29,9 +48,10 @@ void declare_sizes(Options* options, ProductRequest* r, const std::string& rows_
   options->integer("-m", "rows of A and D (default 256)", r->m, -most, most);
   options->integer("-n", rows_of_b + ", columns of D, a multiple of 8 (default 4096)", r->n, -most,
                    most);
-  options->integer("-k", "values in a row, a multiple of 64 (default 7168)", r->k, -most, most);
+  options->integer("-k", "values in a row, of NVFP4 a multiple of 64 (default 7168)", r->k, -most,
+                   most);
   options->integer("-l", "batch (default 1)", r->l, -most, most);
-  options->choice("--out", "type of D (default f16)", r->out, out);
+  options->choice("--out", out_help, r->out, out);
   options->real("--d-scale", "FP32 scale of D, --out nvfp4 (default 1)", r->d_scale);
 }
 
@@ -56,6 +76,18 @@ void take_sizes(ProductRequest* r, const wltest::Problem& of_file,
   r->n = of_file.n;
   r->k = of_file.k;
   r->l = of_file.l;
+  r->a_type = name_of(of_file.a.type);
+  r->b_type = name_of(of_file.b1.type);
+}
+
+OperandBytes bytes_of(const ProductRequest& r, const std::string& type, int64_t rows) {
+  const wl_operand operand = operand_of(type);
+  const gemm::Format& format = gemm::format_of(operand);
+  const double elements = double(r.l) * double(rows) * double(r.k);
+  const bool nvfp4 = operand == WL_OPERAND_NVFP4;
+  return {elements * format.bits / 8, format.scale_block == 0 ? 0 : elements / format.scale_block,
+          double(gemm::scale_bytes(operand, rows, r.k, r.l)),
+          nvfp4 || !r.input.empty() ? 0 : elements * 9 / 16};
 }
 
 Device prepare_product(const std::string& command, ProductRequest* r) {
@@ -179,6 +211,8 @@ void report_problem(Report& report, const ProductRequest& r) {
                     static_cast<long long>(r.n), static_cast<long long>(r.k),
                     static_cast<long long>(r.l)),
              "problem", json_list({r.m, r.n, r.k, r.l}));
+  report.add("operand types", operands_text(r.a_type, r.b_type), "a_type", json_string(r.a_type));
+  report.add("", "", "b_type", json_string(r.b_type));
 }
 
 void report_verdict(Report& report, const Verdict& verdict, const ProductRequest& r) {

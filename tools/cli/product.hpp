@@ -2,6 +2,7 @@
 // memory, and the verdict on D.
 #pragma once
 
+#include "kernels/gemm/operand.hpp"
 #include "tests/reference/dual_gemm.hpp"
 #include "tools/cli/config_list.hpp"
 #include "tools/cli/device_memory.hpp"
@@ -20,13 +21,23 @@ namespace warpline::cli {
 
 struct ProductRequest : RunOptions {
   int64_t m = 256, n = 4096, k = 7168, l = 1;
-  std::string out = "f16";
+  std::string a_type = "nvfp4", b_type = "nvfp4", out = "f16";
   std::optional<float> d_scale;
   bool stats = false, stamps = false;
 
   bool quantised() const { return out == "nvfp4"; }
   wl_dtype d_type() const;
 };
+
+// Names of operand types, in the order of wl_operand.
+extern const std::vector<std::string> operand_names;
+wl_operand operand_of(const std::string& name);
+const std::string& name_of(wl_operand type);
+// "A f16, B nvfp4"
+std::string operands_text(const std::string& a_type, const std::string& b_type);
+constexpr const char* out_help = "type of D (default f16, of a BF16 A bf16)";
+// The default of --out, where it is not given.
+std::string default_out(const std::string& a_type);
 
 // "f16" and the like.
 wl_dtype dtype_of(const std::string& name);
@@ -44,6 +55,13 @@ void declare_counting(Options* options, ProductRequest* r);
 void take_sizes(ProductRequest* r, const wltest::Problem& of_file,
                 const std::vector<std::string>& unused);
 
+// What an operand takes: its elements, its scales, and these padded to WL_SF_128x4.
+struct OperandBytes {
+  double values, scales, packed;
+  double drawn; // what it is made of, where that is not itself
+};
+OperandBytes bytes_of(const ProductRequest& r, const std::string& type, int64_t rows);
+
 // As prepare_run, and judges the options above.
 Device prepare_product(const std::string& command, ProductRequest* r);
 
@@ -58,6 +76,8 @@ Args sizes_of(const ProductRequest& r) {
   args.l = r.l;
   args.sf_layout = WL_SF_128x4;
   args.d_type = r.d_type();
+  args.a_type = operand_of(r.a_type);
+  args.b_type = operand_of(r.b_type);
   args.config = r.config.empty() ? nullptr : r.config.c_str();
   return args;
 }
@@ -65,6 +85,10 @@ Args sizes_of(const ProductRequest& r) {
 // A device address far from those of other `i`, aligned, of no memory: for a check of sizes before
 // anything of that size exists.
 inline void* far_apart(uint64_t i) { return reinterpret_cast<void*>(i << 58); }
+// Likewise of scales, null where the type has none.
+inline void* scales_far_apart(uint64_t i, wl_operand type) {
+  return gemm::has_scales(type) ? far_apart(i) : nullptr;
+}
 
 // D and its scales on the device, before a run of bytes that are NaN in every type: an output that
 // the kernel leaves out cannot pass.

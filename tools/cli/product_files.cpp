@@ -38,6 +38,26 @@ Numbers random_numbers(wl_dtype type, size_t count, uint64_t seed, uint64_t stre
   return {type, wltest::rounded(values, type)};
 }
 
+wltest::Problem random_product(int64_t m, int64_t n, int64_t k, int64_t l, const gemm::Types& types,
+                               uint64_t seed, int products) {
+  const auto kind = wltest::InputKind::public_problem;
+  // Whole blocks of every type, of which k takes a part.
+  wltest::Problem p = wltest::make_problem(m, n, (k + 63) / 64 * 64, l, kind, seed, products);
+  p.k = k;
+  // Streams behind those of the NVFP4 tensors.
+  const auto convert = [&](wltest::Operand* operand, wl_operand type, uint64_t stream) {
+    if (type == WL_OPERAND_NVFP4) return;
+    const wltest::Random spread(seed, stream);
+    *operand = wltest::in_type(*operand, type, k, &spread);
+  };
+  convert(&p.a, types.a, 8);
+  convert(&p.b1, types.b, 9);
+  if (products == 2) convert(&p.b2, types.b, 10);
+  for (const wl_operand type : {types.a, types.b})
+    if (type == WL_OPERAND_INT8) p.alpha1 *= wltest::int8_unit, p.alpha2 *= wltest::int8_unit;
+  return p;
+}
+
 ProductFile::ProductFile(const std::string& path, std::vector<std::string> names)
     : file_(path), names_(std::move(names)) {}
 
@@ -78,37 +98,71 @@ void ProductFile::require_shape(const Tensor& tensor, const std::vector<uint64_t
          ", must be " + shape_text(shape) + ": " + what);
 }
 
+namespace {
+
+constexpr struct {
+  const char* dtype;
+  wl_operand type;
+} unscaled[] = {{"F16", WL_OPERAND_F16},      {"BF16", WL_OPERAND_BF16},
+                {"F32", WL_OPERAND_TF32},     {"F8_E4M3", WL_OPERAND_E4M3},
+                {"F8_E5M2", WL_OPERAND_E5M2}, {"I8", WL_OPERAND_INT8}};
+
+wl_operand operand_of_file(const std::string& dtype) {
+  for (const auto& entry : unscaled)
+    if (dtype == entry.dtype) return entry.type;
+  return WL_OPERAND_NVFP4;
+}
+
+} // namespace
+
 wltest::Operand ProductFile::read_operand(const std::string& name, bool* batched) const {
   const Tensor& values = require(name);
-  require_dtype(values, {"U8", "F4"});
+  std::vector<std::string> dtypes = {"U8", "F4"};
+  for (const auto& entry : unscaled) dtypes.emplace_back(entry.dtype);
+  require_dtype(values, dtypes);
+  wltest::Operand operand;
+  operand.type = operand_of_file(values.dtype);
+  const bool nvfp4 = operand.type == WL_OPERAND_NVFP4;
+  const std::string shown = "tensor " + shown_name(name);
   const size_t rank = values.shape.size();
   if (rank != 2 && rank != 3)
-    refuse("tensor " + shown_name(name) + " has shape " + shape_text(values.shape) +
-           ", must be [rows, K/2] or [batch, rows, K/2]");
+    refuse(shown + " has shape " + shape_text(values.shape) +
+           (nvfp4 ? ", must be [rows, K/2] or [batch, rows, K/2]"
+                  : ", must be [rows, K] or [batch, rows, K]"));
   *batched = rank == 3;
   for (uint64_t extent : values.shape)
     if (extent == 0 || extent > uint64_t{1} << 40)
-      refuse("tensor " + shown_name(name) + " has shape " + shape_text(values.shape) +
+      refuse(shown + " has shape " + shape_text(values.shape) +
              ", each extent must be from 1 to 2^40");
-  wltest::Operand operand;
   operand.l = static_cast<int64_t>(*batched ? values.shape[0] : 1);
   operand.rows = static_cast<int64_t>(values.shape[rank - 2]);
+  operand.k = static_cast<int64_t>(values.shape.back());
+  if (nvfp4)
+    read_scales(values, &operand);
+  else if (file_.find(name + scale_ending) != nullptr)
+    refuse(shown + " is " + values.dtype + ", which has no block scales, but there is a tensor " +
+           shown_name(name + scale_ending) + " (a factor of the whole is " +
+           shown_name(name + "_tensor_scale") + ")");
+  operand.values = file_.read(values);
+  return operand;
+}
+
+void ProductFile::read_scales(const Tensor& values, wltest::Operand* operand) const {
+  const std::string& name = values.name;
   // Bytes and not the last extent: F4 may count elements or bytes (see safetensors.cpp).
-  const uint64_t rows = static_cast<uint64_t>(operand.l) * static_cast<uint64_t>(operand.rows);
-  operand.k = static_cast<int64_t>(values.bytes() / rows * 2);
-  if (operand.k % 16 != 0 || operand.k == 0)
-    refuse("tensor " + shown_name(name) + " has K = " + std::to_string(operand.k) +
+  const uint64_t rows = static_cast<uint64_t>(operand->l) * static_cast<uint64_t>(operand->rows);
+  operand->k = static_cast<int64_t>(values.bytes() / rows * 2);
+  if (operand->k % 16 != 0 || operand->k == 0)
+    refuse("tensor " + shown_name(name) + " has K = " + std::to_string(operand->k) +
            ", must be a positive multiple of 64");
   const Tensor& scales = require(name + scale_ending);
   require_dtype(scales, {"F8_E4M3"});
   std::vector<uint64_t> expected = values.shape;
-  expected.back() = static_cast<uint64_t>(operand.k / 16);
+  expected.back() = static_cast<uint64_t>(operand->k / 16);
   require_shape(scales, expected,
                 "one scale for 16 values of " + shown_name(name) +
-                    ", K = " + std::to_string(operand.k));
-  operand.values = file_.read(values);
-  operand.scales = file_.read(scales);
-  return operand;
+                    ", K = " + std::to_string(operand->k));
+  operand->scales = file_.read(scales);
 }
 
 wltest::Operand ProductFile::read_a() {
@@ -168,11 +222,15 @@ std::vector<uint64_t> matrix_shape(bool batched, int64_t l, int64_t rows, int64_
 
 void add_operand(std::vector<OutputTensor>* tensors, const std::string& name, bool batched,
                  const wltest::Operand& operand) {
-  tensors->push_back({name, "U8", matrix_shape(batched, operand.l, operand.rows, operand.k / 2),
-                      operand.values.data(), operand.values.size()});
-  tensors->push_back({name + scale_ending, "F8_E4M3",
-                      matrix_shape(batched, operand.l, operand.rows, operand.k / 16),
-                      operand.scales.data(), operand.scales.size()});
+  const auto add = [&](const std::string& tensor, const char* dtype, int64_t columns,
+                       const std::vector<uint8_t>& bytes) {
+    tensors->push_back({tensor, dtype, matrix_shape(batched, operand.l, operand.rows, columns),
+                        bytes.data(), bytes.size()});
+  };
+  for (const auto& entry : unscaled)
+    if (operand.type == entry.type) return add(name, entry.dtype, operand.k, operand.values);
+  add(name, "U8", operand.k / 2, operand.values);
+  add(name + scale_ending, "F8_E4M3", operand.k / 16, operand.scales);
 }
 
 void add_numbers(std::vector<OutputTensor>* tensors, const std::string& name,

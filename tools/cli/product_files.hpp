@@ -1,8 +1,10 @@
 // Operands and results of products in safetensors files: NAME (U8 or F4, [rows, K/2] bytes) with
-// NAME_scale (F8_E4M3, [rows, K/16], plain layout), factors (F32, one element), and D. A batch has
+// NAME_scale (F8_E4M3, [rows, K/16], plain layout), or NAME alone of another type (F16, BF16, F32,
+// which is TF32, F8_E4M3, F8_E5M2 or I8, [rows, K]), factors (F32, one element), and D. A batch has
 // one leading dimension more, the same for all.
 #pragma once
 
+#include "kernels/gemm/operand.hpp"
 #include "tests/reference/inputs.hpp"
 #include "tools/cli/failure.hpp"
 #include "tools/cli/safetensors.hpp"
@@ -26,6 +28,11 @@ std::vector<float> values_of(const Numbers& numbers);
 // Multiples of 1/8 below 8, exact in every type, so that problems of one seed differ in nothing
 // else.
 Numbers random_numbers(wl_dtype type, size_t count, uint64_t seed, uint64_t stream);
+
+// Numbers of one seed are about the same in all types, with as many bits as the type has. alphas
+// take the unit of INT8 out again.
+wltest::Problem random_product(int64_t m, int64_t n, int64_t k, int64_t l, const gemm::Types& types,
+                               uint64_t seed, int products);
 
 // A file's name of a type, for types that are no NVFP4: "F16".
 const char* file_dtype(wl_dtype type);
@@ -67,6 +74,7 @@ private:
   bool takes(const std::string& name) const;
   const Tensor& require(const std::string& name) const;
   wltest::Operand read_operand(const std::string& name, bool* batched) const;
+  void read_scales(const Tensor& values, wltest::Operand* operand) const; // and K
 };
 
 // Parts of such files: a tensor's shape, with the batch when there is one; NAME and NAME_scale.

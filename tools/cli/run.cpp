@@ -90,14 +90,18 @@ double packed_bytes(int64_t rows, int64_t k, int64_t l) {
 }
 
 std::vector<uint8_t> pack_scales(const wltest::Operand& operand) {
-  const size_t packed_bytes = wl_sf_bytes(WL_SF_128x4, operand.rows, operand.k);
-  const size_t plain_bytes = static_cast<size_t>(operand.rows * (operand.k / 16));
+  if (operand.scales.empty()) return {};
+  const size_t plain_bytes = operand.scales.size() / static_cast<size_t>(operand.l);
+  // The layout counts blocks of 16, whatever a type's are.
+  const int64_t k = 16 * static_cast<int64_t>(plain_bytes) / operand.rows;
+  const size_t packed_bytes = wl_sf_bytes(WL_SF_128x4, operand.rows, k);
+  const bool nvfp4 = operand.type == WL_OPERAND_NVFP4;
   std::vector<uint8_t> packed(packed_bytes * static_cast<size_t>(operand.l));
   // The padding may hold any byte, so it holds the worst: a kernel that reads it shows NaN.
   for (size_t entry = 0; entry < static_cast<size_t>(operand.l); ++entry)
-    require(wl_sf_pack(WL_SF_128x4, operand.rows, operand.k,
-                       operand.scales.data() + entry * plain_bytes,
-                       packed.data() + entry * packed_bytes, wltest::nan_padding));
+    require(wl_sf_pack(WL_SF_128x4, operand.rows, k, operand.scales.data() + entry * plain_bytes,
+                       packed.data() + entry * packed_bytes,
+                       nvfp4 ? wltest::nan_padding : wltest::mx_nan_padding));
   return packed;
 }
 

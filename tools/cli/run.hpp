@@ -43,7 +43,8 @@ double host_bytes(const Device& device, const RunOptions& r, double bytes);
 // Of an operand's scales in WL_SF_128x4, with the padding to whole atoms.
 double packed_bytes(int64_t rows, int64_t k, int64_t l);
 
-// An operand's scales in WL_SF_128x4 with NaN in the padding, and back.
+// An operand's scales in WL_SF_128x4 with NaN in the padding, none where it has none; and back, of
+// NVFP4.
 std::vector<uint8_t> pack_scales(const wltest::Operand& operand);
 void unpack_scales(const std::vector<uint8_t>& packed, wltest::Operand* operand);
 
