@@ -83,6 +83,21 @@ TEST_CASE("doctor takes the virtual GPU for a driver, and says which profiles th
                           ContainsSubstring("profile \"h100\" of the virtual GPU must be b200"));
 }
 
+TEST_CASE("the tables of types on the engine's page are the configurations'", "[host][readme]") {
+  const std::string page = wltest::read_text(wltest::source_file("kernels/gemm/README.md"));
+  for (const char* operation : {"dual-gemm", "gemm"}) {
+    const ChildResult child =
+        wltest::run_child({wltest::build_file("warpline"), "types", "--operation", operation});
+    REQUIRE(child.status == 0);
+    INFO("replace the table in kernels/gemm/README.md by what prints: build/warpline types "
+         "--operation "
+         << operation);
+    CHECK(page.find(child.out) != std::string::npos);
+  }
+  CHECK(wltest::run_child({wltest::build_file("warpline"), "types", "--operation", "quantize"})
+            .status == 2);
+}
+
 TEST_CASE("the tables on the page of rules are the constraint tables", "[host][readme]") {
   for (const char* operation : {"dual-gemm", "gemm", "quantize"}) {
     const ChildResult child =

@@ -18,6 +18,7 @@ ExitStatus run_configs(const Arguments& arguments);
 ExitStatus run_devices(const Arguments& arguments);
 ExitStatus run_doctor(const Arguments& arguments);
 ExitStatus run_rules(const Arguments& arguments);
+ExitStatus run_types(const Arguments& arguments);
 ExitStatus run_make_example(const Arguments& arguments);
 
 } // namespace warpline::cli

@@ -34,6 +34,7 @@ constexpr Command commands[] = {
     {"devices", run_devices, "list the real and virtual devices and the kernels for each"},
     {"doctor", run_doctor, "collect versions, devices and what is wrong, for a bug report"},
     {"rules", run_rules, "print the rules for arguments as a Markdown table"},
+    {"types", run_types, "print the types that a product takes as a Markdown table"},
     {"make-example", run_make_example, "write a safetensors file for --input"},
     {"version", run_version, "print the version; --version does, too"},
 };
