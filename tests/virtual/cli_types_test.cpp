@@ -42,6 +42,7 @@ const Pair pairs[] = {{"virtual:b200", "nvfp4", "nvfp4"},
                       {"virtual:b200", "mxfp4", "mxfp6_e3m2"},
                       {"virtual:h200", "f16", "f16"},
                       {"virtual:h200", "bf16", "bf16"},
+                      {"virtual:h200", "tf32", "tf32"},
                       {"virtual:h200", "f16", "nvfp4"},
                       {"virtual:h200", "bf16", "nvfp4"}};
 
@@ -66,7 +67,7 @@ TEST_CASE("cli: gemm multiplies operands of every type and says which", "[virtua
     CHECK(report.find("result")->text == "PASS");
     CHECK(report.find("outputs")->integer == 2 * 33 * 72);
     CHECK(report.find("wrong")->integer == 0);
-    CHECK(report.find("out")->text == (a == "bf16" ? "bf16" : "f16"));
+    CHECK(report.find("out")->text == (a == "bf16" ? "bf16" : a == "tf32" ? "f32" : "f16"));
     CHECK(report.find("alpha")->number == (a == "int8" ? 0x1p-12 : 1));
     // The list of configurations for the pair begins with the one that ran.
     Words list =

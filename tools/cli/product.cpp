@@ -35,7 +35,9 @@ std::string operands_text(const std::string& a_type, const std::string& b_type) 
   return "A " + a_type + ", B " + b_type;
 }
 
-std::string default_out(const std::string& a_type) { return a_type == "bf16" ? "bf16" : "f16"; }
+std::string default_out(const std::string& a_type) {
+  return a_type == "bf16" ? "bf16" : a_type == "tf32" ? "f32" : "f16";
+}
 
 size_t element_bytes(wl_dtype type) { return type == WL_F32 ? 4 : 2; }
 
