@@ -125,7 +125,9 @@ TEST_CASE("cli: gemm of files whose tensors have other types", "[virtual][cli]")
     CHECK_THAT(run.out,
                ContainsSubstring(std::string("types        A ") + c.a + ", B " + c.b + "\n"));
     CHECK_THAT(run.err, !ContainsSubstring("not used"));
-    CHECK(SafetensorsFile(output).find("d")->dtype == (a == WL_OPERAND_BF16 ? "BF16" : "F16"));
+    CHECK(SafetensorsFile(output).find("d")->dtype == (a == WL_OPERAND_BF16   ? "BF16"
+                                                       : a == WL_OPERAND_TF32 ? "F32"
+                                                                              : "F16"));
   }
   for (const char* option : {"--a-type", "--b-type"})
     check_refusal(warpline_cli({"gemm", "--input", input, option, "bf16"}), 2,
