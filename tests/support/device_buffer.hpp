@@ -54,12 +54,14 @@ inline std::vector<uint8_t> packed_scales(const Operand& o, uint8_t padding = na
 // the padding.
 struct ScaleBuffer : DeviceBuffer {
   ScaleBuffer(wl_context* c, const Operand& o, bool pad) : DeviceBuffer(c, packed_bytes(o)) {
-    if (o.type != WL_OPERAND_NVFP4) {
+    if (o.scales.empty()) {
       wl_free(c, pointer);
       pointer = nullptr;
       return;
     }
-    const std::vector<uint8_t> data = packed_scales(o), other = packed_scales(o, nan_padding ^ 1);
+    const uint8_t padding = o.type == WL_OPERAND_NVFP4 ? nan_padding : mx_nan_padding;
+    const std::vector<uint8_t> data = packed_scales(o, padding),
+                               other = packed_scales(o, padding ^ 1);
     const auto uploaded = [&](size_t i) { return pad || data[i] == other[i]; };
     for (size_t first = 0, last = 0; first < data.size(); first = last + 1) {
       for (last = first; last < data.size() && uploaded(last);) ++last;

@@ -56,8 +56,6 @@ LinearRun::LinearRun(wl_context* context, const LinearCase& c, const LinearRun* 
   args.b = b_.pointer, args.sfb = sfb_.pointer;
   args.a_type = before != nullptr ? WL_OPERAND_NVFP4 : problem_.a.type;
   args.b_type = problem_.b1.type;
-  if (args.a_type != WL_OPERAND_NVFP4) args.sfa = nullptr;
-  if (args.b_type != WL_OPERAND_NVFP4) args.sfb = nullptr;
   args.alpha = static_cast<const float*>(factors_.pointer);
   if (c.bias) args.bias = bias_.pointer;
   args.bias_type = WL_F32;
