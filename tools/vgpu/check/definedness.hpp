@@ -23,6 +23,10 @@ public:
   void after(exec::Warp& w, const exec::Inst& inst, uint32_t mask, exec::Step step);
   // An access of one lane (op null), or of the operation that performs.
   void access(const exec::Access& a, const exec::Origin& origin, const exec::AsyncOp* op);
+  // The same of the lanes of a warp that `mask` names, in turn. All of [lo, hi) is one
+  // allocation's.
+  void access_lanes(const exec::Access& a, const uint64_t* addresses, uint32_t mask, uint64_t lo,
+                    uint64_t hi, const exec::Origin& origin);
   // For operations that move bytes: whether the one that performs has read unwritten global memory;
   // the states of a range, none when all is written; and where they go. `output`: bytes written
   // to global memory of which no part was ever written are reported.
@@ -81,6 +85,9 @@ private:
                            const exec::Origin& origin);
   void stored(const exec::Access& a, uint8_t* states, const Rule& rule, const exec::Origin& origin);
   void report_output(const Rule& rule, uint32_t element, const exec::Origin& origin);
+  static bool all_written(const uint8_t* states, uint64_t bytes);
+  // Whether each register that these lanes store is defined.
+  bool stores_written(const Rule& rule, uint32_t mask) const;
   void loaded(const exec::Access& a, const uint8_t* states, const Rule& rule, uint32_t lane);
   void atomic(const exec::Access& a, uint8_t* states, const Rule& rule, const exec::Origin& origin);
   void report_source(const exec::Access& a, const exec::Origin& origin);

@@ -2,6 +2,7 @@
 #include "tools/vgpu/check/definedness.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace vgpu::check {
@@ -52,12 +53,48 @@ void Definedness::access(const exec::Access& a, const exec::Origin& origin,
     loaded(a, states, rule, origin.lane);
 }
 
+void Definedness::access_lanes(const exec::Access& a, const uint64_t* addresses, uint32_t mask,
+                               uint64_t lo, uint64_t hi, const exec::Origin& origin) {
+  const Rule& rule = rules_[origin.inst->pc];
+  const bool global = a.space == exec::Space::Global;
+  if (!global && a.space != exec::Space::Shared) return;
+  uint8_t* states =
+      global ? cluster_.spec.memory->written(lo, hi - lo) : shared_[a.cta].data() + lo;
+  // What happens most: loads of written bytes, and stores of registers that are defined.
+  if (!a.write && rule.kind == Kind::Load) {
+    if (!states || (hi - lo <= 32ull * a.bytes && all_written(states, hi - lo))) return;
+  } else if (a.write && !a.atomic && rule.kind == Kind::Store && stores_written(rule, mask)) {
+    for (uint32_t m = states ? mask : 0; m; m &= m - 1)
+      std::memset(states + (addresses[std::countr_zero(m)] - lo), kWritten, a.bytes);
+    return;
+  }
+  exec::Access one = a;
+  exec::Origin at = origin;
+  for (uint32_t m = mask; m; m &= m - 1) {
+    at.lane = static_cast<uint32_t>(std::countr_zero(m));
+    one.address = addresses[at.lane];
+    access(one, at, nullptr);
+  }
+}
+
+bool Definedness::all_written(const uint8_t* states, uint64_t bytes) {
+  uint8_t others = 0;
+  for (uint64_t i = 0; i < bytes; ++i) others |= states[i] ^ kWritten;
+  return others == 0;
+}
+
+bool Definedness::stores_written(const Rule& rule, uint32_t mask) const {
+  uint32_t lanes = mask;
+  for (uint32_t e = 0; e < rule.elements; ++e) lanes &= moved_[e].written;
+  return lanes == mask;
+}
+
 // A register is undefined only when no byte of what it gets has been written: programs read the
 // last, partly filled word of an array, and structures with gaps, as whole words. Elsewhere, where
 // no host fills a part, one unwritten byte is enough.
 void Definedness::loaded(const exec::Access& a, const uint8_t* states, const Rule& rule,
                          uint32_t lane) {
-  if (states[0] == kWritten && std::memcmp(states, states + 1, a.bytes - 1) == 0) return;
+  if (all_written(states, a.bytes)) return;
   const uint32_t each = a.bytes / rule.elements;
   for (uint32_t e = 0; e < rule.elements; ++e) {
     const uint8_t *first = states + e * each, *last = first + each;

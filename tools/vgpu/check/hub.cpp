@@ -31,6 +31,26 @@ std::string hex_text(uint64_t v) {
   return text;
 }
 
+// True when each of the lanes names a higher address than the one before it; false says nothing.
+bool all_differ(const uint64_t* addresses, uint32_t mask) {
+  uint64_t above = 0;
+  for (uint32_t m = mask; m; m &= m - 1) {
+    const uint64_t address = addresses[std::countr_zero(m)];
+    if (address < above) return false;
+    above = address + 1;
+  }
+  return true;
+}
+
+uint32_t same_address(const uint64_t* addresses, uint32_t mask, uint64_t address) {
+  uint32_t lanes = 0;
+  for (uint32_t m = mask; m; m &= m - 1) {
+    const uint32_t l = static_cast<uint32_t>(std::countr_zero(m));
+    if (addresses[l] == address) lanes |= 1u << l;
+  }
+  return lanes;
+}
+
 } // namespace
 
 Hub::Hub(exec::Cluster& cluster) : cluster_(cluster) {
@@ -197,8 +217,8 @@ void Hub::access(const exec::Access& a, const Origin& origin) {
   if (definedness_) definedness_->access(a, origin, op_);
 }
 
-void Hub::access_lanes(const exec::Access& a, const uint64_t* addresses, uint32_t mask,
-                       const Origin& origin) {
+void Hub::access_lanes(const exec::Access& a, const uint64_t* addresses, uint32_t mask, uint64_t lo,
+                       uint64_t hi, const Origin& origin) {
   if (a.space == exec::Space::Global || a.space == exec::Space::Shared) {
     Bytes b;
     b.space = a.space == exec::Space::Global ? Space::Global : Space::Shared;
@@ -206,14 +226,11 @@ void Hub::access_lanes(const exec::Access& a, const uint64_t* addresses, uint32_
     Who me = who(origin);
     me.op = 0;
     const Strength& strength = traits_[me.pc].strength;
+    const bool differ = all_differ(addresses, mask);
     // Lanes that name the same address act together.
     for (uint32_t left = mask; left;) {
       uint32_t l = static_cast<uint32_t>(std::countr_zero(left));
-      me.lanes = 0;
-      for (uint32_t m = left; m; m &= m - 1) {
-        uint32_t k = static_cast<uint32_t>(std::countr_zero(m));
-        if (addresses[k] == addresses[l]) me.lanes |= 1u << k;
-      }
+      me.lanes = differ ? 1u << l : same_address(addresses, left, addresses[l]);
       left &= ~me.lanes;
       b.lo = addresses[l];
       b.hi = b.lo + a.bytes;
@@ -224,14 +241,7 @@ void Hub::access_lanes(const exec::Access& a, const uint64_t* addresses, uint32_
       each([&](Observer& o) { o.access(me, b, a.write, strength, Proxy::Generic); });
     }
   }
-  if (!definedness_) return;
-  exec::Access one = a;
-  Origin at = origin;
-  for (uint32_t m = mask; m; m &= m - 1) {
-    at.lane = static_cast<uint32_t>(std::countr_zero(m));
-    one.address = addresses[at.lane];
-    definedness_->access(one, at, nullptr);
-  }
+  if (definedness_) definedness_->access_lanes(a, addresses, mask, lo, hi, origin);
 }
 
 void Hub::access_tensor(uint32_t cta, uint32_t lane, uint32_t lanes, uint32_t column,

@@ -28,8 +28,9 @@ public:
   void before(exec::Warp& w, const exec::Inst& inst, uint32_t mask, bool resumed);
   void after(exec::Warp& w, const exec::Inst& inst, uint32_t mask, exec::Step step);
   void access(const exec::Access& a, const exec::Origin& origin);
-  void access_lanes(const exec::Access& a, const uint64_t* addresses, uint32_t mask,
-                    const exec::Origin& origin);
+  // Of lanes of a warp; all of [lo, hi), what they touch, is one allocation's.
+  void access_lanes(const exec::Access& a, const uint64_t* addresses, uint32_t mask, uint64_t lo,
+                    uint64_t hi, const exec::Origin& origin);
   void access_tensor(uint32_t cta, uint32_t lane, uint32_t lanes, uint32_t column, uint32_t columns,
                      bool write, const exec::AsyncOp* op, const exec::Origin& origin);
   void issue(const exec::AsyncOp& op);

@@ -104,7 +104,7 @@ void Cluster::touch_lanes(const Access& a, const uint64_t* addresses, uint32_t m
     }
   }
   if (base) {
-    if (hub) hub->access_lanes(a, addresses, mask, origin);
+    if (hub) hub->access_lanes(a, addresses, mask, lo, hi, origin);
     // Lanes outside the mask get pointers too, which nobody reads; their addresses may be anything,
     // so the sum is one of integers.
     uintptr_t first = reinterpret_cast<uintptr_t>(base) - lo;
