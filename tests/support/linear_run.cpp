@@ -51,10 +51,13 @@ LinearRun::LinearRun(wl_context* context, const LinearCase& c, const LinearRun* 
   wl_gemm_args args{};
   args.struct_size = sizeof args;
   args.m = c.m, args.n = c.n, args.k = c.k, args.l = c.l;
-  args.a = before != nullptr ? before->d_.d() : a_.pointer;
-  args.sfa = before != nullptr ? before->d_.sfd() : sfa_.pointer;
+  const bool takes_codes = before != nullptr && before->case_.d_type == WL_NVFP4;
+  args.a = takes_codes ? before->d_.d() : before != nullptr ? before->plain_.pointer : a_.pointer;
+  args.sfa = takes_codes ? before->d_.sfd() : before != nullptr ? nullptr : sfa_.pointer;
   args.b = b_.pointer, args.sfb = sfb_.pointer;
-  args.a_type = before != nullptr ? WL_OPERAND_NVFP4 : problem_.a.type;
+  args.a_type = takes_codes         ? WL_OPERAND_NVFP4
+                : before != nullptr ? WL_OPERAND_F16
+                                    : problem_.a.type;
   args.b_type = problem_.b1.type;
   args.alpha = static_cast<const float*>(factors_.pointer);
   if (c.bias) args.bias = bias_.pointer;
@@ -80,6 +83,8 @@ wl_status LinearRun::run(wl_stream stream) const {
   return wl_plan_run(plan_, workspace_->pointer, workspace_bytes_, stream);
 }
 
+std::vector<uint8_t> LinearRun::bytes() const { return plain_.read(bytes_of_d(case_)); }
+
 std::string LinearRun::check() const {
   Problem p = problem_;
   bool intact = true;
@@ -91,7 +96,7 @@ std::string LinearRun::check() const {
     unequal = count_unequal(d_.read(&intact), quantized(expected, sums, d_scale));
   } else {
     const std::vector<uint8_t> bytes = rounded(expected, case_.d_type);
-    const std::vector<uint8_t> found = plain_.read(bytes.size());
+    const std::vector<uint8_t> found = this->bytes();
     for (size_t i = 0; i < bytes.size(); ++i) unequal += found[i] != bytes[i];
   }
   if (!intact) return "memory around D was written to";

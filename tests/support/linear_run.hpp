@@ -18,7 +18,7 @@ struct LinearCase {
   bool bias = true;
 };
 
-// A plan and its operands, of exact sums. A may be what another one writes.
+// A plan and its operands, of exact sums. A may be what another one writes, in NVFP4 or FP16.
 class LinearRun {
 public:
   LinearRun(wl_context* context, const LinearCase& c, const LinearRun* before = nullptr);
@@ -32,6 +32,7 @@ public:
   // The first thing wrong with D, "" for nothing; the run before has ended.
   std::string check() const;
   Operand nvfp4(bool* intact) const { return d_.read(intact); } // D
+  std::vector<uint8_t> bytes() const;                           // D of another type
 
 private:
   wl_context* context_;
