@@ -212,10 +212,10 @@ inline uint32_t reciprocal(uint32_t count) { return count ? UINT32_MAX / count :
 
 // A tensor map of scales of `rows` rows: an atom of 512 bytes is the inner dimension, then
 // `box_atoms` atoms along K, `box_blocks` blocks of 128 rows, batch entries. `box_lines` of an
-// atom's 32 lines come together.
+// atom's 32 lines come together. `entry_stride`: bytes from entry to entry, 0 = dense.
 wl_status scale_map(const wl_context& context, const char* name, const void* address, int64_t rows,
                     int64_t k, int64_t l, int box_atoms, cuapi::CUtensorMap* map,
-                    int box_blocks = 1, int box_lines = 32);
+                    int box_blocks = 1, int box_lines = 32, int64_t entry_stride = 0);
 
 // A block whose maps are of the weights `from`, for those of `to`.
 template <class Params>

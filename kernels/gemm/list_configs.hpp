@@ -12,10 +12,10 @@ namespace warpline::gemm {
 // Only the rules of the sizes and the type apply: a list needs no tensors.
 template <class Subject>
 wl_status check_problem(const RuleTable<Subject>& rules, const Subject& subject) {
-  static const char* const ids[] = {"m_range",    "n_range",      "n_multiple",      "k_range",
-                                    "k_multiple", "type_k_range", "type_k_multiple", "l_range",
-                                    "tiles",      "d_type",       "nvfp4_columns",   "a_type",
-                                    "b_type",     "types"};
+  static const char* const ids[] = {
+      "m_range",         "n_range", "n_multiple", "k_range", "k_multiple",    "type_k_range",
+      "type_k_multiple", "l_range", "tiles",      "d_type",  "nvfp4_columns", "a_type",
+      "b_type",          "types",   "l_one",      "count",   "group_tiles"};
   std::vector<Violation> violations;
   for (Violation& violation : rules.violations(subject))
     if (std::find(std::begin(ids), std::end(ids), violation.rule.id) != std::end(ids))
@@ -23,9 +23,9 @@ wl_status check_problem(const RuleTable<Subject>& rules, const Subject& subject)
   return report_violations(rules.operation(), violations);
 }
 
-template <class Args, class Subject>
+template <class Args, class Subject, class ProblemOf>
 wl_status list_configs(wl_context* context, const Args* args, const RuleTable<Subject>& rules,
-                       const Table& table, Problem (*problem_of)(const Args&),
+                       const Table& table, const ProblemOf& problem_of,
                        wl_dual_gemm_config* configs, size_t config_size, int* count) {
   WL_TRY(check_context(context));
   if (args == nullptr) return fail(WL_ERROR_INVALID_ARGUMENT, "args is null");

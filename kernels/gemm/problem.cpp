@@ -1,5 +1,6 @@
 #include "kernels/gemm/problem.hpp"
 
+#include <algorithm>
 #include <limits>
 
 namespace warpline::gemm {
@@ -11,6 +12,21 @@ constexpr double minus_log2e = -1.4426950408889634;
 constexpr double gelu_tanh_c0 = -2.302208198144325;
 
 } // namespace
+
+int64_t Groups::most_tiles(int64_t m, int64_t tile) const {
+  if (sizes != nullptr) return count * ((row_stride + tile - 1) / tile);
+  // A group of one row has a tile, every further tile takes `tile` rows more.
+  const int64_t some = std::min<int64_t>(count, m);
+  return some + (m - some) / tile;
+}
+
+int64_t Problem::b_stride() const {
+  return groups.count != 0 ? groups.b_stride : n * (k * format_of(types.b).bits / 8);
+}
+int64_t Problem::sfb_stride() const {
+  return groups.count != 0 ? groups.sfb_stride
+                           : static_cast<int64_t>(wl_sf_bytes(WL_SF_128x4, n, k));
+}
 
 Activation activation_of(wl_activation activation) {
   switch (activation) {

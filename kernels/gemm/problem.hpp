@@ -33,6 +33,23 @@ struct Operands {
   const float* d_scale = nullptr;
 };
 
+// Groups of rows with a B of their own, as wl_groups; b and sfb of Operands are of all groups, and
+// alpha and bias have an entry for each.
+struct Groups {
+  int count = 0; // 0: the problem has none
+  const int32_t *ends = nullptr, *sizes = nullptr, *sf_tiles = nullptr, *rows = nullptr;
+  int64_t row_stride = 0, a_rows = 0;
+  int64_t sf_tile_count = 0;                             // never left out
+  int64_t b_stride = 0, sfb_stride = 0, bias_stride = 0; // likewise; bytes, bytes, elements
+  uint32_t* status = nullptr;
+
+  // Rows of A in memory, and most rows of a group.
+  int64_t rows_of_a(int64_t m) const { return rows != nullptr ? a_rows : m; }
+  int64_t most_rows(int64_t m) const { return sizes != nullptr ? row_stride : m; }
+  // The most tiles of `tile` rows that all groups may have together.
+  int64_t most_tiles(int64_t m, int64_t tile) const;
+};
+
 struct Problem {
   int64_t m = 0, n = 0, k = 0, l = 1;
   wl_dtype d_type = WL_F16;
@@ -44,6 +61,12 @@ struct Problem {
   Activation activation{};
   uint32_t flags = 0;
   Types types{}; // of A and of the tensors of B
+  Groups groups{};
+
+  // Matrices B of a tensor, and bytes from one to the next, of B and of its scales.
+  int64_t b_entries() const { return groups.count != 0 ? groups.count : l; }
+  int64_t b_stride() const;
+  int64_t sfb_stride() const;
 };
 
 } // namespace warpline::gemm

@@ -29,6 +29,13 @@ inline void compare_with_plan(const Problem& planned, const Problem& problem,
   equal("plan_d_type", "d_type", problem.d_type, planned.d_type);
   equal("plan_a_type", "a_type", problem.types.a, planned.types.a);
   equal("plan_b_type", "b_type", problem.types.b, planned.types.b);
+  equal("plan_count", "count", problem.groups.count, planned.groups.count);
+  const auto gathers = [](const Problem& p) { return p.groups.rows != nullptr; };
+  if (gathers(problem) != gathers(planned))
+    violations->push_back(
+        {{"plan_rows", "rows", "must be null where it was for the plan, and only there",
+          RuleKind::pointer},
+         violated(format(" = %p", static_cast<const void*>(problem.groups.rows)))});
 }
 
 // `configs` is the operation's table: a plan of another operation has a configuration of another.
@@ -54,8 +61,8 @@ wl_status run_args(const wl_plan* plan, const Args* args, const char* type,
   const ContextScope scope(context);
   WL_TRY(scope.status());
   Args own = *args;
-  own.config = nullptr;
-  own.flags = planned->problem.flags;
+  product_part(own).config = nullptr;
+  product_part(own).flags = planned->problem.flags;
   const Problem problem = problem_of(own);
   // Frameworks come with the same few buffers again and again.
   static_assert(sizeof own % sizeof(uint64_t) == 0);

@@ -289,7 +289,7 @@ wl_status make_sm100_plan(wl_context* context, const Problem& problem, const Con
 // box has at most 256 of them; then atoms along K, blocks of 128 rows, batch entries.
 wl_status scale_map(const wl_context& context, const char* name, const void* address, int64_t rows,
                     int64_t k, int64_t l, int box_atoms, cuapi::CUtensorMap* map, int box_blocks,
-                    int box_lines) {
+                    int box_lines, int64_t entry_stride) {
   const auto atoms = static_cast<uint64_t>(k) / 64;
   const auto blocks =
       (static_cast<uint64_t>(rows) + ptx::scale_atom_rows - 1) / ptx::scale_atom_rows;
@@ -304,7 +304,8 @@ wl_status scale_map(const wl_context& context, const char* name, const void* add
   desc.dims[3] = static_cast<uint64_t>(l);
   desc.strides[0] = ptx::scale_atom_bytes;
   desc.strides[1] = atoms * ptx::scale_atom_bytes;
-  desc.strides[2] = blocks * atoms * ptx::scale_atom_bytes;
+  desc.strides[2] = entry_stride != 0 ? static_cast<uint64_t>(entry_stride)
+                                      : blocks * atoms * ptx::scale_atom_bytes;
   desc.box[0] = static_cast<uint32_t>(box_lines * (ptx::scale_atom_bytes / 32 / 2));
   desc.box[1] = static_cast<uint32_t>(box_atoms);
   desc.box[2] = static_cast<uint32_t>(box_blocks);

@@ -8,6 +8,16 @@
 
 namespace warpline {
 
+// The part of an operation's arguments that has its flags and configuration: the arguments
+// themselves, or those of the product within.
+template <class Args>
+auto& product_part(Args& args) {
+  if constexpr (requires { args.gemm; })
+    return args.gemm;
+  else
+    return args;
+}
+
 // A subject is {arguments, device limits, context}; the context is current for the rules. `log`
 // writes the arguments down before they are judged.
 template <class Args, class Subject, class Log>
@@ -37,7 +47,7 @@ wl_status plan_args(wl_context* context, const Args* args, wl_plan** plan, const
   std::unique_ptr<wl_plan> owner(made);
   const auto touched = operands(*args);
   owner->operands.assign(touched.begin(), touched.end());
-  if (args->flags & WL_GRAPH_LAUNCH) WL_TRY(GraphRuns::make(*made, &made->graphs));
+  if (product_part(*args).flags & WL_GRAPH_LAUNCH) WL_TRY(GraphRuns::make(*made, &made->graphs));
   *plan = owner.release();
   return WL_SUCCESS;
 }

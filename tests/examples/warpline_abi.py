@@ -45,6 +45,22 @@ class GemmArgs(c.Structure):  # wl_gemm_args
                    ("b_type", c.c_int)])
 
 
+class Groups(c.Structure):  # wl_groups
+    _fields_ = [("count", c.c_int32), ("ends", c.c_void_p), ("sizes", c.c_void_p),
+                ("row_stride", c.c_int64), ("sf_tiles", c.c_void_p), ("sf_tile_count", c.c_int64),
+                ("rows", c.c_void_p), ("a_rows", c.c_int64), ("b_stride_bytes", c.c_int64),
+                ("sfb_stride_bytes", c.c_int64), ("bias_stride", c.c_int64),
+                ("status", c.c_void_p)]
+
+
+class GroupedGemmArgs(c.Structure):  # wl_grouped_gemm_args
+    _fields_ = [("struct_size", c.c_size_t), ("gemm", GemmArgs), ("groups", Groups)]
+
+
+class GroupedDualGemmArgs(c.Structure):  # wl_grouped_dual_gemm_args
+    _fields_ = [("struct_size", c.c_size_t), ("gemm", DualGemmArgs), ("groups", Groups)]
+
+
 class QuantizeArgs(c.Structure):  # wl_quantize_args
     _fields_ = ([("struct_size", c.c_size_t)]
                 + [(name, c.c_int64) for name in "mkl"]
@@ -63,8 +79,9 @@ class PlanInfo(c.Structure):  # wl_plan_info
                 ("load_ms", c.c_double), ("precompiled", c.c_int)]
 
 
-STRUCTS = {"wl_dual_gemm_args": DualGemmArgs, "wl_gemm_args": GemmArgs,
-           "wl_quantize_args": QuantizeArgs, "wl_plan_info": PlanInfo}
+STRUCTS = {"wl_dual_gemm_args": DualGemmArgs, "wl_gemm_args": GemmArgs, "wl_groups": Groups,
+           "wl_grouped_gemm_args": GroupedGemmArgs,
+           "wl_grouped_dual_gemm_args": GroupedDualGemmArgs, "wl_quantize_args": QuantizeArgs, "wl_plan_info": PlanInfo}
 
 
 class Library:
@@ -114,6 +131,16 @@ class Library:
 
     def gemm(self, **fields):
         return Plan(self, self.lib.wl_gemm_plan, GemmArgs, fields)
+
+    def grouped_gemm(self, groups, **fields):
+        """`groups`: a Groups; fields: those of GemmArgs."""
+        return Plan(self, self.lib.wl_grouped_gemm_plan, GroupedGemmArgs,
+                    {"gemm": GemmArgs(**fields), "groups": groups})
+
+    def grouped_dual_gemm(self, groups, **fields):
+        """`groups`: a Groups; fields: those of DualGemmArgs."""
+        return Plan(self, self.lib.wl_grouped_dual_gemm_plan, GroupedDualGemmArgs,
+                    {"gemm": DualGemmArgs(**fields), "groups": groups})
 
     def quantize(self, **fields):
         return Plan(self, self.lib.wl_quantize_plan, QuantizeArgs, fields)

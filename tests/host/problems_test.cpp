@@ -106,6 +106,7 @@ TEST_CASE("problems vary every field of every operation's arguments", "[host][pr
   const std::string text = header();
   for (const problems::Operation& operation : problems::operations()) {
     INFO(operation.args);
+    if (operation.configurations.empty()) continue; // nothing runs
     const Varied varied = varied_by(operation);
     const std::vector<Field> fields = fields_of(text, operation.args);
     REQUIRE(fields.size() > 5);

@@ -42,6 +42,17 @@ std::string header_layout() {
   GEMM(residual), GEMM(ldr), GEMM(batch_stride_r), GEMM(d), GEMM(d_type), GEMM(ldd);
   GEMM(batch_stride_d), GEMM(config), GEMM(sfd), GEMM(d_scale), GEMM(flags);
   GEMM(a_type), GEMM(b_type);
+  STRUCT(wl_groups);
+#define GROUPS(field) FIELD(wl_groups, field)
+  GROUPS(count), GROUPS(ends), GROUPS(sizes), GROUPS(row_stride), GROUPS(sf_tiles);
+  GROUPS(sf_tile_count), GROUPS(rows), GROUPS(a_rows), GROUPS(b_stride_bytes);
+  GROUPS(sfb_stride_bytes), GROUPS(bias_stride), GROUPS(status);
+  STRUCT(wl_grouped_gemm_args);
+  FIELD(wl_grouped_gemm_args, struct_size), FIELD(wl_grouped_gemm_args, gemm);
+  FIELD(wl_grouped_gemm_args, groups);
+  STRUCT(wl_grouped_dual_gemm_args);
+  FIELD(wl_grouped_dual_gemm_args, struct_size), FIELD(wl_grouped_dual_gemm_args, gemm);
+  FIELD(wl_grouped_dual_gemm_args, groups);
   STRUCT(wl_quantize_args);
 #define QUANTIZE(field) FIELD(wl_quantize_args, field)
   QUANTIZE(struct_size), QUANTIZE(m), QUANTIZE(k), QUANTIZE(l), QUANTIZE(x), QUANTIZE(x_type);

@@ -1,12 +1,14 @@
 // The operations that have problems: a line each.
 #include "tests/problems/dual_gemm.hpp"
+#include "tests/problems/grouped.hpp"
 #include "tests/problems/linear.hpp"
 #include "tests/problems/quantize.hpp"
 
 namespace wltest::problems {
 
 const std::vector<Operation>& operations() {
-  static const std::vector<Operation> all = {dual_gemm(), linear(), quantize()};
+  static const std::vector<Operation> all = {dual_gemm(), linear(), grouped_linear(),
+                                             grouped_dual(), quantize()};
   return all;
 }
 

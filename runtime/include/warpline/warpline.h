@@ -411,6 +411,98 @@ WL_API wl_status wl_gemm_run(const wl_plan* plan, const wl_gemm_args* args, void
 WL_API wl_status wl_gemm_list_configs(wl_context* context, const wl_gemm_args* args,
                                       wl_dual_gemm_config* configs, size_t config_size, int* count);
 
+/* ---- grouped GEMM: the experts of a mixture ---------------------------------------------------
+ */
+
+/* Groups of rows, each with a B of its own. Rows of A and D lie one behind the other, group by
+ * group; how many each group has, only the device knows, and reads it when the kernel runs. The
+ * host knows M, the rows that A and D have room for. Groups may be empty; rows of D that belong to
+ * no group are not written.
+ *
+ * Offsets that are wrong harm nobody: a group starts where the one ahead of it ended, ends at M at
+ * the latest and never before its start. What was wrong is added to *status. */
+typedef struct wl_groups {
+  int32_t count; /* E, 1 to 512 */
+  /* device [E], 4-byte aligned: group g has rows ends[g - 1], 0 for the first, to ends[g] - 1. Of
+   * E + 1 starts with a leading 0 it is the second. Null with sizes. */
+  const int32_t* ends;
+  /* device [E], 4-byte aligned: group g has sizes[g] rows from g * row_stride on. Null with ends.
+   * A size beyond row_stride counts as row_stride, one below 0 as 0. */
+  const int32_t* sizes;
+  int64_t row_stride; /* with sizes: rows from group to group, at least 1, E * row_stride <= M */
+  /* Scales of rows of groups (SFA, and SFD of a D in WL_NVFP4) lie in tiles of 128 rows: those of
+   * group g, which starts at row s, from tile s / 128 + g on, so ceil(M / 128) + E - 1 tiles of
+   * wl_sf_bytes(layout, 128, k) bytes hold all. Or from tile sf_tiles[g] on: device [E], 4-byte
+   * aligned, of sf_tile_count tiles; a tile beyond them counts as the last one. */
+  const int32_t* sf_tiles; /* null = by the rule above */
+  int64_t sf_tile_count;   /* with sf_tiles: at least 1; else 0 */
+  /* device [M], 4-byte aligned, null = none: row i of the product is row rows[i] of A, whose
+   * a_rows rows and scales are then those of an ordinary operand, in no groups. A number out of
+   * [0, a_rows) counts as the nearest one in it. */
+  const int32_t* rows;
+  int64_t a_rows; /* with rows: rows of A, at least 1; else 0 */
+  /* Bytes from group to group of B (of B1 and of B2), a multiple of 16, 0 = N rows; and of its
+   * scales, a multiple of 16, 0 = wl_sf_bytes(layout, N, K). Elements from group to group of the
+   * biases, a multiple of 8, 0 = N. */
+  int64_t b_stride_bytes, sfb_stride_bytes, bias_stride;
+  /* device, 4-byte aligned, null = none: bits of wl_group_status are added to it, none is ever
+   * taken away. */
+  uint32_t* status;
+} wl_groups;
+
+/* What a run found wrong with wl_groups. */
+typedef enum wl_group_status {
+  WL_GROUPS_DECREASE = 1, /* an end before the end ahead of it, or a negative end or size */
+  WL_GROUPS_BEYOND_M = 2, /* an end beyond M, or a size beyond row_stride */
+  WL_GROUPS_BAD_ROW = 4,  /* one of rows outside [0, a_rows) */
+  WL_GROUPS_BAD_TILE = 8  /* sf_tiles leaves a group's scales outside [0, sf_tile_count) */
+} wl_group_status;
+
+/*     D[m,n] = activation(row[m] * alpha[g] * (A.B[g]^T)[m,n] + bias[g,n]) + residual[m,n]
+ *
+ * for the rows m of each group g: wl_gemm for every group, in one launch. `gemm` is as at wl_gemm,
+ * but for these: m is the most rows there are, l is 1; B is [E, N, K] and has its scales for each
+ * group, alpha is [E], bias [E, N]; row is [M] and residual [M, N], as D. gemm.struct_size is not
+ * looked at. */
+typedef struct wl_grouped_gemm_args {
+  size_t struct_size; /* sizeof(wl_grouped_gemm_args) */
+  wl_gemm_args gemm;
+  wl_groups groups;
+} wl_grouped_gemm_args;
+
+WL_API wl_status wl_grouped_gemm_check(wl_context* context, const wl_grouped_gemm_args* args);
+WL_API wl_status wl_grouped_gemm_plan(wl_context* context, const wl_grouped_gemm_args* args,
+                                      wl_plan** plan);
+/* As wl_gemm_run. The groups may be others, as many as the plan's; rows may come or go only where
+ * the plan's workspace suffices: a plan that was made with them runs without them. */
+WL_API wl_status wl_grouped_gemm_run(const wl_plan* plan, const wl_grouped_gemm_args* args,
+                                     void* workspace, size_t workspace_bytes, wl_stream stream);
+/* As wl_gemm_list_configs; how rows spread over the groups is not known: as if evenly. */
+WL_API wl_status wl_grouped_gemm_list_configs(wl_context* context, const wl_grouped_gemm_args* args,
+                                              wl_dual_gemm_config* configs, size_t config_size,
+                                              int* count);
+
+/*     D = gate(x1, x2)     x1 = alpha1[g] * A.B1[g]^T + bias1[g]     x2 = alpha2[g] * ... likewise
+ *
+ * wl_dual_gemm for every group: as there, with the differences of wl_grouped_gemm_args. */
+typedef struct wl_grouped_dual_gemm_args {
+  size_t struct_size; /* sizeof(wl_grouped_dual_gemm_args) */
+  wl_dual_gemm_args gemm;
+  wl_groups groups;
+} wl_grouped_dual_gemm_args;
+
+WL_API wl_status wl_grouped_dual_gemm_check(wl_context* context,
+                                            const wl_grouped_dual_gemm_args* args);
+WL_API wl_status wl_grouped_dual_gemm_plan(wl_context* context,
+                                           const wl_grouped_dual_gemm_args* args, wl_plan** plan);
+WL_API wl_status wl_grouped_dual_gemm_run(const wl_plan* plan,
+                                          const wl_grouped_dual_gemm_args* args, void* workspace,
+                                          size_t workspace_bytes, wl_stream stream);
+WL_API wl_status wl_grouped_dual_gemm_list_configs(wl_context* context,
+                                                   const wl_grouped_dual_gemm_args* args,
+                                                   wl_dual_gemm_config* configs, size_t config_size,
+                                                   int* count);
+
 /* ---- quantize -------------------------------------------------------------------------------- */
 
 /* X [L,M,K] in FP16 or BF16 becomes D [L,M,K/2] in NVFP4 with scales sfd: A and sfa, or B and sfb,

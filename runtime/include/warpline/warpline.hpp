@@ -48,6 +48,18 @@ inline wl_dual_gemm_args dual_gemm_args() {
   return args;
 }
 
+inline wl_grouped_gemm_args grouped_gemm_args() {
+  wl_grouped_gemm_args args{};
+  args.struct_size = sizeof(args);
+  return args;
+}
+
+inline wl_grouped_dual_gemm_args grouped_dual_gemm_args() {
+  wl_grouped_dual_gemm_args args{};
+  args.struct_size = sizeof(args);
+  return args;
+}
+
 inline wl_quantize_args quantize_args() {
   wl_quantize_args args{};
   args.struct_size = sizeof(args);
@@ -173,6 +185,14 @@ public:
            wl_stream stream = nullptr) const {
     check(wl_gemm_run(plan_.get(), &args, workspace, workspace_bytes, stream));
   }
+  void run(const wl_grouped_gemm_args& args, void* workspace = nullptr, size_t workspace_bytes = 0,
+           wl_stream stream = nullptr) const {
+    check(wl_grouped_gemm_run(plan_.get(), &args, workspace, workspace_bytes, stream));
+  }
+  void run(const wl_grouped_dual_gemm_args& args, void* workspace = nullptr,
+           size_t workspace_bytes = 0, wl_stream stream = nullptr) const {
+    check(wl_grouped_dual_gemm_run(plan_.get(), &args, workspace, workspace_bytes, stream));
+  }
 
 private:
   struct Release {
@@ -190,6 +210,18 @@ inline Plan plan_dual_gemm(const Context& context, const wl_dual_gemm_args& args
 inline Plan plan_gemm(const Context& context, const wl_gemm_args& args) {
   wl_plan* plan = nullptr;
   check(wl_gemm_plan(context.get(), &args, &plan));
+  return Plan(plan);
+}
+
+inline Plan plan_grouped_gemm(const Context& context, const wl_grouped_gemm_args& args) {
+  wl_plan* plan = nullptr;
+  check(wl_grouped_gemm_plan(context.get(), &args, &plan));
+  return Plan(plan);
+}
+
+inline Plan plan_grouped_dual_gemm(const Context& context, const wl_grouped_dual_gemm_args& args) {
+  wl_plan* plan = nullptr;
+  check(wl_grouped_dual_gemm_plan(context.get(), &args, &plan));
   return Plan(plan);
 }
 

@@ -1,0 +1,40 @@
+// The configurations of wl_grouped_gemm and wl_grouped_dual_gemm.
+#include "kernels/gemm/sm90_plan.hpp"
+#include "kernels/grouped/grouped.hpp"
+
+#define SM90_SMALL_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#include "kernels/grouped/configs.def"
+
+namespace warpline::grouped {
+
+namespace {
+
+// The FORM column: B_TENSORS of the form.
+enum Form { LINEAR = 1, GATED = 2 };
+
+gemm::Table table_of(Form wanted) {
+  using namespace gemm;
+  [[maybe_unused]] constexpr wl_dtype F16 = WL_F16, BF16 = WL_BF16, F32 = WL_F32, NVFP4 = WL_NVFP4;
+  Table all = {
+#define SM90_SMALL_CONFIG(name, form, ...)                                                         \
+  sm90_small_config(                                                                               \
+      #name, [] { return WL_IMAGE(name); }, form, __VA_ARGS__),
+#include "kernels/grouped/configs.def"
+  };
+  std::erase_if(all, [&](const Config& config) { return config.b_tensors != wanted; });
+  return all;
+}
+
+} // namespace
+
+const gemm::Table& linear_configs() {
+  static const gemm::Table table = table_of(LINEAR);
+  return table;
+}
+
+const gemm::Table& dual_configs() {
+  static const gemm::Table table = table_of(GATED);
+  return table;
+}
+
+} // namespace warpline::grouped
