@@ -6,11 +6,14 @@
 #include "runtime/src/operation.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cinttypes>
 #include <memory>
 
 #define SM100_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM100_NORM_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_NORM_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #include "kernels/quantize/configs.def"
 
 namespace warpline::quantize {
@@ -19,11 +22,17 @@ namespace {
 
 constexpr wl_dtype F16 = WL_F16;
 constexpr wl_dtype BF16 = WL_BF16;
+constexpr wl_norm NONE = WL_NORM_NONE;
+constexpr wl_norm RMS = WL_NORM_RMS;
+constexpr wl_norm LAYER = WL_NORM_LAYER;
 
 constexpr int most_warps = 8;   // of a CTA: .maxntid
 constexpr int ctas_an_sm = 8;   // .minnctapersm
 constexpr int group_rows = 8;   // that a warp works on at once
 constexpr int atom_values = 64; // of a row, in a unit
+
+// Of norm.inc.
+constexpr int64_t norm_warps = 16, most_slots = 32, totals_at = 1024;
 
 // The parameter block of the contract in quantize.inc.
 struct Params {
@@ -31,25 +40,117 @@ struct Params {
 #include "kernels/quantize/quantize_params.def"
 };
 
+// Of the contract in norm.inc.
+struct NormParams {
+#define PARAM WL_PARAM_FIELD
+#include "kernels/quantize/norm_params.def"
+};
+
 void log_args(const wl_quantize_args& args) {
   WL_LOG(log_arguments,
          "M %" PRId64 ", K %" PRId64 ", L %" PRId64 ", X %p, x_type %d, ldx %" PRId64
-         ", batch_stride_x %" PRId64 ", D %p, SFD %p, d_scale %p, flags 0x%x, config %s",
+         ", batch_stride_x %" PRId64 ", D %p, SFD %p, d_scale %p, flags 0x%x, norm %d, eps %g"
+         ", gamma_type %d, gamma %p, beta %p, residual %p, ldr %" PRId64 ", batch_stride_r %" PRId64
+         ", sum %p, config %s",
          args.m, args.k, args.l, args.x, static_cast<int>(args.x_type), args.ldx,
          args.batch_stride_x, args.d, args.sfd, static_cast<const void*>(args.d_scale), args.flags,
-         args.config != nullptr ? args.config : "(chosen)");
+         static_cast<int>(args.norm), static_cast<double>(args.eps),
+         static_cast<int>(args.gamma_type), args.gamma, args.beta, args.residual, args.ldr,
+         args.batch_stride_r, args.sum, args.config != nullptr ? args.config : "(chosen)");
 }
 
 wl_status check(wl_context* context, const wl_quantize_args* args) {
   return check_args(context, args, "wl_quantize_args", rules(), log_args);
 }
 
-// One configuration for each device and type: there is nothing to weigh.
+// One configuration for each device, type and norm: there is nothing to weigh.
 const Config* choose_config(const wl_quantize_args& args, const DeviceLimits& device) {
   if (args.config != nullptr) return find_config(configs(), args.config);
   for (const Config& config : configs())
-    if (can_run(config, args.x_type, device, nullptr)) return &config;
+    if (can_run(config, args, device, nullptr)) return &config;
   return nullptr;
+}
+
+// What both kernels read.
+template <class Block>
+void fill_common(const wl_quantize_args& args, Block* params) {
+  params->x = address_of(args.x);
+  params->d = address_of(args.d);
+  params->sfd = address_of(args.sfd);
+  params->d_scale = address_of(args.d_scale);
+  params->ldx = static_cast<uint64_t>(strided_x(args).row_stride());
+  params->batch_stride_x = static_cast<uint64_t>(strided_x(args).entry_stride());
+  params->m = static_cast<uint32_t>(args.m);
+  params->l = static_cast<uint32_t>(args.l);
+}
+
+wl_status add_plain(wl_context* context, const wl_quantize_args& args, const Config& config,
+                    wl_plan* plan) {
+  KernelNeeds needs;
+  using Block = Params;
+  needs.params = {
+#define PARAM WL_PARAM_LAYOUT
+#include "kernels/quantize/quantize_params.def"
+  };
+  const Kernel* kernel = nullptr;
+  WL_TRY(load_kernel(*context, config.image(), needs, &kernel));
+
+  const Work work = share_out(args.m, args.k, args.l, context->limits);
+  Params params{};
+  fill_common(args, &params);
+  params.atoms = static_cast<uint32_t>(work.atoms);
+  params.groups = static_cast<uint32_t>(work.groups);
+  params.step_atoms = work.step_atoms;
+  params.step_groups = work.step_groups;
+  params.step_entries = work.step_entries;
+  WL_TRY(plan->add(*kernel, work.launch, params));
+
+  report_launch(config.name, *kernel, work.launch, &plan->info);
+  plan->info.tile_m = group_rows;
+  plan->info.tile_k = atom_values;
+  return WL_SUCCESS;
+}
+
+wl_status add_normalising(wl_context* context, const wl_quantize_args& args, const Config& config,
+                          wl_plan* plan) {
+  const NormWork work =
+      share_out_rows(args.m, args.k, args.l, args.residual != nullptr, context->limits);
+  KernelNeeds needs;
+  using Block = NormParams;
+  needs.params = {
+#define PARAM WL_PARAM_LAYOUT
+#include "kernels/quantize/norm_params.def"
+  };
+  // A kernel is loaded once: with all that any plan may ask for.
+  needs.dynamic_shared_bytes = context->limits.shared_bytes_per_block;
+  const Kernel* kernel = nullptr;
+  WL_TRY(load_kernel(*context, config.image(), needs, &kernel));
+
+  NormParams params{};
+  fill_common(args, &params);
+  params.residual = address_of(args.residual);
+  params.sum = address_of(args.sum);
+  params.gamma = address_of(args.gamma);
+  params.beta = address_of(args.beta);
+  params.ldr = static_cast<uint64_t>(strided_r(args).row_stride());
+  params.batch_stride_r = static_cast<uint64_t>(strided_r(args).entry_stride());
+  params.k = static_cast<uint32_t>(args.k);
+  params.eps = args.eps;
+  params.wide_gamma = args.gamma_type == WL_F32 ? 1 : 0;
+  params.step_rows = work.step_rows;
+  params.step_entries = work.step_entries;
+  params.team_shift = static_cast<uint32_t>(std::countr_zero(uint64_t(work.team_warps)));
+  params.teams = static_cast<uint32_t>(work.teams);
+  params.slots = static_cast<uint32_t>(work.slots);
+  params.fulls = static_cast<uint32_t>(divide_up(work.slots, work.teams) * work.teams);
+  params.slots_at = static_cast<uint32_t>(work.slots_at);
+  WL_TRY(plan->add(*kernel, work.launch, params));
+
+  report_launch(config.name, *kernel, work.launch, &plan->info);
+  plan->info.tile_m = static_cast<int>(work.teams);
+  plan->info.tile_k = static_cast<int>(args.k);
+  plan->info.stages = static_cast<int>(work.slots);
+  return WL_SUCCESS;
 }
 
 wl_status make_plan(wl_context* context, const wl_quantize_args& args, wl_plan** plan) {
@@ -58,35 +159,8 @@ wl_status make_plan(wl_context* context, const wl_quantize_args& args, wl_plan**
     return fail(WL_ERROR_NOT_SUPPORTED, "no configuration reads x_type %d on %s",
                 static_cast<int>(args.x_type), context->limits.name.c_str());
   auto made = std::make_unique<wl_plan>(context);
-  KernelNeeds needs;
-  using Block = Params;
-  needs.params = {
-#define PARAM WL_PARAM_LAYOUT
-#include "kernels/quantize/quantize_params.def"
-  };
-  const Kernel* kernel = nullptr;
-  WL_TRY(load_kernel(*context, config->image(), needs, &kernel));
-
-  const Work work = share_out(args.m, args.k, args.l, context->limits);
-  Params params{};
-  params.x = address_of(args.x);
-  params.d = address_of(args.d);
-  params.sfd = address_of(args.sfd);
-  params.d_scale = address_of(args.d_scale);
-  params.ldx = static_cast<uint64_t>(effective_ldx(args));
-  params.batch_stride_x = static_cast<uint64_t>(effective_batch_stride(args));
-  params.m = static_cast<uint32_t>(args.m);
-  params.atoms = static_cast<uint32_t>(work.atoms);
-  params.l = static_cast<uint32_t>(args.l);
-  params.groups = static_cast<uint32_t>(work.groups);
-  params.step_atoms = work.step_atoms;
-  params.step_groups = work.step_groups;
-  params.step_entries = work.step_entries;
-  WL_TRY(made->add(*kernel, work.launch, params));
-
-  report_launch(config->name, *kernel, work.launch, &made->info);
-  made->info.tile_m = group_rows;
-  made->info.tile_k = atom_values;
+  WL_TRY((config->norm == WL_NORM_NONE ? add_plain : add_normalising)(context, args, *config,
+                                                                      made.get()));
   *plan = made.release();
   return WL_SUCCESS;
 }
@@ -94,19 +168,26 @@ wl_status make_plan(wl_context* context, const wl_quantize_args& args, wl_plan**
 } // namespace
 
 const std::vector<Config>& configs() {
-#define SM100_CONFIG(name, in) {#name, "sm_100f", in, [] { return WL_IMAGE(name); }},
-#define SM90_CONFIG(name, in) {#name, "sm_90a", in, [] { return WL_IMAGE(name); }},
+#define SM100_CONFIG(name, in) {#name, "sm_100f", in, NONE, [] { return WL_IMAGE(name); }},
+#define SM100_NORM_CONFIG(name, in, norm)                                                          \
+  {#name, "sm_100f", in, norm, [] { return WL_IMAGE(name); }},
+#define SM90_CONFIG(name, in) {#name, "sm_90a", in, NONE, [] { return WL_IMAGE(name); }},
+#define SM90_NORM_CONFIG(name, in, norm) {#name, "sm_90a", in, norm, [] { return WL_IMAGE(name); }},
   static const std::vector<Config> table = {
 #include "kernels/quantize/configs.def"
   };
   return table;
 }
 
-bool can_run(const Config& config, wl_dtype x_type, const DeviceLimits& device,
+bool can_run(const Config& config, const wl_quantize_args& args, const DeviceLimits& device,
              std::string* reason) {
   std::string why = target_mismatch(config, device);
-  if (why.empty() && config.x_type != x_type)
+  if (why.empty() && config.x_type != args.x_type)
     why = format("it reads %s", config.x_type == WL_F16 ? "WL_F16" : "WL_BF16");
+  if (why.empty() && config.norm != args.norm)
+    why = format("its norm is %s", config.norm == NONE  ? "WL_NORM_NONE"
+                                   : config.norm == RMS ? "WL_NORM_RMS"
+                                                        : "WL_NORM_LAYER");
   if (reason != nullptr) *reason = why;
   return why.empty();
 }
@@ -128,6 +209,38 @@ Work share_out(int64_t m, int64_t k, int64_t l, const DeviceLimits& device) {
   work.step_atoms = static_cast<uint32_t>(step % work.atoms);
   work.step_groups = static_cast<uint32_t>(step / work.atoms % work.groups);
   work.step_entries = static_cast<uint32_t>(step / work.atoms / work.groups);
+  return work;
+}
+
+// As many teams as there are rows for, of more warps where rows are few; and slots for half as many
+// rows again, which come while the teams work.
+NormWork share_out_rows(int64_t m, int64_t k, int64_t l, bool residual,
+                        const DeviceLimits& device) {
+  NormWork work{};
+  const int64_t sms = std::max(device.sm_count, 1), rows = m * l;
+  const int64_t ctas = std::min(rows, sms), rows_each = divide_up(rows, ctas);
+  const int64_t slot_bytes = 2 * k * (residual ? 2 : 1), team_bytes = k / 2;
+  const int64_t warps_of_use =
+      static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(divide_up(k, 512))));
+  const auto fit = [&](int64_t teams) {
+    const int64_t at = (totals_at + teams * team_bytes + 127) / 128 * 128;
+    return std::min((device.shared_bytes_per_block - at) / slot_bytes, most_slots);
+  };
+  work.team_warps = 1;
+  for (; work.team_warps < std::min(norm_warps, warps_of_use); work.team_warps *= 2) {
+    const int64_t teams = norm_warps / work.team_warps;
+    if (teams <= rows_each && 2 * fit(teams) >= 3 * teams) break;
+  }
+  work.teams = std::min(norm_warps / work.team_warps, rows_each);
+  while (work.teams > 1 && fit(work.teams) < work.teams) --work.teams;
+  work.slots = std::min(fit(work.teams), std::max(rows_each, work.teams));
+  work.slots_at = (totals_at + work.teams * team_bytes + 127) / 128 * 128;
+  work.launch.grid[0] = static_cast<unsigned>(ctas);
+  work.launch.block[0] = 32 * (norm_warps + 1);
+  work.launch.dynamic_shared_bytes = static_cast<unsigned>(work.slots_at + work.slots * slot_bytes);
+  work.launch.programmatic_dependent = true;
+  work.step_rows = static_cast<uint32_t>(ctas % m);
+  work.step_entries = static_cast<uint32_t>(ctas / m);
   return work;
 }
 

@@ -6,6 +6,7 @@
 #include "runtime/src/images.hpp"
 #include "runtime/src/launch.hpp"
 #include "runtime/src/rules.hpp"
+#include "runtime/src/strided.hpp"
 #include "warpline/warpline.h"
 
 #include <string>
@@ -17,13 +18,15 @@ struct Config {
   const char* name;   // also the PTX file and its entry
   const char* target; // of the PTX
   wl_dtype x_type;
+  wl_norm norm;
   Image (*image)();
 };
 
 const std::vector<Config>& configs();
 
-// Whether the configuration's kernel runs on the device and reads the type; `reason` says why not.
-bool can_run(const Config& config, wl_dtype x_type, const DeviceLimits& device,
+// Whether the configuration's kernel runs on the device, reads the type and applies the norm;
+// `reason` says why not.
+bool can_run(const Config& config, const wl_quantize_args& args, const DeviceLimits& device,
              std::string* reason);
 
 struct Subject {
@@ -35,9 +38,12 @@ const RuleTable<Subject>& rules();
 // What the arguments point to.
 std::vector<Extent> operands(const wl_quantize_args& args);
 
-// The strides of X with their defaults filled in.
-int64_t effective_ldx(const wl_quantize_args& args);
-int64_t effective_batch_stride(const wl_quantize_args& args);
+// X, and the residual and the sums, with their strides.
+Strided strided_x(const wl_quantize_args& args);
+Strided strided_r(const wl_quantize_args& args);
+
+// Rows of a norm are in shared memory as a whole.
+constexpr int64_t largest_normalised = 32768;
 
 // How a problem is shared out: quantize.inc's units, and the step of a warp through them.
 struct Work {
@@ -46,5 +52,14 @@ struct Work {
   uint32_t step_atoms, step_groups, step_entries;
 };
 Work share_out(int64_t m, int64_t k, int64_t l, const DeviceLimits& device);
+
+// How rows are shared out with a norm: norm.inc's teams and slots, and the step of a CTA through
+// the rows.
+struct NormWork {
+  int64_t team_warps, teams, slots, slots_at;
+  LaunchConfig launch;
+  uint32_t step_rows, step_entries;
+};
+NormWork share_out_rows(int64_t m, int64_t k, int64_t l, bool residual, const DeviceLimits& device);
 
 } // namespace warpline::quantize

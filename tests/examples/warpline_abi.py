@@ -67,7 +67,10 @@ class QuantizeArgs(c.Structure):  # wl_quantize_args
                 + [("x", c.c_void_p), ("x_type", c.c_int), ("ldx", c.c_int64),
                    ("batch_stride_x", c.c_int64), ("d", c.c_void_p), ("sfd", c.c_void_p),
                    ("sf_layout", c.c_int), ("d_scale", c.c_void_p), ("config", c.c_char_p),
-                   ("flags", c.c_uint32)])
+                   ("flags", c.c_uint32), ("norm", c.c_int), ("eps", c.c_float),
+                   ("gamma_type", c.c_int), ("gamma", c.c_void_p), ("beta", c.c_void_p),
+                   ("residual", c.c_void_p), ("ldr", c.c_int64), ("batch_stride_r", c.c_int64),
+                   ("sum", c.c_void_p)])
 
 
 class PlanInfo(c.Structure):  # wl_plan_info

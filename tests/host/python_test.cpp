@@ -57,7 +57,9 @@ std::string header_layout() {
 #define QUANTIZE(field) FIELD(wl_quantize_args, field)
   QUANTIZE(struct_size), QUANTIZE(m), QUANTIZE(k), QUANTIZE(l), QUANTIZE(x), QUANTIZE(x_type);
   QUANTIZE(ldx), QUANTIZE(batch_stride_x), QUANTIZE(d), QUANTIZE(sfd), QUANTIZE(sf_layout);
-  QUANTIZE(d_scale), QUANTIZE(config), QUANTIZE(flags);
+  QUANTIZE(d_scale), QUANTIZE(config), QUANTIZE(flags), QUANTIZE(norm), QUANTIZE(eps);
+  QUANTIZE(gamma_type), QUANTIZE(gamma), QUANTIZE(beta), QUANTIZE(residual), QUANTIZE(ldr);
+  QUANTIZE(batch_stride_r), QUANTIZE(sum);
   STRUCT(wl_plan_info);
 #define INFO_FIELD(field) FIELD(wl_plan_info, field)
   INFO_FIELD(struct_size), INFO_FIELD(config), INFO_FIELD(kernel), INFO_FIELD(target);

@@ -29,6 +29,7 @@ struct Case {
     device.name = "B200";
     device.compute_major = 10;
     device.sm_count = 148;
+    device.shared_bytes_per_block = 232448;
     args.struct_size = sizeof args;
     args.m = 256, args.k = 7168, args.l = 1;
     args.x = at(0x010000000000), args.d = at(0x410000000000), args.sfd = at(0x510000000000);
@@ -53,6 +54,18 @@ struct Sides {
   };
   std::vector<Refusal> refused;
 };
+
+void rms(Case& c) {
+  c.args.norm = WL_NORM_RMS, c.args.eps = 1e-6f, c.args.gamma = at(0x710000000000);
+}
+void layer(Case& c) {
+  rms(c);
+  c.args.norm = WL_NORM_LAYER, c.args.beta = at(0x720000000000);
+}
+void with_residual(Case& c) {
+  layer(c);
+  c.args.residual = at(0x730000000000), c.args.sum = at(0x740000000000);
+}
 
 constexpr int64_t kHuge = int64_t{1} << 30;
 
@@ -182,7 +195,8 @@ const std::vector<Sides>& sides() {
         [](Case& c) { c.args.sfd = at(0x010000000000 - 256 * 7168 / 16); }},
        {{[](Case& c) { c.args.sfd = at(0x410000000000 + 256 * 7168 / 2 - 16); }, "SFD: 114688"},
         {[](Case& c) { c.args.sfd = at(0x010000000000); }, "SFD: 114688 bytes at"},
-        {[](Case& c) { c.args.d_scale = at<float>(0x510000000000); }, "SFD: 114688 bytes at"}}},
+        {[](Case& c) { c.args.d_scale = at<float>(0x510000000000); }, "SFD: 114688 bytes at"},
+        {[](Case& c) { layer(c), c.args.beta = at(0x510000000000); }, "SFD: 114688 bytes at"}}},
       {"config_known",
        {[](Case& c) { c.args.config = "quantize_sm100_f16"; }},
        {{[](Case& c) { c.args.config = "fastest"; },
@@ -191,10 +205,128 @@ const std::vector<Sides>& sides() {
        {[](Case& c) { c.args.config = "quantize_sm100_bf16", c.args.x_type = WL_BF16; }},
        {{[](Case& c) { c.args.config = "quantize_sm100_bf16"; },
          "config = \"quantize_sm100_bf16\", but it reads WL_BF16, must be a configuration for this "
-         "device and input (nearest: quantize_sm100_f16)"},
+         "device, input and norm (nearest: quantize_sm100_f16)"},
         {[](Case& c) { c.args.config = "quantize_sm90_f16"; },
          "config = \"quantize_sm90_f16\", but its target sm_90a does not run on compute "
-         "capability 10.0, must be a configuration"}}},
+         "capability 10.0, must be a configuration"},
+        {[](Case& c) { c.args.config = "quantize_rms_sm100_f16"; },
+         "config = \"quantize_rms_sm100_f16\", but its norm is WL_NORM_RMS, must be"}}},
+      {"norm",
+       {rms, layer},
+       {{[](Case& c) { c.args.norm = static_cast<wl_norm>(3); },
+         "norm = 3 must be from WL_NORM_NONE (0) to WL_NORM_LAYER (2) (nearest: 2)"}}},
+      {"norm_k",
+       {[](Case& c) { rms(c), c.args.k = 32768; }, [](Case& c) { c.args.k = 32832; }},
+       {{[](Case& c) { rms(c), c.args.k = 32832; },
+         "K = 32832 must be at most 32768 elements with a norm (nearest: 32768)"}}},
+      {"eps",
+       {[](Case& c) { layer(c), c.args.eps = 0x1p-126f; }, [](Case& c) { c.args.eps = -1; }},
+       {{[](Case& c) { layer(c), c.args.eps = 0; },
+         "eps = 0 must be positive and finite with a norm (nearest: 1e-06)"},
+        {[](Case& c) { layer(c), c.args.eps = NAN; }, "eps = nan must be positive"},
+        {[](Case& c) { rms(c), c.args.eps = INFINITY; }, "eps = inf must be positive"}}},
+      {"gamma_type",
+       {[](Case& c) { rms(c), c.args.gamma_type = WL_F32; },
+        [](Case& c) { rms(c), c.args.gamma_type = WL_BF16, c.args.gamma = nullptr; }},
+       {{[](Case& c) { rms(c), c.args.gamma_type = WL_BF16; },
+         "gamma_type = 1 must be x_type or WL_F32 (3) (nearest: 0, 3)"}}},
+      {"gamma_unused",
+       {rms},
+       {{[](Case& c) { c.args.gamma = at(0x710000000000); },
+         "gamma = 0x710000000000 must be null without a norm (nearest: null)"}}},
+      {"beta_unused",
+       {layer},
+       {{[](Case& c) { c.args.beta = at(0x710000000000); }, "beta = 0x710000000000 must be null"}}},
+      {"beta_layer",
+       {layer},
+       {{[](Case& c) { rms(c), c.args.beta = at(0x720000000000); },
+         "beta = 0x720000000000 must be null for WL_NORM_RMS (nearest: null)"}}},
+      {"residual_unused",
+       {with_residual},
+       {{[](Case& c) { c.args.residual = at(0x710000000000); },
+         "residual = 0x710000000000 must be null without a norm"}}},
+      {"sum_unused",
+       {with_residual},
+       {{[](Case& c) { c.args.sum = at(0x710000000000); },
+         "sum = 0x710000000000 must be null without a norm"}}},
+      {"sum_residual",
+       {with_residual},
+       {{[](Case& c) { rms(c), c.args.sum = at(0x740000000000); },
+         "sum = 0x740000000000 without a residual must be null without a residual"}}},
+      {"gamma_aligned",
+       {[](Case& c) { rms(c), c.args.gamma = at(0x710000000010); }},
+       {{[](Case& c) { rms(c), c.args.gamma = at(0x710000000008); }, "gamma: address 0x71000000"}}},
+      {"gamma_reachable",
+       {[](Case& c) { rms(c), c.args.gamma = at(wltest::host_window - 16); }},
+       {{[](Case& c) { rms(c), c.args.gamma = at(wltest::host_window); },
+         "gamma: address 0x7fff"}}},
+      {"d_overlaps_gamma",
+       {[](Case& c) { rms(c), c.args.gamma = at(0x410000000000 - 2 * 7168); }},
+       {{[](Case& c) { rms(c), c.args.gamma = at(0x410000000000 - 2 * 7168 + 16); }, "D: 917504"}}},
+      {"beta_aligned",
+       {[](Case& c) { layer(c), c.args.beta = at(0x710000000010); }},
+       {{[](Case& c) { layer(c), c.args.beta = at(0x710000000008); }, "beta: address 0x71000000"}}},
+      {"beta_reachable",
+       {[](Case& c) { layer(c), c.args.beta = at(wltest::host_window - 16); }},
+       {{[](Case& c) { layer(c), c.args.beta = at(wltest::host_window); },
+         "beta: address 0x7fff"}}},
+      {"d_overlaps_beta",
+       {[](Case& c) { layer(c), c.args.beta = at(0x410000000000 - 4 * 7168); }},
+       {{[](Case& c) {
+           layer(c), c.args.gamma_type = WL_F32, c.args.beta = at(0x410000000000 - 4 * 7168 + 16);
+         },
+         "D: 917504"}}},
+      {"residual_aligned",
+       {[](Case& c) { with_residual(c), c.args.residual = at(0x730000000010); }},
+       {{[](Case& c) { with_residual(c), c.args.residual = at(0x730000000008); },
+         "residual: address 0x73"}}},
+      {"residual_reachable",
+       {[](Case& c) { with_residual(c), c.args.residual = at(wltest::host_window - 16); }},
+       {{[](Case& c) { with_residual(c), c.args.residual = at(wltest::host_window); },
+         "residual: address 0x7fff"}}},
+      {"d_overlaps_residual",
+       {[](Case& c) { with_residual(c), c.args.residual = at(0x410000000000 - 2 * 256 * 7168); }},
+       {{[](Case& c) {
+           with_residual(c), c.args.residual = at(0x410000000000 - 2 * 256 * 7168 + 16);
+         },
+         "D: 917504"}}},
+      {"sum_aligned",
+       {[](Case& c) { with_residual(c), c.args.sum = at(0x740000000010); }},
+       {{[](Case& c) { with_residual(c), c.args.sum = at(0x740000000008); }, "sum: address 0x74"}}},
+      {"sum_reachable",
+       {[](Case& c) { with_residual(c), c.args.sum = at(wltest::host_window - 16); }},
+       {{[](Case& c) { with_residual(c), c.args.sum = at(wltest::host_window); },
+         "sum: address 0x7fff"}}},
+      {"ldr_covers",
+       {[](Case& c) { with_residual(c), c.args.ldr = 7168; }, [](Case& c) { c.args.ldr = 8; }},
+       {{[](Case& c) { with_residual(c), c.args.ldr = 7160; },
+         "ldr = 7160 must be 0 or at least K elements (nearest: 0, 7168)"}}},
+      {"ldr_multiple",
+       {[](Case& c) { with_residual(c), c.args.ldr = 7176; }},
+       {{[](Case& c) { with_residual(c), c.args.ldr = 7172; }, "ldr = 7172 must be a multiple"}}},
+      {"batch_stride_r_covers",
+       {[](Case& c) { with_residual(c), c.args.batch_stride_r = 256 * 7168; }},
+       {{[](Case& c) { with_residual(c), c.args.batch_stride_r = 8; }, "batch_stride_r = 8 must"}}},
+      {"batch_stride_r_multiple",
+       {[](Case& c) { with_residual(c), c.args.batch_stride_r = 256 * 7168 + 8; }},
+       {{[](Case& c) { with_residual(c), c.args.batch_stride_r = 256 * 7168 + 4; },
+         "batch_stride_r = 1835012 must be a multiple of 8 elements"}}},
+      {"residual_size",
+       {[](Case& c) {
+         with_residual(c), c.args.ldr = int64_t{1} << 38, c.args.residual = at(0x1000000000000);
+         c.args.sum = nullptr;
+       }},
+       {{[](Case& c) {
+           with_residual(c), c.args.ldr = int64_t{1} << 39, c.args.residual = at(0x1000000000000);
+           c.args.sum = nullptr;
+         },
+         "residual: residual takes 2^47 bytes or more, must be below 2^47 bytes"}}},
+      {"sum_overlaps",
+       {[](Case& c) { with_residual(c), c.args.sum = const_cast<void*>(c.args.residual); }},
+       {{[](Case& c) { with_residual(c), c.args.sum = at(0x730000000010); }, "sum: 3670016 bytes"},
+        {[](Case& c) { with_residual(c), c.args.sum = at(0x010000000000); }, "sum: 3670016 bytes"},
+        {[](Case& c) { with_residual(c), c.args.sum = at(0x410000000000); }, "sum: 3670016 bytes"},
+        {[](Case& c) { with_residual(c), c.args.sum = at(0x720000000000 - 16); }, "sum: 367"}}},
   };
   return all;
 }
@@ -294,22 +426,84 @@ TEST_CASE("every unit of a quantisation is taken once", "[host][quantize]") {
   }
 }
 
+// Teams and slots as norm.inc wants them, for all that a device may be asked.
+TEST_CASE("rows of a norm are shared out", "[host][quantize]") {
+  DeviceLimits device;
+  device.shared_bytes_per_block = 232448;
+  for (const int sms : {1, 132})
+    for (const int64_t k : {64, 512, 576, 2048, 7168, 8192, 8256, 16384, 32768})
+      for (const int64_t m : {1, 2, 5, 17, 132, 4096, 100000})
+        for (const bool residual : {false, true}) {
+          device.sm_count = sms;
+          const NormWork work = share_out_rows(m, k, 3, residual, device);
+          INFO("m " << m << " k " << k << " sms " << sms << " residual " << residual << ": "
+                    << work.teams << " teams of " << work.team_warps << ", " << work.slots
+                    << " slots");
+          CHECK((work.team_warps & (work.team_warps - 1)) == 0);
+          CHECK(work.teams >= 1);
+          CHECK(work.teams * work.team_warps <= 16);
+          CHECK(work.slots >= work.teams);
+          CHECK(work.slots <= 32);
+          CHECK((work.slots + work.teams - 1) / work.teams * work.teams <= 48);
+          CHECK(work.slots_at % 128 == 0);
+          CHECK(work.slots_at >= 1024 + work.teams * k / 2);
+          CHECK(work.launch.dynamic_shared_bytes ==
+                work.slots_at + work.slots * k * (residual ? 4 : 2));
+          CHECK(work.launch.dynamic_shared_bytes <= 232448);
+          CHECK(work.launch.grid[0] == std::min<int64_t>(3 * m, sms));
+          CHECK(work.step_rows + m * work.step_entries == work.launch.grid[0]);
+          CHECK(work.step_rows < m);
+        }
+  // Few rows are spread over the warps; many are prefetched while teams work.
+  device.sm_count = 132;
+  CHECK(share_out_rows(1, 7168, 1, false, device).team_warps == 16);
+  const NormWork many = share_out_rows(4096, 7168, 1, false, device);
+  CHECK(2 * many.slots >= 3 * many.teams);
+  CHECK(many.teams * many.team_warps == 16);
+}
+
+// Against the definition in double precision: what is quantised is the normalised row up to a few
+// last places of FP32, also where the mean is far larger than what the row varies by.
+TEST_CASE("the statistics of the reference are the definition's", "[host][quantize]") {
+  for (const wltest::Norm::Kind kind : {wltest::Norm::Kind::rms, wltest::Norm::Kind::layer})
+    for (const double mean : {0.0, 3.0, 200.0}) {
+      const int64_t k = 7168;
+      std::vector<float> row(static_cast<size_t>(k));
+      const wltest::Random random(11, 3);
+      for (size_t i = 0; i < row.size(); ++i)
+        row[i] = static_cast<float>(
+            wltest::decode_bf16(wltest::encode_bf16(mean + 2 * random.uniform(i) - 1)));
+      wltest::Norm norm;
+      norm.kind = kind;
+      double sum = 0, squares = 0;
+      for (const float x : row) sum += double{x};
+      const double centre = kind == wltest::Norm::Kind::layer ? sum / k : 0;
+      for (const float x : row) squares += (double{x} - centre) * (double{x} - centre);
+      const double rstd = 1 / std::sqrt(squares / k + double{norm.eps});
+      const wltest::RowStatistics found = wltest::statistics(row.data(), k, norm);
+      INFO("mean " << mean << ", seed 11");
+      CHECK(std::fabs(found.mean - centre) <= 1e-5 * (std::fabs(centre) + 1));
+      CHECK(std::fabs(found.rstd - rstd) <= 1e-5 * rstd);
+    }
+}
+
 TEST_CASE("configurations of the quantiser agree with their PTX", "[host][quantize]") {
-  REQUIRE(configs().size() == 4);
+  REQUIRE(configs().size() == 12);
   for (const Config& config : configs()) {
     INFO(config.name);
+    const bool normalises = config.norm != WL_NORM_NONE;
     const Image image = config.image();
     CHECK(image.name == config.name);
     CHECK(image.target == config.target);
-    CHECK(image.params == 13);
+    CHECK(image.params == (normalises ? 24 : 13));
     const std::string text = image.text();
     CHECK_THAT(text, ContainsSubstring(".visible .entry " + std::string(config.name) + "("));
-    CHECK_THAT(text, ContainsSubstring(".maxntid 256, 1, 1"));
-    CHECK_THAT(text, ContainsSubstring(".minnctapersm 8"));
+    CHECK_THAT(text, ContainsSubstring(normalises ? ".maxntid 544, 1, 1" : ".maxntid 256, 1, 1"));
+    CHECK_THAT(text, ContainsSubstring(normalises ? ".minnctapersm 1" : ".minnctapersm 8"));
     const bool converts = text.find("e2m1x2") != std::string::npos;
     CHECK(converts == (std::string(config.target) == "sm_100f"));
-    for (const char* heading :
-         {"// CONTRACT", "// ROLES", "// MEMORY MAP", "// BARRIER LEDGER", "| encoder |"})
+    for (const char* heading : {"// CONTRACT", "// ROLES", "// MEMORY MAP", "// BARRIER LEDGER",
+                                normalises ? "| normaliser |" : "| encoder |"})
       CHECK_THAT(text, ContainsSubstring(heading));
   }
 }

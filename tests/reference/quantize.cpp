@@ -97,4 +97,82 @@ Operand quantize(const Matrix& x, float d_scale) {
   return out;
 }
 
+Matrix add(const Matrix& x, const Matrix& r) {
+  Matrix sum = x;
+  for (size_t i = 0; i < x.codes.size(); ++i)
+    sum.codes[i] = encode_output(x.type, decode_output(x.type, x.codes[i]) +
+                                             decode_output(r.type, r.codes[i]));
+  return sum;
+}
+
+namespace {
+
+// Of each 16 values the first eight and the last eight one after the other, and both; of these
+// those 512 values apart one after the other; of 32 such those 16 apart, 8, 4, 2, 1.
+template <class Add>
+float total(const float* row, int64_t k, const Add& add) {
+  std::vector<float> lanes(32, 0.0f);
+  for (int64_t block = 0; block < k / 16; ++block) {
+    float halves[2];
+    for (int half = 0; half < 2; ++half) {
+      const float* values = row + 16 * block + 8 * half;
+      halves[half] = add.first(values[0]);
+      for (int i = 1; i < 8; ++i) halves[half] = add.next(halves[half], values[i]);
+    }
+    float& lane = lanes[static_cast<size_t>(block % 32)];
+    lane = lane + (halves[0] + halves[1]);
+  }
+  for (size_t distance = 16; distance != 0; distance /= 2)
+    for (size_t i = 0; i < distance; ++i) lanes[i] = lanes[i] + lanes[i + distance];
+  return lanes[0];
+}
+
+struct AddValues {
+  float first(float value) const { return value; }
+  float next(float sum, float value) const { return sum + value; }
+};
+struct AddSquares {
+  float mean;
+  float first(float value) const { return (value - mean) * (value - mean); }
+  float next(float sum, float value) const { return std::fma(value - mean, value - mean, sum); }
+};
+
+} // namespace
+
+RowStatistics statistics(const float* row, int64_t k, const Norm& norm) {
+  const auto count = static_cast<float>(k);
+  const float mean = norm.kind == Norm::Kind::layer ? total(row, k, AddValues{}) / count : 0.0f;
+  const float variance = total(row, k, AddSquares{mean}) / count;
+  return {mean, 1.0f / std::sqrt(variance + norm.eps)};
+}
+
+Operand quantize(const Matrix& x, const Norm& norm, float d_scale) {
+  Operand out{x.rows, x.k, x.l, {}, {}};
+  out.values.resize(x.codes.size() / 2);
+  out.scales.resize(x.codes.size() / 16);
+  const Inverse of_all(d_scale);
+  std::vector<float> row(static_cast<size_t>(x.k));
+  for (size_t first = 0; first < x.codes.size(); first += row.size()) {
+    for (size_t i = 0; i < row.size(); ++i)
+      row[i] = static_cast<float>(decode_output(x.type, x.codes[first + i]));
+    const RowStatistics of_row = statistics(row.data(), x.k, norm);
+    const bool layer = norm.kind == Norm::Kind::layer;
+    Inverse inverse = of_all;
+    inverse.inverse =
+        layer ? std::fma(of_row.rstd, 0.0f, of_all.inverse) : of_all.inverse * of_row.rstd;
+    inverse.sixth = inverse.inverse * 0x1.555556p-3f;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const float gamma = norm.gamma.empty() ? 1.0f : norm.gamma[i];
+      if (layer)
+        row[i] = std::fma((row[i] - of_row.mean) * of_row.rstd, gamma,
+                          norm.beta.empty() ? 0.0f : norm.beta[i]);
+      else
+        row[i] = row[i] * gamma;
+    }
+    for (size_t i = 0; i < row.size(); i += 16)
+      quantize_block(&row[i], inverse, &out.values[(first + i) / 2], &out.scales[(first + i) / 16]);
+  }
+  return out;
+}
+
 } // namespace wltest

@@ -39,4 +39,19 @@ void quantize_block(const float* x, const Inverse& scale_of_all, uint8_t* codes,
 // Values and scales in plain layout.
 Operand quantize(const Matrix& x, float d_scale);
 
+// x + r, rounded to the type of both once.
+Matrix add(const Matrix& x, const Matrix& r);
+
+// What is done to rows ahead of it, in the order that kernels/quantize/norm.inc gives.
+struct Norm {
+  enum class Kind { rms, layer } kind = Kind::rms;
+  float eps = 1e-6f;
+  std::vector<float> gamma, beta; // empty: 1 and 0
+};
+struct RowStatistics {
+  float mean, rstd; // mean: 0 for RMS
+};
+RowStatistics statistics(const float* row, int64_t k, const Norm& norm);
+Operand quantize(const Matrix& x, const Norm& norm, float d_scale);
+
 } // namespace wltest

@@ -13,7 +13,7 @@ std::string describe(const QuantizeCase& c) {
   s << "m " << c.m << " k " << c.k << " l " << c.l << " " << name_of(c.type) << " d_scale "
     << c.d_scale << " row gap " << c.row_gap << " entry gap " << c.entry_gap
     << (c.chained ? " chained" : "") << " config " << (c.config.empty() ? "auto" : c.config)
-    << " seed " << c.seed;
+    << " norm " << static_cast<int>(c.norm) << " seed " << c.seed;
   return s.str();
 }
 
@@ -31,7 +31,10 @@ struct Plans {
 
 QuantizeResult run_quantize(wl_context* context, const QuantizeCase& c) {
   QuantizeResult r;
-  const Matrix x = make_matrix(c.m, c.k, c.l, c.type, c.seed);
+  const bool normalises = c.norm != WL_NORM_NONE;
+  const Matrix x = normalises ? random_matrix(c.m, c.k, c.l, c.type, c.seed)
+                              : make_matrix(c.m, c.k, c.l, c.type, c.seed);
+  const Matrix added = random_matrix(c.m, c.k, c.l, c.type, c.seed + 1);
   const int64_t ldx = c.k + c.row_gap, batch_stride = c.m * ldx + c.entry_gap;
   // A kernel that reads between the rows finds a magnitude that changes its block's scale.
   const uint16_t largest = c.type == OutputType::f16 ? 0x7BFF : 0x7F7F;
@@ -57,6 +60,10 @@ QuantizeResult run_quantize(wl_context* context, const QuantizeCase& c) {
   args.sf_layout = WL_SF_128x4;
   args.d_scale = c.d_scale == 1 ? nullptr : static_cast<const float*>(factor.pointer);
   args.config = c.config.empty() ? nullptr : c.config.c_str();
+  const DeviceBuffer sums(context, added.codes);
+  args.norm = c.norm;
+  args.eps = 1e-5f;
+  if (normalises) args.residual = args.sum = sums.pointer;
   const auto failed = [&](wl_status status) {
     r.status = status;
     if (status != WL_SUCCESS) r.message = wl_last_error();
@@ -72,6 +79,9 @@ QuantizeResult run_quantize(wl_context* context, const QuantizeCase& c) {
     args.ldx = args.batch_stride_x = 0;
     args.d = second.d();
     args.sfd = second.sfd();
+    args.norm = WL_NORM_NONE;
+    args.residual = args.sum = nullptr;
+    if (normalises) args.config = nullptr;
     if (failed(wl_quantize_plan(context, &args, &plans.all.emplace_back()))) return r;
   }
   for (const wl_plan* plan : plans.all)
@@ -82,7 +92,18 @@ QuantizeResult run_quantize(wl_context* context, const QuantizeCase& c) {
   wl_download(context, after.data(), input.pointer, after.size() * sizeof(uint16_t));
   r.guards_intact = after == image;
   r.d = d.read(&r.guards_intact);
-  r.expected = quantize(x, c.d_scale);
+  if (normalises) {
+    Norm norm;
+    norm.kind = c.norm == WL_NORM_RMS ? Norm::Kind::rms : Norm::Kind::layer;
+    norm.eps = args.eps;
+    const Matrix sum = add(x, added);
+    std::vector<uint16_t> found(sum.codes.size());
+    wl_download(context, found.data(), sums.pointer, found.size() * sizeof(uint16_t));
+    r.guards_intact = r.guards_intact && found == sum.codes;
+    r.expected = quantize(sum, norm, c.d_scale);
+  } else {
+    r.expected = quantize(x, c.d_scale);
+  }
   r.unequal = count_unequal(r.d, r.expected);
   if (!c.chained) return r;
   Matrix bytes{c.m, c.k / 4, c.l, c.type, std::vector<uint16_t>(r.expected.values.size() / 2)};

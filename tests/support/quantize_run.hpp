@@ -21,6 +21,8 @@ struct QuantizeCase {
   // has to wait for the first. k is a multiple of 256 then.
   bool chained = false;
   bool unwritten = false; // see DualGemmCase
+  // With one: eps 1e-5, gamma 1, the residual is X of another seed, and its sums are judged.
+  wl_norm norm = WL_NORM_NONE;
 };
 
 std::string describe(const QuantizeCase& c);

@@ -27,7 +27,13 @@ struct Options {
   std::vector<std::string> configs = {""};
   int64_t replays = 30;
   bool warm = false, quantize = false;
+  std::string norm = "none";
+  bool residual = false;
   std::string json;
+
+  NormOptions norm_options() const {
+    return {norm == "rms" ? WL_NORM_RMS : norm == "layer" ? WL_NORM_LAYER : WL_NORM_NONE, residual};
+  }
 };
 
 Options parse_options(int argc, char** argv) {
@@ -41,8 +47,13 @@ Options parse_options(int argc, char** argv) {
   count(options, "--replays", "replays of a graph, of which the median counts (30)", o.replays);
   options.flag("--warm", "one set of operands, which L2 may hold", o.warm);
   options.flag("--quantize", "the quantisation of an M x K matrix", o.quantize);
+  options.choice("--norm", "of the rows that are quantised (none)", o.norm,
+                 {"none", "rms", "layer"});
+  options.flag("--residual", "with a norm: a residual, and its sums", o.residual);
   options.text("--json", "FILE", "the figures", o.json);
   parse(options, argc, argv);
+  if (!o.quantize && o.norm != "none") die("--norm is of --quantize");
+  if (o.residual && o.norm == "none") die("--residual is of --norm rms and layer");
   return o;
 }
 
@@ -73,8 +84,10 @@ public:
   }
   Result quantize(int64_t m, int64_t k, const std::string& config, bool warm) {
     const size_t bytes = 2 * static_cast<size_t>(m) * static_cast<size_t>(k);
-    return time(bytes, 1024, 16, warm,
-                [&] { return std::make_unique<Quantization>(context_, m, k, config, &state_); });
+    const NormOptions norm = options_.norm_options();
+    return time(bytes, 1024, 16, warm, [&] {
+      return std::make_unique<Quantization>(context_, m, k, norm, config, &state_);
+    });
   }
 
   // TB/s of a device-to-device copy, bytes read and written. On the virtual GPU, where no figure
@@ -165,8 +178,9 @@ int main(int argc, char** argv) {
       const double nk = static_cast<double>(n) * static_cast<double>(k);
       // Quantised operands, and what is wide: X, or D.
       const double bytes =
-          (mk + 2 * nk) * 9 / 16 +
-          2 * static_cast<double>(m) * static_cast<double>(options.quantize ? k : n);
+          (mk + 2 * nk) * 9 / 16 + 2 * static_cast<double>(m) *
+                                       static_cast<double>(options.quantize ? k : n) *
+                                       (options.residual ? 3 : 1);
       std::printf("%6lld %6lld %6lld %10.2f %10.2f %9.1f %9.2f %6u  %s\n",
                   static_cast<long long>(m), static_cast<long long>(n), static_cast<long long>(k),
                   r.median, r.best, 4 * static_cast<double>(m) * nk / r.median * 1e-6,

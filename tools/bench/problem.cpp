@@ -165,11 +165,13 @@ void Problem::run_with(const Problem& other, wl_stream stream) const {
   require(wl_dual_gemm_run(plan_, &other.args_, workspace_->get(), info_.workspace_bytes, stream));
 }
 
-Quantization::Quantization(wl_context* context, int64_t m, int64_t k, const std::string& config,
-                           uint64_t* state)
+Quantization::Quantization(wl_context* context, int64_t m, int64_t k, const NormOptions& norm,
+                           const std::string& config, uint64_t* state)
     : context_(context), config_(config) {
   const size_t elements = static_cast<size_t>(m) * static_cast<size_t>(k);
-  x_ = random_bytes(context, 2 * elements, false, state);
+  // Without NaN where there is a norm: one makes a row of them.
+  const bool finite = norm.norm != WL_NORM_NONE;
+  x_ = random_bytes(context, 2 * elements, finite, state);
   d_ = std::make_unique<Memory>(context, elements / 2);
   sfd_ = std::make_unique<Memory>(context, wl_sf_bytes(WL_SF_128x4, m, k));
   args_.struct_size = sizeof args_;
@@ -182,6 +184,16 @@ Quantization::Quantization(wl_context* context, int64_t m, int64_t k, const std:
   args_.sfd = sfd_->get();
   args_.sf_layout = WL_SF_128x4;
   args_.config = config_.empty() ? nullptr : config_.c_str();
+  args_.norm = norm.norm;
+  if (norm.norm == WL_NORM_NONE) return;
+  args_.eps = 1e-5f;
+  gamma_ = random_bytes(context, 2 * static_cast<size_t>(k), true, state);
+  args_.gamma = gamma_->get();
+  args_.gamma_type = WL_BF16;
+  if (norm.norm == WL_NORM_LAYER) args_.beta = gamma_->get();
+  if (!norm.residual) return;
+  residual_ = random_bytes(context, 2 * elements, true, state);
+  args_.residual = args_.sum = residual_->get();
 }
 
 Quantization::~Quantization() { wl_plan_destroy(plan_); }

@@ -70,11 +70,16 @@ private:
   wl_plan_info info_{};
 };
 
-// The quantisation of a random BF16 matrix, in the same way; `config` as above.
+// The quantisation of a random BF16 matrix, in the same way; `config` as above. With a norm and a
+// residual its sums are written in the residual's place.
+struct NormOptions {
+  wl_norm norm = WL_NORM_NONE;
+  bool residual = false;
+};
 class Quantization {
 public:
-  Quantization(wl_context* context, int64_t m, int64_t k, const std::string& config,
-               uint64_t* state);
+  Quantization(wl_context* context, int64_t m, int64_t k, const NormOptions& norm,
+               const std::string& config, uint64_t* state);
   ~Quantization();
   Quantization(const Quantization&) = delete;
   Quantization& operator=(const Quantization&) = delete;
@@ -86,7 +91,7 @@ public:
 private:
   wl_context* context_;
   std::string config_;
-  std::unique_ptr<Memory> x_, d_, sfd_;
+  std::unique_ptr<Memory> x_, d_, sfd_, gamma_, residual_;
   wl_quantize_args args_{};
   wl_plan* plan_ = nullptr;
   wl_plan_info info_{};

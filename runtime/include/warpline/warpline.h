@@ -505,6 +505,14 @@ WL_API wl_status wl_grouped_dual_gemm_list_configs(wl_context* context,
 
 /* ---- quantize -------------------------------------------------------------------------------- */
 
+/* What is done to the rows of X ahead of their quantisation, in FP32; n is K. */
+typedef enum wl_norm {
+  WL_NORM_NONE = 0,
+  WL_NORM_RMS = 1,  /* RMSNorm: x / sqrt(sum(x^2) / n + eps) * gamma */
+  WL_NORM_LAYER = 2 /* LayerNorm: (x - mu) / sqrt(sum((x - mu)^2) / n + eps) * gamma + beta,
+                       mu = sum(x) / n */
+} wl_norm;
+
 /* X [L,M,K] in FP16 or BF16 becomes D [L,M,K/2] in NVFP4 with scales sfd: A and sfa, or B and sfb,
  * of a dual GEMM whose alpha takes *d_scale in. An element of X is about E2M1 * E4M3 * *d_scale.
  * (Where other libraries take a global scale to multiply with, that is 1 / *d_scale; the largest
@@ -521,7 +529,17 @@ WL_API wl_status wl_grouped_dual_gemm_list_configs(wl_context* context,
  *
  * A batch of L problems: X entry l starts l * batch_stride_x elements in, D entry l starts l * M *
  * K / 2 bytes in, scale entry l starts l * wl_sf_bytes() in. Scale padding of rows beyond M is not
- * written. */
+ * written.
+ *
+ * With a norm each row of X is read once, a residual added to it and the sum rounded to x_type; the
+ * row, or the sum, is normalised, and not rounded before its codes are made:
+ *   WL_NORM_RMS    x * gamma takes the place of x above, and rstd / *d_scale that of 1 / *d_scale
+ *   WL_NORM_LAYER  fma((x - mu) * rstd, gamma, beta) takes the place of x
+ * where rstd = 1 / sqrt(sum / n + eps), every step rounded to FP32. Sums are added in one order,
+ * which depends on K alone (kernels/quantize/norm.inc): a row's result does not depend on M or on
+ * the device. A row with a NaN has NaN for scales; so has one with an infinity, of WL_NORM_RMS its
+ * block alone, whose others are 0, as are those of a row whose squares add up to 2^128 or more.
+ * *d_scale is from 2^-40 to 2^40 with a norm. */
 typedef struct wl_quantize_args {
   size_t struct_size;     /* sizeof(wl_quantize_args) */
   int64_t m;              /* >= 1 */
@@ -537,6 +555,17 @@ typedef struct wl_quantize_args {
   const float* d_scale; /* device, 4-byte aligned, null = 1; read when the kernel runs */
   const char* config;   /* name of a configuration to force, null = the library chooses */
   uint32_t flags;       /* of enum wl_plan_flags: 0 or WL_GRAPH_LAUNCH */
+  wl_norm norm;         /* K is at most 32768 with one; without, all that follows is 0 or null */
+  float eps;            /* positive and finite */
+  wl_dtype gamma_type;  /* of gamma and beta: x_type or WL_F32; counts where there is one */
+  const void* gamma;    /* device, [K] of gamma_type, 16-byte aligned, null = 1 */
+  const void* beta;     /* likewise, WL_NORM_LAYER only, null = 0 */
+  const void* residual; /* device, [L,M,K] of x_type, 16-byte aligned, null = none */
+  int64_t ldr;            /* elements from row to row of the residual, multiple of 8, 0 = K */
+  int64_t batch_stride_r; /* from entry to entry, multiple of 8, 0 = M * ldr */
+  /* Takes X plus the residual in x_type, at the residual's strides: device, 16-byte aligned, null =
+   * not written. It may be the residual, and overlaps no other operand. */
+  void* sum;
 } wl_quantize_args;
 
 /* Checks the arguments as wl_dual_gemm_check does. */

@@ -95,6 +95,9 @@ bool right_quantised(wl_context* context, const Kernel&, const DualGemmCase& c,
   q.type = c.out;
   q.config = c.config;
   q.seed = c.seed;
+  q.norm = c.config.find("_rms_") != std::string::npos     ? WL_NORM_RMS
+           : c.config.find("_layer_") != std::string::npos ? WL_NORM_LAYER
+                                                           : WL_NORM_NONE;
   q.chained = true;
   q.unwritten = c.unwritten;
   const QuantizeResult r = run_quantize(context, q);
