@@ -105,6 +105,7 @@ Varied varied_by(const problems::Operation& operation) {
 TEST_CASE("problems vary every field of every operation's arguments", "[host][problems]") {
   const std::string text = header();
   for (const problems::Operation& operation : problems::operations()) {
+    if (operation.args.empty()) continue;
     INFO(operation.args);
     if (operation.configurations.empty()) continue; // nothing runs
     const Varied varied = varied_by(operation);
@@ -122,7 +123,7 @@ TEST_CASE("every operation of the public header has problems", "[host][problems]
   const std::string text = header();
   std::set<std::string> covered, structs;
   for (const problems::Operation& operation : problems::operations())
-    covered.insert(operation.args);
+    if (!operation.args.empty()) covered.insert(operation.args);
   const std::regex name("typedef struct (wl_[a-z0-9_]+_args) ");
   for (std::sregex_iterator i(text.begin(), text.end(), name), end; i != end; ++i)
     structs.insert((*i)[1]);

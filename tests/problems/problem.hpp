@@ -99,7 +99,7 @@ enum class Values { all, none };
 struct Operation {
   std::string name;   // its configurations' names start with it
   std::string folder; // in kernels/
-  std::string args;   // the struct in warpline.h
+  std::string args;   // the struct in warpline.h; "": kernels without an entry of their own
   std::vector<Configuration> configurations;
   Problem (*make)(const Configuration&, Draw&, Values);
 };
