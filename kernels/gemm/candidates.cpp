@@ -101,15 +101,21 @@ std::vector<wl_dual_gemm_config> candidates(const Table& table, const Problem& p
     c.runs = can_run(config, problem, device, &c.reason);
     all.push_back(std::move(c));
   }
-  std::stable_sort(all.begin(), all.end(), [](const Candidate& x, const Candidate& y) {
-    return x.runs != y.runs ? x.runs : x.runs && x.cost.total < y.cost.total;
+  std::stable_sort(all.begin(), all.end(), [&](const Candidate& x, const Candidate& y) {
+    if (x.runs != y.runs || !x.runs) return x.runs && !y.runs;
+    const bool asked_x = may_choose(*x.config, problem), asked_y = may_choose(*y.config, problem);
+    return asked_x != asked_y ? asked_x : x.cost.total < y.cost.total;
   });
   const Config* winner = choose(table, problem, device);
   std::vector<wl_dual_gemm_config> result;
   for (size_t i = 0; i < all.size(); ++i) {
     Candidate& c = all[i];
     if (c.config == winner)
-      c.reason = praise(c, all.size() > 1 && all[1].runs ? &all[1] : nullptr);
+      c.reason =
+          praise(c, all.size() > 1 && all[1].runs && may_choose(*all[1].config, problem) ? &all[1]
+                                                                                         : nullptr);
+    else if (c.runs && !may_choose(*c.config, problem))
+      c.reason = "sums of 14 bits are for WL_FAST_ACCUMULATION or a forced configuration";
     else if (c.runs)
       c.reason = against(c, all[0]);
     result.push_back(describe(c, problem, device));

@@ -46,6 +46,10 @@ bool can_run(const Config& config, const Types& types, wl_dtype d_type, const De
 bool can_run(const Config& config, const Problem& problem, const DeviceLimits& device,
              std::string* reason) {
   if (!can_run(config, problem.types, problem.d_type, device, reason)) return false;
+  if (problem.operands.column != nullptr && !config.column_factors) {
+    if (reason != nullptr) *reason = "it takes no factors of columns";
+    return false;
+  }
   if (config.grid != Grid::stream_k) return true;
   const int64_t k_tiles = sm100_all_k_tiles(config, problem), limit = int64_t{1} << 31;
   if (k_tiles < limit) return true;
@@ -68,11 +72,15 @@ Cost cost(const Config& config, const Problem& problem, const DeviceLimits& devi
   }
 }
 
+bool may_choose(const Config& config, const Problem& problem) {
+  return !config.fast_sums || (problem.flags & WL_FAST_ACCUMULATION) != 0;
+}
+
 const Config* choose(const Table& table, const Problem& problem, const DeviceLimits& device) {
   const Config* best = nullptr;
   double best_total = 0;
   for (const Config& config : table) {
-    if (!can_run(config, problem, device, nullptr)) continue;
+    if (!can_run(config, problem, device, nullptr) || !may_choose(config, problem)) continue;
     const double total = cost(config, problem, device).total;
     if (best == nullptr || total < best_total) {
       best = &config;

@@ -27,6 +27,10 @@ enum class Family { sm100, sm90, sm90_double_buffered, sm90_small, sm90_native }
 // Which operands an sm100 kernel multiplies: the file of operands that it includes, and its KIND.
 enum class Kind { nvfp4, h16, f8, tf32, i8, mx };
 
+// What an sm90_native kernel multiplies: the TYPE column. F8FAST: FP8 whose sums are the tensor
+// core's own, of which it keeps 14 bits; F8 adds what it makes of 128 of K in FP32.
+enum class NativeType { F16, BF16, TF32, F8, F8FAST, I8 };
+
 struct Config {
   const char* name;   // also the PTX file and its entry
   const char* target; // of the PTX
@@ -58,6 +62,8 @@ struct Config {
   // Types of A and of B that the kernel takes, and whether they must be the same.
   uint32_t a_types = bit(WL_OPERAND_NVFP4), b_types = bit(WL_OPERAND_NVFP4);
   bool one_type = false;
+  bool fast_sums = false;      // NativeType::F8FAST
+  bool column_factors = false; // Operands::column may be there
 
   bool takes(const Types& types) const {
     return known(types.a) && known(types.b) && (a_types & bit(types.a)) &&

@@ -71,8 +71,11 @@ bool can_run(const Config& config, const Types& types, wl_dtype d_type, const De
 bool can_run(const Config& config, const Problem& problem, const DeviceLimits& device,
              std::string* reason);
 
-// The runnable configuration of the lowest cost, the first in the table among equals; null when
-// none runs.
+// Whether the library may take the configuration by itself: sums of fewer bits are asked for.
+bool may_choose(const Config& config, const Problem& problem);
+
+// The runnable configuration of the lowest cost that it may take, the first in the table among
+// equals; null when none runs.
 const Config* choose(const Table& table, const Problem& problem, const DeviceLimits& device);
 
 // The configurations of the problem's types, best first, those that cannot run last.

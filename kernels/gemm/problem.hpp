@@ -1,8 +1,8 @@
 // What the engine computes: one problem of one or two products, in the terms that every operation
 // on it shares. kernels/<op>/<op>.cpp makes it of checked arguments.
 //
-//     y_p[m,n] = row[m] * alpha_p * sum_k A[m,k] B_p[n,k] + bias_p[n]       p = 0, or 0 and 1
-//     D        = form(y_0) + residual, or form(y_0, y_1), rounded once
+//     y_p[m,n] = row[m] * column[n] * alpha_p * sum_k A[m,k] B_p[n,k] + bias_p[n]       p = 0, or 0
+//     and 1 D        = form(y_0) + residual, or form(y_0, y_1), rounded once
 #pragma once
 
 #include "kernels/gemm/operand.hpp"
@@ -27,7 +27,7 @@ struct Operands {
   const void *b[2] = {}, *sfb[2] = {};
   const float* alpha[2] = {};
   const void* bias[2] = {};
-  const float* row = nullptr;
+  const float *row = nullptr, *column = nullptr;
   const void* residual = nullptr;
   void *d = nullptr, *sfd = nullptr;
   const float* d_scale = nullptr;

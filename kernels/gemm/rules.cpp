@@ -127,6 +127,22 @@ Verdict types_taken(const Shape& s, const Table& table, const DeviceLimits& devi
   return violated(" = " + name_of(s.types), nearest);
 }
 
+Verdict columns_taken(const Shape& s, const Table& table, const DeviceLimits& device,
+                      const float* factors) {
+  if (factors == nullptr) return holds();
+  bool runs = false; // without, the rule of the types speaks
+  for (const Config& config : table) {
+    if (!config.takes(s.types) ||
+        !target_runs_on(config.target, device.compute_major, device.compute_minor))
+      continue;
+    if (config.column_factors) return holds();
+    runs = true;
+  }
+  return runs
+             ? violated(format(": address %p is given,", static_cast<const void*>(factors)), "null")
+             : holds();
+}
+
 Verdict columns(const Shape& s, bool nvfp4) {
   if (s.nvfp4() != nvfp4) return holds();
   return multiple_of(s.n, s.column_multiple(), 8, largest_extent);

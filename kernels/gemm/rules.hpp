@@ -77,6 +77,9 @@ Verdict k_multiple(const Shape& s, bool nvfp4);
 // Scales of an operand: there where it has them, else null.
 Verdict scales_given(wl_operand type, const void* scales);
 Verdict scales_left_out(wl_operand type, const void* scales);
+// Factors of columns are null, or a configuration of the table takes them on the device.
+Verdict columns_taken(const Shape& s, const Table& table, const DeviceLimits& device,
+                      const float* factors);
 // The table has a configuration for the device that takes the types; which the nearest are.
 Verdict types_taken(const Shape& s, const Table& table, const DeviceLimits& device);
 // One of the two speaks of an N, so that `nearest` is right for the output's type.
@@ -169,9 +172,12 @@ Rules<Subject> operand_rules(const char* b) {
               types_taken(shape_of(s.args), table(), s.device)),
       WL_RULE("sf_layout", "sf_layout", "must be WL_SF_128x4 (0)", range,
               enumerator(s.args.sf_layout, WL_SF_128x4, WL_SF_128x4)),
-      WL_RULE("flags", "flags",
-              "must be 0, WL_STATIC_WEIGHTS (1), WL_GRAPH_LAUNCH (2) or their sum", range,
-              flags_among(s.args.flags, WL_STATIC_WEIGHTS | WL_GRAPH_LAUNCH)),
+      WL_RULE(
+          "flags", "flags",
+          "must be 0, WL_STATIC_WEIGHTS (1), WL_GRAPH_LAUNCH (2), WL_FAST_ACCUMULATION (4) or "
+          "a sum of them",
+          range,
+          flags_among(s.args.flags, WL_STATIC_WEIGHTS | WL_GRAPH_LAUNCH | WL_FAST_ACCUMULATION)),
       WL_RULE("a_entry", "A", "must have entries (M rows of K) below 2^40 bytes", range,
               entry_below_limit(shape_of(s.args), s.args.a_type, s.args.m, "M", 1)),
       WL_RULE("b_entry", b, "must have entries (N rows of K) below 2^40 bytes", range,

@@ -35,8 +35,10 @@ cuapi::CUtensorMapDataType map_type(wl_operand type) {
     return cuapi::CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
   case WL_OPERAND_BF16:
     return cuapi::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-  default:
+  case WL_OPERAND_TF32:
     return cuapi::CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+  default:
+    return cuapi::CU_TENSOR_MAP_DATA_TYPE_UINT8;
   }
 }
 
@@ -103,6 +105,9 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
   else
     params->map_r = params->map_d;
   fill_problem(problem, params);
+  params->column_scales = address_of(o.column);
+  params->operand_types =
+      (problem.types.a == WL_OPERAND_E5M2 ? 1 : 0) + (problem.types.b == WL_OPERAND_E5M2 ? 2 : 0);
   params->tiles_m = static_cast<uint32_t>(divide_up(problem.m, config.tile_m));
   params->tiles_n =
       static_cast<uint32_t>(divide_up(problem.n, config.columns() * cluster_rows(config)));

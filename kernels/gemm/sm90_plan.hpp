@@ -38,14 +38,22 @@ inline Config sm90_small_config(const char* name, Image (*image)(), int b_tensor
   return c;
 }
 // SM90_NATIVE_CONFIG
-inline Config sm90_native_config(const char* name, Image (*image)(), int b_tensors, wl_operand type,
+inline Config sm90_native_config(const char* name, Image (*image)(), int b_tensors, NativeType type,
                                  wl_dtype out, int tokens, int stages, int rows, int consumers,
                                  int group_m) {
   Config c{};
   c.name = name, c.target = "sm_90a", c.image = image;
   c.family = Family::sm90_native, c.d_type = out, c.b_tensors = b_tensors;
-  c.a_types = c.b_types = bit(type);
-  c.tile_m = tokens, c.tile_n = 32 * consumers, c.tile_k = 128 * 8 / format_of(type).bits;
+  const bool f8 = type == NativeType::F8 || type == NativeType::F8FAST;
+  c.a_types = c.b_types = f8                         ? bit(WL_OPERAND_E4M3) | bit(WL_OPERAND_E5M2)
+                          : type == NativeType::F16  ? bit(WL_OPERAND_F16)
+                          : type == NativeType::BF16 ? bit(WL_OPERAND_BF16)
+                          : type == NativeType::TF32 ? bit(WL_OPERAND_TF32)
+                                                     : bit(WL_OPERAND_INT8);
+  c.fast_sums = type == NativeType::F8FAST;
+  c.column_factors = f8 || type == NativeType::I8;
+  c.tile_m = tokens, c.tile_n = 32 * consumers;
+  c.tile_k = 128 * 8 / format_of(c.first_types().a).bits;
   c.stages = stages, c.acc_stages = 1, c.group_m = group_m;
   c.cluster[0] = rows, c.cluster[1] = c.cluster[2] = 1;
   c.threads = 128 + 128 * consumers;

@@ -20,7 +20,7 @@ struct Subject {
 const RuleTable<Subject>& rules();
 
 // What the arguments point to.
-std::array<Extent, 11> operands(const wl_gemm_args& args);
+std::array<Extent, 12> operands(const wl_gemm_args& args);
 
 gemm::Problem problem_of(const wl_gemm_args& args);
 

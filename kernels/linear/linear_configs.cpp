@@ -42,10 +42,9 @@ const gemm::Table& configs() {
 #define SM90_CONFIG(name, ...)                                                                     \
   sm90_config(                                                                                     \
       #name, [] { return WL_IMAGE(name); }, 1, Family::sm90, __VA_ARGS__),
-// A column's value becomes an enumerator of warpline.h.
 #define SM90_NATIVE_CONFIG(name, type, ...)                                                        \
   sm90_native_config(                                                                              \
-      #name, [] { return WL_IMAGE(name); }, 1, WL_OPERAND_##type, __VA_ARGS__),
+      #name, [] { return WL_IMAGE(name); }, 1, NativeType::type, __VA_ARGS__),
 #define SM90_SMALL_CONFIG(name, ...)                                                               \
   sm90_small_config(                                                                               \
       #name, [] { return WL_IMAGE(name); }, 1, __VA_ARGS__),

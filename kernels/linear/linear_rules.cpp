@@ -23,6 +23,7 @@ Extent alpha_of(const Args& a) { return {"alpha", a.alpha, sizeof(float)}; }
 Extent row_of(const Args& a) {
   return {"row", a.row, shape_of(a).sized() ? static_cast<uint64_t>(a.l * a.m) * 4 : 0};
 }
+Extent col_of(const Args& a) { return {"col", a.col, shape_of(a).vector_bytes(WL_F32)}; }
 Extent bias_of(const Args& a) { return {"bias", a.bias, shape_of(a).vector_bytes(a.bias_type)}; }
 Extent residual_of(const Args& a) {
   return {"residual", a.residual,
@@ -30,9 +31,9 @@ Extent residual_of(const Args& a) {
 }
 
 // All but SFD and the residual.
-std::array<Extent, 9> others(const Args& a) {
-  return {d_of(a),   a_of(a),     b_of(a),       sfa_of(a), sfb_of(a),
-          row_of(a), alpha_of(a), d_scale_of(a), bias_of(a)};
+std::array<Extent, 10> others(const Args& a) {
+  return {d_of(a),   a_of(a),   b_of(a),     sfa_of(a),     sfb_of(a),
+          row_of(a), col_of(a), alpha_of(a), d_scale_of(a), bias_of(a)};
 }
 
 // A residual that is D is read where it is written, by the same thread.
@@ -59,8 +60,8 @@ Verdict of_residual(const Args& a, Verdict (*rule)(const Strided&)) {
 
 } // namespace
 
-std::array<Extent, 11> operands(const wl_gemm_args& args) {
-  std::array<Extent, 11> all{sfd_of(args), residual_of(args)};
+std::array<Extent, 12> operands(const wl_gemm_args& args) {
+  std::array<Extent, 12> all{sfd_of(args), residual_of(args)};
   std::ranges::copy(others(args), all.begin() + 2);
   return all;
 }
@@ -73,6 +74,7 @@ gemm::Problem problem_of(const wl_gemm_args& a) {
   o.alpha[0] = a.alpha;
   o.bias[0] = a.bias;
   o.row = a.row;
+  o.column = a.col;
   o.residual = a.residual;
   problem.ldr = strided_r(a).row_stride();
   problem.batch_stride_r = strided_r(a).entry_stride();
@@ -107,6 +109,10 @@ const RuleTable<Subject>& rules() {
                       unpacked_aligned(s.args.b_type, s.args.b)),
               WL_OPTIONAL_OPERAND("alpha", "alpha", alpha, alpha_of, 4),
               WL_OPTIONAL_OPERAND("row", "row", row, row_of, 4),
+              WL_RULE("col_taken", "col", "must be null but for FP8 and INT8 operands on Hopper",
+                      support,
+                      gemm::columns_taken(shape_of(s.args), configs(), s.device, s.args.col)),
+              WL_OPTIONAL_OPERAND("col", "col", col, col_of, 4),
               WL_OPTIONAL_OPERAND("bias", "bias", bias, bias_of, 16),
               WL_RULE("bias_type", "bias_type", gemm::bias_type_text, range,
                       gemm::bias_type(s.args.bias_type, s.args.bias != nullptr)),

@@ -14,7 +14,7 @@ F16, BF16, NVFP4, F32 = 0, 1, 2, 3  # wl_dtype
 OPERANDS = ("NVFP4", "F16", "BF16", "TF32", "E4M3", "E5M2", "INT8", "MXFP8_E4M3", "MXFP8_E5M2",
             "MXFP6_E2M3", "MXFP6_E3M2", "MXFP4")
 SF_128X4 = 0                # wl_sf_layout
-STATIC_WEIGHTS, GRAPH_LAUNCH = 1, 2  # wl_plan_flags
+STATIC_WEIGHTS, GRAPH_LAUNCH, FAST_ACCUMULATION = 1, 2, 4  # wl_plan_flags
 # wl_activation
 NONE, RELU, RELU_SQUARED, SILU, GELU_TANH, GELU_ERF = range(6)
 GATE_SILU, GATE_GELU_TANH, GATE_CLAMPED = 0, 1, 2  # wl_gate
@@ -42,7 +42,7 @@ class GemmArgs(c.Structure):  # wl_gemm_args
                    ("d", c.c_void_p), ("d_type", c.c_int), ("ldd", c.c_int64),
                    ("batch_stride_d", c.c_int64), ("config", c.c_char_p), ("sfd", c.c_void_p),
                    ("d_scale", c.c_void_p), ("flags", c.c_uint32), ("a_type", c.c_int),
-                   ("b_type", c.c_int)])
+                   ("b_type", c.c_int), ("col", c.c_void_p)])
 
 
 class Groups(c.Structure):  # wl_groups
@@ -175,6 +175,7 @@ def main():
     for name, value in (("WL_F16", F16), ("WL_BF16", BF16), ("WL_NVFP4", NVFP4),
                         ("WL_F32", F32), ("WL_SF_128x4", SF_128X4),
                         ("WL_STATIC_WEIGHTS", STATIC_WEIGHTS), ("WL_GRAPH_LAUNCH", GRAPH_LAUNCH),
+                        ("WL_FAST_ACCUMULATION", FAST_ACCUMULATION),
                         ("WL_ACTIVATION_NONE", NONE), ("WL_ACTIVATION_GELU_ERF", GELU_ERF),
                         ("WL_GATE_SILU", GATE_SILU), ("WL_GATE_GELU_TANH", GATE_GELU_TANH),
                         ("WL_GATE_CLAMPED", GATE_CLAMPED)):

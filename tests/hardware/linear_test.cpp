@@ -12,10 +12,14 @@
 
 using namespace wltest;
 
-TEST_CASE("wl_gemm bit for bit", "[hardware][linear]") {
-  HardwareContext device([](const warpline::DeviceLimits& found) {
+namespace {
+
+// The problems of all configurations that run here, or those of operands as they are alone.
+void run_problems(bool native) {
+  HardwareContext device([native](const warpline::DeviceLimits& found) {
     for (const warpline::gemm::Config& config : warpline::linear::configs())
-      if (warpline::gemm::can_run(config, config.first_types(), config.d_type, found, nullptr))
+      if (warpline::gemm::can_run(config, config.first_types(), config.d_type, found, nullptr) &&
+          (config.family == warpline::gemm::Family::sm90_native) == native)
         return true;
     return false;
   });
@@ -30,7 +34,8 @@ TEST_CASE("wl_gemm bit for bit", "[hardware][linear]") {
                                        [&](const auto& entry) { return c.name == entry.name; });
       REQUIRE(config != table.end());
       if (!warpline::gemm::can_run(*config, config->first_types(), config->d_type,
-                                   device.context->limits, nullptr))
+                                   device.context->limits, nullptr) ||
+          (config->family == warpline::gemm::Family::sm90_native) != native)
         continue;
       for (size_t index = 0; index < 4 * c.problems; ++index) {
         const problems::Problem drawn =
@@ -48,4 +53,12 @@ TEST_CASE("wl_gemm bit for bit", "[hardware][linear]") {
   }
   INFO(ran << " problems");
   CHECK(ran > 50);
+}
+
+} // namespace
+
+TEST_CASE("wl_gemm bit for bit", "[hardware][linear]") { run_problems(false); }
+
+TEST_CASE("wl_gemm of operands as they are, bit for bit", "[hardware][linear][native]") {
+  run_problems(true);
 }

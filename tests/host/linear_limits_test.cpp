@@ -36,6 +36,14 @@ wltest::RuleChange<Args> typed(wl_operand type, const wltest::RuleChange<Args>& 
   };
 }
 
+// Of FP8 operands on Hopper.
+wltest::RuleChange<Args> on_h200(const wltest::RuleChange<Args>& change) {
+  return typed(WL_OPERAND_E5M2, [change](Case& s) {
+    s.device.compute_major = 9, s.device.compute_minor = 0;
+    change(s);
+  });
+}
+
 #define SET(statement) [](Case& s) { s.args.statement; }
 #define RESIDUAL(statement) [](Case& s) { s.args.residual = at(0x740000000000), s.args.statement; }
 #define OPERAND(id, name, field, alignment, bytes, optional)                                       \
@@ -57,6 +65,13 @@ std::vector<Sides> make_sides() {
         [](Case& s) { s.args.bias = nullptr, s.args.bias_type = static_cast<wl_dtype>(9); }},
        SET(bias_type = WL_NVFP4),
        "bias_type = 2 must be WL_F16 (0), WL_BF16 (1) or WL_F32 (3) (nearest: 0, 1, 3)"},
+      {"col_taken",
+       {on_h200(SET(col = at<float>(0x640000000000))), on_h200([](Case& s) {
+          s.args.a_type = s.args.b_type = WL_OPERAND_INT8, s.args.col = at<float>(0x640000000000);
+        })},
+       typed(WL_OPERAND_E4M3, SET(col = at<float>(0x640000000000))),
+       "col: address 0x640000000000 is given, must be null but for FP8 and INT8 operands on Hopper "
+       "(nearest: null)"},
       {"sfb_unused",
        {},
        SET(b_type = WL_OPERAND_E4M3),
@@ -193,6 +208,12 @@ std::vector<Sides> make_sides() {
       OPERAND("bias", "bias", bias, 16, 4096 * 4, true),
       OPERAND("d_scale", "d_scale", d_scale, 4, 4, true),
   };
+  const std::vector<Sides> col = OPERAND("col", "col", col, 4, 4096 * 4, true);
+  for (Sides side : col) {
+    for (wltest::RuleChange<Args>& change : side.accepted) change = on_h200(change);
+    side.refused = on_h200(side.refused);
+    all.push_back(side);
+  }
   for (const std::vector<Sides>& one : operands) all.insert(all.end(), one.begin(), one.end());
   const std::vector<Sides> shared = wltest::product_sides<Args>("B");
   all.insert(all.end(), shared.begin(), shared.end());

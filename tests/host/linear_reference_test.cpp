@@ -42,11 +42,12 @@ TEST_CASE("a linear layer in double and as the kernels compute it", "[host][line
   INFO("seed " << seed);
   const Sums sums = random_sums(seed);
   for (int activation = WL_ACTIVATION_NONE; activation <= WL_ACTIVATION_GELU_ERF; ++activation) {
-    LinearOperands operands{static_cast<wl_activation>(activation), 0.5f, {}, {}, {}};
-    for (int given = 0; given < 8; ++given) {
+    LinearOperands operands{static_cast<wl_activation>(activation), 0.5f, {}, {}, {}, {}};
+    for (int given = 0; given < 16; ++given) {
       operands.row = given & 1 ? random_values(6, seed + 1) : std::vector<float>{};
       operands.bias = given & 2 ? random_values(16, seed + 2) : std::vector<float>{};
       operands.residual = given & 4 ? random_values(96, seed + 3) : std::vector<float>{};
+      operands.col = given & 8 ? random_values(16, seed + 4) : std::vector<float>{};
       const std::vector<double> exact = linear(sums, operands);
       const std::vector<float> replayed = linear_replayed(sums, operands);
       INFO("activation " << activation << ", given " << given);
@@ -55,6 +56,7 @@ TEST_CASE("a linear layer in double and as the kernels compute it", "[host][line
       const size_t at = 48 + 2 * 16 + 5;
       double x = 0.5 * sums.acc1[at];
       if (given & 1) x *= operands.row[5];
+      if (given & 8) x *= operands.col[5];
       if (given & 2) x += operands.bias[5];
       double y = activated(operands.activation, x);
       if (given & 4) y += operands.residual[at];

@@ -271,6 +271,7 @@ TEST_CASE("the nearest value of each rule of wl_gemm is legal", "[host][rules][n
                                                         POINTER("SFD", sfd),
                                                         POINTER("alpha", alpha),
                                                         POINTER("row", row),
+                                                        POINTER("col", col),
                                                         POINTER("bias", bias),
                                                         POINTER("residual", residual),
                                                         POINTER("d_scale", d_scale)};

@@ -23,6 +23,7 @@ std::string header_layout() {
 #define CONSTANT(name) out << #name << ' ' << static_cast<int>(name) << '\n'
   CONSTANT(WL_F16), CONSTANT(WL_BF16), CONSTANT(WL_NVFP4), CONSTANT(WL_F32);
   CONSTANT(WL_SF_128x4), CONSTANT(WL_STATIC_WEIGHTS), CONSTANT(WL_GRAPH_LAUNCH);
+  CONSTANT(WL_FAST_ACCUMULATION);
   CONSTANT(WL_ACTIVATION_NONE), CONSTANT(WL_ACTIVATION_GELU_ERF);
   CONSTANT(WL_GATE_SILU), CONSTANT(WL_GATE_GELU_TANH), CONSTANT(WL_GATE_CLAMPED);
 #define STRUCT(type) out << #type << ' ' << sizeof(type) << '\n'
@@ -41,7 +42,7 @@ std::string header_layout() {
   GEMM(sf_layout), GEMM(alpha), GEMM(row), GEMM(bias), GEMM(bias_type), GEMM(activation);
   GEMM(residual), GEMM(ldr), GEMM(batch_stride_r), GEMM(d), GEMM(d_type), GEMM(ldd);
   GEMM(batch_stride_d), GEMM(config), GEMM(sfd), GEMM(d_scale), GEMM(flags);
-  GEMM(a_type), GEMM(b_type);
+  GEMM(a_type), GEMM(b_type), GEMM(col);
   STRUCT(wl_groups);
 #define GROUPS(field) FIELD(wl_groups, field)
   GROUPS(count), GROUPS(ends), GROUPS(sizes), GROUPS(row_stride), GROUPS(sf_tiles);

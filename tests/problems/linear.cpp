@@ -41,7 +41,7 @@ void cancel(const std::vector<float>& out, wl_dtype type, Numbers* residual) {
 // What the call reads beside A and B, in one run.
 struct Beside {
   float alpha = 1, d_scale = 1;
-  Numbers row, bias, residual; // empty: null
+  Numbers row, col, bias, residual; // empty: null
 };
 
 Problem make(const Configuration& c, Draw& draw, Values wanted) {
@@ -55,6 +55,10 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   draw.note("struct_size", sizeof(wl_gemm_args));
   draw.note("sf_layout", static_cast<int>(WL_SF_128x4));
   p.config = draw_config(c, draw);
+  uint32_t flags = draw_product_way(draw, &p);
+  // The library may take either kind of sums then.
+  if (p.config.empty() && adds_f8_on_hopper(c))
+    flags = draw.note("flags", flags & ~uint32_t{WL_FAST_ACCUMULATION});
 
   // Operands. The scales of B tell how large sums are; an alpha that is null leaves them so.
   const int binades = static_cast<int>(draw.below("alpha scales", 6));
@@ -82,6 +86,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const bool subnormal = std::fpclassify(alpha.runs[1]) == FP_SUBNORMAL;
   const bool tells = subnormal && c.profile == "h200" && c.type == WL_F32;
   const bool has_row = draw.pick("with row", {1, 0, 1}) != 0 && !ties && !tells;
+  const bool has_col = draw.pick("with col", {0, 1, 1}) != 0 && c.column_factors;
   const std::string residual =
       nvfp4 ? "null"
             : draw.pick<const char*>("residual of",
@@ -115,8 +120,8 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     q.a = draw_operand(s.m, s.blocked_k(), s.l, base_a, seed, codes);
     q.b1 = draw_operand(s.n, s.blocked_k(), s.l, base_b, seed + 1, codes);
     if (ties) make_one_hot(&q.a, seed), make_powers(&q.b1, {3, 5, 7, 5}, seed);
-    q.a = retyped(q.a, types.a, s.k, seed);
-    q.b1 = retyped(q.b1, types.b, s.k, seed + 1);
+    q.a = retyped(q.a, types.a, s.k, seed, adds_f8_on_hopper(c));
+    q.b1 = retyped(q.b1, types.b, s.k, seed + 1, adds_f8_on_hopper(c));
     if (in_a) q.b1 = first_rows(q.a, s.n);
     Beside& other = beside[run];
     other.alpha = alpha.runs[run], other.d_scale = d_scale.runs[run];
@@ -129,6 +134,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
       if (large_sums && std::fabs(alpha.runs[run]) < 0x1p-100f) alpha.runs[run] *= 0x1p27f;
       other.alpha = alpha.runs[run];
     }
+    if (has_col) other.col = draw_numbers(columns, WL_F32, 2, seed + 5);
     if (bias.given) other.bias = draw_numbers(columns, bias.type, 3, seed + 3);
     if (in_place || apart) other.residual = draw_numbers(rows * columns, c.type, 4, seed + 4);
   }
@@ -140,6 +146,10 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     add_numbers("row", draw_float_alignment(draw, "row"), beside[0].row, beside[1].row, filled, &p);
   else
     draw.note<std::string>("row", "null");
+  if (has_col)
+    add_numbers("col", draw_float_alignment(draw, "col"), beside[0].col, beside[1].col, filled, &p);
+  else
+    draw.note<std::string>("col", "null");
   if (bias.given)
     add_numbers("bias", draw_alignment(draw, "bias"), beside[0].bias, beside[1].bias, filled, &p);
   d_scale.add_to("d_scale", &p.inputs);
@@ -150,8 +160,9 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   Input added{"residual", apart ? draw_alignment(draw, "residual") : d.misalignment, {}, ""};
   for (int run = 0; run < 2 && filled; ++run) {
     Beside& other = beside[run];
-    const Sums sums = accumulate(problems[run], 1);
-    LinearOperands operands{activation, other.alpha, other.row.values, other.bias.values, {}};
+    const Sums sums = sums_of(c, p.config, problems[run]);
+    LinearOperands operands{activation,        other.alpha, other.row.values,
+                            other.bias.values, {},          other.col.values};
     if (run == 1 && cancels) cancel(linear_replayed(sums, operands), c.type, &other.residual);
     operands.residual = other.residual.values;
     const std::vector<float> out = linear_replayed(sums, operands);
@@ -175,7 +186,6 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   p.outputs.push_back(std::move(d));
   if (nvfp4) p.outputs.push_back(std::move(sfd));
 
-  const uint32_t flags = draw_product_way(draw, &p);
   if (in_place) p.in_a_row = 1; // a second one would add to the first one's outputs
   const int64_t rows = draw_planned_rows(s, {"b", "sfb"}, draw, &p);
   const auto args_of = [=, type = c.type, config = p.config](const Addresses& addresses) {
@@ -187,6 +197,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     args.sf_layout = WL_SF_128x4;
     args.alpha = static_cast<const float*>(at("alpha"));
     args.row = static_cast<const float*>(at("row"));
+    args.col = static_cast<const float*>(at("col"));
     args.bias = at("bias"), args.bias_type = bias.said;
     args.activation = activation;
     args.residual = in_place ? at("d") : at("residual");

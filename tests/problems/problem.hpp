@@ -85,6 +85,8 @@ struct Configuration {
   std::vector<warpline::gemm::Types> types; // of operands that a product takes
   size_t problems = 1;                      // that make its list
   bool shares_k = false;                    // ranges of K that are no whole tiles
+  bool fast_sums = false;                   // of FP8 on Hopper without promotion
+  bool column_factors = false;
   // What the kernel treats as one piece: a cluster's rows and columns of D, a CTA's, elements of K
   // that fill its stages once and one of them, row tiles that are visited before the next column
   // tile; and elements of K after which all its loops along K have come round, and those of a long
@@ -92,6 +94,9 @@ struct Configuration {
   int64_t rows = 1, columns = 1, cta_rows = 1, cta_columns = 1, depth = 64, tile_k = 64, group = 1,
           turn = 64, long_k = 128;
 };
+
+// Its sums are those of Hopper's narrow accumulator.
+bool adds_f8_on_hopper(const Configuration& configuration);
 
 // Whether a problem gets its bytes, or is only described.
 enum class Values { all, none };

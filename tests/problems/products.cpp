@@ -14,6 +14,11 @@ using warpline::gemm::Grid;
 using warpline::gemm::has_scales;
 using warpline::gemm::Types;
 
+Sums sums_of(const Configuration& c, const std::string& config, const wltest::Problem& problem) {
+  if (!adds_f8_on_hopper(c)) return accumulate(problem, 1);
+  return accumulate_hopper_f8(problem, {config.empty() || !c.fast_sums});
+}
+
 bool is_first(const Draw& draw) { return draw.index() % all_sizes == 0; }
 bool is_small(const Draw& draw) {
   return draw.index() % all_sizes == 2 || draw.index() % all_sizes == 3;
@@ -34,6 +39,8 @@ Configuration configuration_of(const Config& config, const char* decoder, const 
   c.problems = config.d_type == WL_BF16 || config.d_type == WL_F32 ? few_outputs : all_sizes;
   c.tile_k = config.tile_k;
   c.group = config.group_m;
+  c.fast_sums = config.fast_sums;
+  c.column_factors = config.column_factors;
   c.cta_columns = config.columns();
   if (config.family == warpline::gemm::Family::sm100) {
     const int ctas = config.cluster[0];
@@ -347,7 +354,8 @@ Layout draw_dense_layout(const Sizes& s, Draw& draw) {
 
 uint32_t draw_product_way(Draw& draw, Problem* problem) {
   const uint32_t flags = draw.pick<uint32_t>(
-      "flags", {0, WL_STATIC_WEIGHTS, WL_GRAPH_LAUNCH, WL_STATIC_WEIGHTS | WL_GRAPH_LAUNCH});
+      "flags", {0, WL_STATIC_WEIGHTS, WL_GRAPH_LAUNCH | WL_FAST_ACCUMULATION,
+                WL_STATIC_WEIGHTS | WL_GRAPH_LAUNCH, WL_GRAPH_LAUNCH, WL_FAST_ACCUMULATION});
   draw_way(draw, problem);
   if (draw.index() % all_sizes == 1) {
     // Clusters that share the tile lag behind each other, whatever they do not wait for; and the

@@ -4,6 +4,7 @@
 
 #include "kernels/gemm/config.hpp"
 #include "tests/problems/nvfp4.hpp"
+#include "tests/reference/dual_gemm.hpp"
 
 namespace wltest::problems {
 
@@ -77,11 +78,18 @@ void make_powers(Operand* b, const uint8_t (&code)[4], uint64_t seed);
 
 // The first k elements of each row of an NVFP4 operand in another type, which holds them exactly.
 // Some rows become one element and zeros: a very large one, a very small one or an infinity. Of
-// NVFP4 it is the operand itself.
-Operand retyped(const Operand& nvfp4, wl_operand type, int64_t k, uint64_t seed);
+// NVFP4 it is the operand itself. With `all_bits` some rows of FP8 have numbers that use all bits
+// of their type, in seven binades: FP32 does not hold their sums exactly.
+Operand retyped(const Operand& nvfp4, wl_operand type, int64_t k, uint64_t seed,
+                bool all_bits = false);
 
 // Of one batch entry.
 Operand first_rows(const Operand& operand, int64_t rows);
+
+// A.B^T as the configuration's device adds it: exactly, but for FP8 on Hopper. `config`: that of
+// the problem, "" where the library chooses.
+Sums sums_of(const Configuration& configuration, const std::string& config,
+             const wltest::Problem& problem);
 
 // Values and scales of an operand of both runs, which are empty where they are not filled.
 void add_operand(const char* values, const char* scales, wl_operand type, const Operand (&runs)[2],
@@ -129,6 +137,7 @@ inline void other_epilogue(wl_gemm_args* args) {
   args->bias = args->bias != nullptr ? nullptr : args->b;
   args->bias_type = WL_F16;
   args->row = nullptr;
+  args->col = nullptr;
   args->residual = nullptr;
   args->activation =
       args->activation == WL_ACTIVATION_NONE ? WL_ACTIVATION_GELU_ERF : WL_ACTIVATION_NONE;

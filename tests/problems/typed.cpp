@@ -81,9 +81,17 @@ uint32_t integer_of(bool whole_range, uint64_t bits) {
                      : static_cast<uint8_t>(static_cast<int>(bits % 15) - 7);
 }
 
+// Around 1.
+uint32_t spread(wl_operand type, uint64_t bits) {
+  const int mantissa = type == WL_OPERAND_E4M3 ? 3 : 2, bias = type == WL_OPERAND_E4M3 ? 7 : 15;
+  const auto exponent = static_cast<uint32_t>(bias - 3 + static_cast<int>(bits % 7));
+  return exponent << mantissa | static_cast<uint32_t>(bits >> 8 & ((1u << mantissa) - 1)) |
+         static_cast<uint32_t>(bits >> 16 & 0x80);
+}
+
 } // namespace
 
-Operand retyped(const Operand& from, wl_operand type, int64_t k, uint64_t seed) {
+Operand retyped(const Operand& from, wl_operand type, int64_t k, uint64_t seed, bool all_bits) {
   if (type == WL_OPERAND_NVFP4) return from;
   Operand to{from.rows, k, from.l, {}, {}, type};
   to.values.resize(static_cast<size_t>(from.l * from.rows) * to.row_bytes());
@@ -103,6 +111,7 @@ Operand retyped(const Operand& from, wl_operand type, int64_t k, uint64_t seed) 
       uint32_t code = type == WL_OPERAND_INT8
                           ? integer_of(kind % 4 == 3, bits)
                           : code_of(type, decode_e2m1(nibble(values, i)), mx ? 1 : scale, bits);
+      if (all_bits && kind % 4 == 3) code = spread(type, bits);
       // All numbers of 6 bits.
       if (element_bits(type) == 6 && kind % 4 == 3) code = static_cast<uint32_t>(bits & 0x3F);
       if (kind < alone.count) {

@@ -28,6 +28,14 @@ struct Sums {
   std::vector<double> acc1, acc2;
 };
 
+// What Hopper's tensor core does with sums of FP8: of 32 products and of the sum before them it
+// keeps the bits down to 2^-13 of the largest of these powers of two, the products' taken as those
+// of their factors, cuts the rest off, and keeps 13 bits behind the first one of the new sum.
+struct HopperSums {
+  bool promoted; // what becomes of 128 of K is added in FP32, else all of K is one such sum
+};
+Sums accumulate_hopper_f8(const Problem& problem, HopperSums how);
+
 // fraction done, 0..1; called from one thread at a time
 using Progress = std::function<void(double)>;
 

@@ -108,7 +108,7 @@ float activated_replayed(wl_activation activation, float x) {
 }
 
 double linear(wl_activation activation, const LinearInputs& in) {
-  const double x = double{in.row} * in.alpha * in.acc + in.bias;
+  const double x = double{in.row} * in.col * in.alpha * in.acc + in.bias;
   // Of -infinity the kernels make the limit; the formulas make NaN of it.
   const bool limit = std::isinf(x) && x < 0 && activation >= WL_ACTIVATION_SILU;
   const double y = limit ? -0.0 : activated(activation, x);
@@ -116,7 +116,8 @@ double linear(wl_activation activation, const LinearInputs& in) {
 }
 
 float linear_replayed(wl_activation activation, const LinearInputs& in) {
-  volatile float factor = in.alpha * in.row;
+  volatile float factor = in.alpha * in.col;
+  factor = factor * in.row;
   const float y = std::fma(static_cast<float>(in.acc), static_cast<float>(factor), in.bias);
   volatile float result = activated_replayed(activation, y);
   if (in.residual != nullptr) result = result + *in.residual;
@@ -135,6 +136,7 @@ std::vector<Value> each_output(const Sums& sums, const LinearOperands& operands,
     in.acc = sums.acc1[i];
     in.alpha = operands.alpha;
     if (!operands.row.empty()) in.row = operands.row[i / n];
+    if (!operands.col.empty()) in.col = operands.col[i % n];
     if (!operands.bias.empty()) in.bias = operands.bias[i % n];
     if (!operands.residual.empty()) in.residual = &operands.residual[i];
     out[i] = one(operands.activation, in);

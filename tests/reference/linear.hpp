@@ -1,6 +1,6 @@
 // What activations, gates and a linear layer's epilogue compute, in plain C++:
 //
-//     D = activation(row * alpha * acc + bias) [+ residual]
+//     D = activation(row * col * alpha * acc + bias) [+ residual]
 //     D = gate(alpha1 * acc1 + bias1, alpha2 * acc2 + bias2)
 //
 // Twice: in double, by the formulas of warpline.h, and as the kernels do it, FP32 operation by
@@ -30,6 +30,7 @@ struct LinearInputs {
   double acc = 0;
   float alpha = 1, row = 1, bias = -0.0f;
   const float* residual = nullptr;
+  float col = 1;
 };
 double linear(wl_activation activation, const LinearInputs& in);
 float linear_replayed(wl_activation activation, const LinearInputs& in);
@@ -39,6 +40,7 @@ struct LinearOperands {
   wl_activation activation = WL_ACTIVATION_NONE;
   float alpha = 1;
   std::vector<float> row, bias, residual; // [L, M], [N], [L, M, N]
+  std::vector<float> col = {};            // [N]
 };
 // D before it is rounded, [L, M, N], of the sums' first product.
 std::vector<double> linear(const Sums& sums, const LinearOperands& operands);

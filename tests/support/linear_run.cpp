@@ -25,7 +25,7 @@ Problem problem_of(const LinearCase& c) {
 }
 
 LinearOperands operands_of(const LinearCase& c, float alpha) {
-  LinearOperands operands{WL_ACTIVATION_GELU_TANH, alpha, {}, {}, {}};
+  LinearOperands operands{WL_ACTIVATION_GELU_TANH, alpha, {}, {}, {}, {}};
   const Random random(c.seed, 55);
   if (!c.bias) return operands;
   for (int64_t i = 0; i < c.n; ++i)

@@ -109,9 +109,10 @@ std::vector<RuleSides<Args>> product_sides(const std::string& b) {
        "sf_layout = 7 must be WL_SF_128x4 (0)"},
       {"flags",
        {WL_SET(flags = 0), WL_SET(flags = WL_STATIC_WEIGHTS),
-        WL_SET(flags = WL_STATIC_WEIGHTS | WL_GRAPH_LAUNCH)},
-       WL_SET(flags = 7),
-       "flags = 7 must be 0, WL_STATIC_WEIGHTS (1), WL_GRAPH_LAUNCH (2) or their sum (nearest: 3)"},
+        WL_SET(flags = WL_STATIC_WEIGHTS | WL_GRAPH_LAUNCH | WL_FAST_ACCUMULATION)},
+       WL_SET(flags = 15),
+       "flags = 15 must be 0, WL_STATIC_WEIGHTS (1), WL_GRAPH_LAUNCH (2), WL_FAST_ACCUMULATION (4) "
+       "or a sum of them (nearest: 7)"},
       {"nvfp4_columns",
        {and_nvfp4<Args>(WL_SET(n = 4160))},
        and_nvfp4<Args>(WL_SET(n = 4104)),

@@ -43,6 +43,8 @@ const Pair pairs[] = {{"virtual:b200", "nvfp4", "nvfp4"},
                       {"virtual:h200", "f16", "f16"},
                       {"virtual:h200", "bf16", "bf16"},
                       {"virtual:h200", "tf32", "tf32"},
+                      {"virtual:h200", "e4m3", "e5m2"},
+                      {"virtual:h200", "int8", "int8"},
                       {"virtual:h200", "f16", "nvfp4"},
                       {"virtual:h200", "bf16", "nvfp4"}};
 
@@ -210,7 +212,7 @@ TEST_CASE("cli: what is refused of operand types", "[virtual][cli]") {
        "types that the device has kernels for"},
       {Words{"configs", "--b-type", "f16", "--device", "virtual:b200"} + sizes, 3,
        "wl_dual_gemm_list_configs: a_type, b_type = WL_OPERAND_NVFP4 (0), WL_OPERAND_F16 (1) must"},
-      {Words{"configs", "--operation", "gemm", "--a-type", "int8", "--device", "virtual:h200"} +
+      {Words{"configs", "--operation", "gemm", "--a-type", "int8", "--device", "virtual:b300"} +
            sizes,
        3,
        "wl_gemm_list_configs: a_type, b_type = WL_OPERAND_INT8 (6), WL_OPERAND_INT8 (6) must be"},

@@ -134,6 +134,28 @@ TEST_CASE("configs: of wl_gemm, each type of D with its own, the one that a plan
   CHECK(wl_free(context, memory) == WL_SUCCESS);
 }
 
+TEST_CASE("configs: sums of 14 bits are taken where they are asked for", "[virtual]") {
+  virtual_context("h200");
+  const auto fast = [](const wl_dual_gemm_config& c) {
+    return std::string(c.name).find("f8fast") != std::string::npos;
+  };
+  for (const wl_operand b : {WL_OPERAND_E4M3, WL_OPERAND_E5M2})
+    for (const bool asked : {false, true}) {
+      auto args = problem<wl_gemm_args>(4096, 4096, 4096, WL_BF16);
+      args.a_type = WL_OPERAND_E4M3, args.b_type = b;
+      args.flags = asked ? WL_FAST_ACCUMULATION | WL_STATIC_WEIGHTS : WL_STATIC_WEIGHTS;
+      const auto list = listed(wl_gemm_list_configs, args);
+      INFO(list[0].name << ": " << list[0].reason);
+      CHECK(list[0].chosen == 1);
+      CHECK(fast(list[0]) == asked);
+      for (const wl_dual_gemm_config& c : list) {
+        if (c.runs == 0) continue; // those of Blackwell
+        const std::string reason = c.reason;
+        CHECK((reason.find("WL_FAST_ACCUMULATION") != std::string::npos) == (fast(c) && !asked));
+      }
+    }
+}
+
 TEST_CASE("configs: what cannot be listed", "[virtual]") {
   check_refusals<wl_dual_gemm_args>(wl_dual_gemm_list_configs, "wl_dual_gemm_list_configs",
                                     "wl_dual_gemm_args");

@@ -223,9 +223,12 @@ Outcome run(const Case& c) {
     } else {
       const auto kept = static_cast<float>(decoded(
           type, element(type, residual_bytes, static_cast<size_t>(l * stride_r + m * ldr + n))));
-      const LinearInputs in{sums.acc1[index], alphas[0], rows[static_cast<size_t>(l * c.m + m)],
+      const LinearInputs in{sums.acc1[index],
+                            alphas[0],
+                            rows[static_cast<size_t>(l * c.m + m)],
                             bias[0][static_cast<size_t>(n)],
-                            c.residual == Residual::none ? nullptr : &kept};
+                            c.residual == Residual::none ? nullptr : &kept,
+                            1};
       reference = linear(c.activation, in);
       replayed = linear_replayed(c.activation, in);
     }

@@ -170,9 +170,9 @@ Outcome run_on_device(wl_context* context, const Device& device, const Request& 
 }
 
 Verdict verify(const GemmProblem& problem, const Outcome& outcome, const Request& r) {
-  const wltest::LinearOperands operands{r.activation(), problem.product.alpha1,
-                                        values_of(problem.row), values_of(problem.bias),
-                                        values_of(problem.residual)};
+  const wltest::LinearOperands operands{
+      r.activation(),          problem.product.alpha1,      values_of(problem.row),
+      values_of(problem.bias), values_of(problem.residual), {}};
   return judge(
       r, problem.product, outcome,
       [&](const wltest::Sums& sums) { return wltest::linear(sums, operands); },

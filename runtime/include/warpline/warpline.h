@@ -180,7 +180,11 @@ typedef enum wl_plan_flags {
    * graph once at a time: runs of a plan with the same workspace, or with none, follow each other,
    * on whatever streams. In a stream that is being captured a run enqueues the kernels themselves.
    * wl_*_plan refuses the flag where the driver has no graphs. */
-  WL_GRAPH_LAUNCH = 2
+  WL_GRAPH_LAUNCH = 2,
+  /* Products of FP8 operands on Hopper: the tensor core may add over all of K, keeping 14 bits of a
+   * sum; PyTorch's use_fast_accum=True. Without it, what the tensor core makes of 128 of K is added
+   * in FP32. Of other operands and on other devices it changes nothing. */
+  WL_FAST_ACCUMULATION = 4
 } wl_plan_flags;
 
 typedef struct wl_plan_info {
@@ -359,16 +363,17 @@ typedef enum wl_activation {
   WL_ACTIVATION_GELU_ERF = 5      /* x / 2 (1 + erf(x / sqrt 2)) */
 } wl_activation;
 
-/*     D[m,n] = activation(row[m] * alpha * (A.B^T)[m,n] + bias[n]) + residual[m,n]
+/*     D[m,n] = activation(row[m] * col[n] * alpha * (A.B^T)[m,n] + bias[n]) + residual[m,n]
  *
  * A [M,K] and B [N,K] are NVFP4 with block scales, as at wl_dual_gemm_args, or of the types that
  * a_type and b_type name; K is then a multiple of 4 elements of 32 bits, 8 of 16, 16 of 8, 32 of
  * MXFP8 and 128 of MXFP6 and MXFP4, and of 64 where the other one is NVFP4. With an FP16 or BF16 A
- * D may be in WL_F32 as well. Products accumulate in FP32, everything behind is FP32, and D [M,N],
- * N contiguous, is rounded once. With WL_NVFP4, D and sfd are as there. NaN in a sum, factor, bias
- * or residual makes the output NaN. On Hopper a product alpha * row of 2^114 or more counts as
- * infinite, as an alpha does there. A batch of L problems lies contiguously: row entry l starts l *
- * M floats in; alpha and bias serve all. */
+ * D may be in WL_F32 as well. Products accumulate in FP32 (of FP8 on Hopper see
+ * WL_FAST_ACCUMULATION), everything behind is FP32, and D [M,N], N contiguous, is rounded once.
+ * With WL_NVFP4, D and sfd are as there. NaN in a sum, factor, bias or residual makes the output
+ * NaN. On Hopper a product alpha * row of 2^114 or more counts as infinite, as an alpha does there.
+ * A batch of L problems lies contiguously: row entry l starts l * M floats in; alpha and bias serve
+ * all. */
 typedef struct wl_gemm_args {
   size_t struct_size; /* sizeof(wl_gemm_args) */
   int64_t m;          /* >= 1 */
@@ -399,11 +404,14 @@ typedef struct wl_gemm_args {
   uint32_t flags;    /* of enum wl_plan_flags */
   wl_operand a_type; /* of A; where it has no block scales, sfa is null */
   wl_operand b_type; /* of B, likewise */
+  /* device, [N], multiplies columns of the sum, 4-byte aligned, null = 1. Of FP8 and INT8 operands
+   * on Hopper; else null. */
+  const float* col;
 } wl_gemm_args;
 
 WL_API wl_status wl_gemm_check(wl_context* context, const wl_gemm_args* args);
 WL_API wl_status wl_gemm_plan(wl_context* context, const wl_gemm_args* args, wl_plan** plan);
-/* Runs a plan of wl_gemm_plan with the operands of `args`, as wl_dual_gemm_run does. A bias, row
+/* Runs a plan of wl_gemm_plan with the operands of `args`, as wl_dual_gemm_run does. A bias,
  * factors and a residual may come or go, and the activation may be another one. */
 WL_API wl_status wl_gemm_run(const wl_plan* plan, const wl_gemm_args* args, void* workspace,
                              size_t workspace_bytes, wl_stream stream);
