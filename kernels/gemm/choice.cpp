@@ -5,9 +5,18 @@
 #include "runtime/src/status.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace warpline::gemm {
+
+// The last tile of a group that has several is half full on average.
+Spread spread(const Problem& problem, int tile_rows) {
+  const double groups = problem.groups.count, tile = tile_rows;
+  const double mean = static_cast<double>(problem.m) / groups;
+  const double some = 1 - std::exp(-mean);
+  return {groups * some, groups * (some + std::max(0.0, mean / tile - 0.5))};
+}
 
 const char* dtype_name(wl_dtype type) {
   switch (type) {
@@ -48,6 +57,10 @@ bool can_run(const Config& config, const Problem& problem, const DeviceLimits& d
   if (!can_run(config, problem.types, problem.d_type, device, reason)) return false;
   if (problem.operands.column != nullptr && !config.column_factors) {
     if (reason != nullptr) *reason = "it takes no factors of columns";
+    return false;
+  }
+  if (config.grouped && config.direct && problem.groups.rows != nullptr) {
+    if (reason != nullptr) *reason = "it takes rows of A one behind the other, not gathered ones";
     return false;
   }
   if (config.grid != Grid::stream_k) return true;

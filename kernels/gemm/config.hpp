@@ -52,10 +52,11 @@ struct Config {
   int cta_group = 1, cluster_m = 1, cluster_n = 1;
   bool swapped = false;
   Kind kind = Kind::nvfp4;
-  int scale_sets = 0;  // sets of scale columns in tensor memory
-  int decoders = 0;    // sm90_small: warps that decode activations
-  int ctas = 1;        // sm90: that an SM holds
-  bool direct = false; // sm90: 16-bit activations as they lie, in one launch
+  int scale_sets = 0;   // sets of scale columns in tensor memory
+  int decoders = 0;     // sm90_small: warps that decode activations
+  int ctas = 1;         // sm90: that an SM holds
+  bool direct = false;  // sm90: 16-bit activations as they lie, in one launch
+  bool grouped = false; // for groups of rows
   Grid grid = Grid::persistent;
   Store store = Store::direct;
   Epilogue epilogue = Epilogue::both;
@@ -181,6 +182,9 @@ constexpr int sm90_shared_bytes(int tokens, int stages, int columns, int b_tenso
   return stages * sm90_stage_bytes(tokens, columns, b_tensors) + columns / 32 * 2048 + 16 * stages +
          32;
 }
+
+// GROUP_TABLE_BYTES of sm90_groups.inc.
+constexpr int sm90_group_table_bytes = 513 * 16;
 
 // ---- sm90_native.ptx
 

@@ -10,6 +10,7 @@
 #include "runtime/src/plan.hpp"
 #include "runtime/src/tensor_map.hpp"
 
+#include <bit>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,14 @@ int64_t least_traffic(const Problem& problem, int b_tensors = 2);
 // ---- choice -------------------------------------------------------------------------------------
 
 const char* dtype_name(wl_dtype type); // "WL_F16"
+
+// Of groups nobody knows how rows spread over them: taken is that each row goes to any group, so
+// that a group has M / E rows on average and e^-(M / E) of the groups have none.
+struct Spread {
+  double groups; // that have rows
+  double tiles;  // row tiles of all groups
+};
+Spread spread(const Problem& problem, int tile_rows);
 
 // Whether the configuration's kernel runs on the device, takes the operands' types and makes the
 // output's; `reason` says why not.
@@ -208,6 +217,24 @@ void fill_problem(const Problem& problem, Params* params) {
   params->activation = problem.activation.kind;
   params->c0 = problem.activation.c0;
   params->c1 = problem.activation.c1;
+}
+
+// What groups_params.def asks for, and what differs where there are groups: D has no entries.
+template <class Params>
+void fill_groups(const Problem& problem, Params* params) {
+  const Groups& g = problem.groups;
+  if constexpr (requires { params->batch_stride_d; })
+    params->batch_stride_d = params->batch_stride_r = 0;
+  params->group_ends = address_of(g.ends != nullptr ? g.ends : g.sizes);
+  params->group_tiles = address_of(g.sf_tiles);
+  params->group_rows = address_of(g.rows);
+  params->group_status = address_of(g.status);
+  params->groups = static_cast<uint32_t>(g.count);
+  params->group_stride = g.sizes != nullptr ? static_cast<uint32_t>(g.row_stride) : 0;
+  params->group_step = std::bit_floor(params->groups);
+  params->last_a_row = static_cast<uint32_t>(g.rows_of_a(problem.m) - 1);
+  params->last_tile = static_cast<uint32_t>(g.sf_tile_count - 1);
+  params->bias_stride = static_cast<uint32_t>(g.bias_stride);
 }
 
 // What DIVIDE of ptx/regs.inc divides by `count` with.

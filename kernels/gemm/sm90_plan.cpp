@@ -10,6 +10,7 @@
 #include "runtime/src/tensor_map.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <memory>
 
@@ -29,8 +30,10 @@ struct Params {
 // With LAUNCHES = 1: the other's block behind map_a, and more.
 struct DirectParams {
 #define LAUNCHES 1
+#define GROUPED 1
 #define PARAM WL_PARAM_FIELD
 #include "kernels/gemm/sm90_params.def"
+#undef GROUPED
 #undef LAUNCHES
 };
 static_assert(offsetof(DirectParams, unscale) - offsetof(DirectParams, map_b1) ==
@@ -47,12 +50,22 @@ std::vector<Param> param_layout() {
 #include "kernels/gemm/sm90_params.def"
   };
 }
+// Without groups the block's beginning.
 std::vector<Param> direct_param_layout() {
   using Block = DirectParams;
   return {
 #define LAUNCHES 1
 #define PARAM WL_PARAM_LAYOUT
 #include "kernels/gemm/sm90_params.def"
+  };
+}
+std::vector<Param> grouped_param_layout() {
+  using Block = DirectParams;
+  return {
+#define GROUPED 1
+#define PARAM WL_PARAM_LAYOUT
+#include "kernels/gemm/sm90_params.def"
+#undef GROUPED
 #undef LAUNCHES
   };
 }
@@ -84,9 +97,9 @@ wl_status weight_map(const wl_context& context, const char* name, const void* ad
   desc.address = address;
   desc.dims[0] = k / 2;
   desc.dims[1] = static_cast<uint64_t>(problem.n);
-  desc.dims[2] = static_cast<uint64_t>(problem.l);
+  desc.dims[2] = static_cast<uint64_t>(problem.b_entries());
   desc.strides[0] = k / 2;
-  desc.strides[1] = static_cast<uint64_t>(problem.n) * (k / 2);
+  desc.strides[1] = static_cast<uint64_t>(problem.b_stride());
   desc.box[0] = static_cast<uint32_t>(config.tile_k / 2);
   desc.box[1] = static_cast<uint32_t>(config.columns());
   desc.l2_promotion = cuapi::CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
@@ -128,14 +141,16 @@ wl_status fill_maps(const wl_context& context, const Problem& problem, const Con
                     Params* params) {
   const Operands& o = problem.operands;
   const bool two = config.b_tensors == 2;
-  const int atoms = config.tile_k / 64, blocks = sm90_scale_blocks(config.tile_n);
+  const auto scales = [&](const char* name, const void* address, cuapi::CUtensorMap* map) {
+    return scale_map(context, name, address, problem.n, problem.k, problem.b_entries(),
+                     config.tile_k / 64, map, sm90_scale_blocks(config.tile_n), 32,
+                     problem.sfb_stride());
+  };
   WL_TRY(weight_map(context, two ? "B1" : "B", o.b[0], problem, config, &params->map_b1));
-  WL_TRY(scale_map(context, two ? "SFB1" : "SFB", o.sfb[0], problem.n, problem.k, problem.l, atoms,
-                   &params->map_sfb1, blocks));
+  WL_TRY(scales(two ? "SFB1" : "SFB", o.sfb[0], &params->map_sfb1));
   if (!two) return WL_SUCCESS;
   WL_TRY(weight_map(context, "B2", o.b[1], problem, config, &params->map_b2));
-  return scale_map(context, "SFB2", o.sfb[1], problem.n, problem.k, problem.l, atoms,
-                   &params->map_sfb2, blocks);
+  return scales("SFB2", o.sfb[1], &params->map_sfb2);
 }
 
 void fill_product(const Problem& problem, const Config& config, Params* params) {
@@ -150,6 +165,12 @@ void fill_product(const Problem& problem, const Config& config, Params* params) 
   params->unscale = problem.types.a == WL_OPERAND_NVFP4 ? 0x1p14f : 0x1p7f;
   // With one group of row tiles, weights are read once and need not stay in L2.
   params->policy_b = params->tiles_m == 1 ? ptx::cache_evict_first : ptx::cache_evict_normal;
+  if (!config.grouped) return;
+  const Groups& g = problem.groups;
+  params->tiles = static_cast<uint32_t>(g.most_tiles(problem.m, config.tile_m)) * params->tiles_n;
+  params->per_entry = reciprocal(params->tiles_n);
+  params->policy_b =
+      problem.m <= g.count * config.tile_m / 2 ? ptx::cache_evict_first : ptx::cache_evict_normal;
 }
 
 void fill_decode(const Problem& problem, const Config& config, const Params& product,
@@ -201,7 +222,8 @@ LaunchConfig decode_launch(const Problem& problem, int64_t sms) {
 // the work's maps describe already, null: none.
 wl_status fill_work(const wl_context& context, const Problem& problem, const Config& config,
                     int64_t resident, const Operands* mapped, Work* work) {
-  if (mapped == nullptr)
+  // Groups of a run may lie at other strides.
+  if (mapped == nullptr || config.grouped)
     WL_TRY(fill_maps(context, problem, config, &work->product));
   else
     WL_TRY(move_weight_maps(context, *mapped, problem.operands, config.b_tensors, &work->product));
@@ -214,6 +236,7 @@ wl_status fill_work(const wl_context& context, const Problem& problem, const Con
   if (config.direct) {
     std::memcpy(&work->direct.map_b1, &work->product, offsetof(Params, unscale) + sizeof(float));
     work->direct.static_weights = (problem.flags & WL_STATIC_WEIGHTS) != 0 ? 1 : 0;
+    if (config.grouped) fill_groups(problem, &work->direct);
     return activation_map(context, problem, config, &work->direct.map_a);
   }
   work->decode_launch = decode_launch(problem, std::max(context.limits.sm_count, 1));
@@ -230,7 +253,9 @@ struct Kernels {
 wl_status load(wl_context* context, const Problem& problem, const Config& config,
                Kernels* kernels) {
   KernelNeeds needs;
-  needs.params = config.direct ? direct_param_layout() : param_layout();
+  needs.params = config.grouped  ? grouped_param_layout()
+                 : config.direct ? direct_param_layout()
+                                 : param_layout();
   needs.dynamic_shared_bytes = config.shared_bytes;
   WL_TRY(load_kernel(*context, config.image(), needs, &kernels->product));
   if (config.direct) return WL_SUCCESS;
@@ -291,7 +316,38 @@ private:
 //   outputs: 16 clocks a token of the part that a CTA ends, for each product that makes some
 // Of the 8000, 4000 are paid for each tile that a cluster of its own makes; of one tensor other
 // clusters do not pay them.
+//
+// Of groups CTAs go on from tile to tile of one launch, whose decoding takes half as many
+// instructions again; rows are spread as `spread` says.
+namespace {
+
+Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
+  Cost result{};
+  const Spread s = spread(problem, config.tile_m);
+  const auto k_blocks = static_cast<double>(divide_up(problem.k, config.tile_k));
+  const double tiles = s.tiles * static_cast<double>(divide_up(problem.n, config.columns()));
+  result.tiles = static_cast<int64_t>(std::ceil(tiles));
+  result.clusters = std::min<int64_t>(result.tiles, device.sm_count);
+  result.waves = divide_up(result.tiles, std::max<int64_t>(result.clusters, 1));
+  const double consumers = config.tile_n / 32.0;
+  const double mma = consumers * 8 * std::max(config.tile_m / 2.0, 16.0);
+  const double decode = consumers * 300;
+  const double shows = std::min(mma, decode) * (config.tile_m <= 64 ? 0.4 : 0.1);
+  result.tile_clocks = k_blocks * (std::max(mma, decode) + shows);
+  result.epilogue_clocks = 600 + 16.0 * (3 - config.b_tensors) * config.tile_m;
+  const double tile = result.tile_clocks + result.epilogue_clocks;
+  result.loop_clocks = std::max(tiles / std::max(device.sm_count, 1), 1.0) * tile;
+  result.memory_clocks = (s.groups * config.b_tensors * static_cast<double>(problem.n) * 9 / 16 +
+                          static_cast<double>(problem.m) * 2) *
+                         static_cast<double>(problem.k) / 2400;
+  result.total = 6000 + std::max(result.loop_clocks, result.memory_clocks);
+  return result;
+}
+
+} // namespace
+
 Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
+  if (config.grouped) return grouped_cost(config, problem, device);
   Cost result{};
   const int64_t k_blocks = divide_up(divide_up(problem.k, config.tile_k), config.split_k);
   result.tiles = divide_up(problem.m, config.tile_m) *

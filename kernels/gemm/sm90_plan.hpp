@@ -37,6 +37,13 @@ inline Config sm90_small_config(const char* name, Image (*image)(), int b_tensor
   c.shared_bytes = sm90_small_shared_bytes(tokens, columns, stages, split, decoders);
   return c;
 }
+// Of a table of groups: the same kernel, whose CTAs walk over tiles.
+inline Config grouped(Config c) {
+  c.grouped = true, c.grid = Grid::persistent;
+  // The table takes the place of `received`.
+  c.shared_bytes += sm90_group_table_bytes - (c.family == Family::sm90_small ? 8 : 0);
+  return c;
+}
 // SM90_NATIVE_CONFIG
 inline Config sm90_native_config(const char* name, Image (*image)(), int b_tensors, NativeType type,
                                  wl_dtype out, int tokens, int stages, int rows, int consumers,

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <cmath>
 #include <memory>
 
 namespace warpline::gemm {
@@ -18,9 +19,19 @@ namespace {
 // The parameter block of the contract in sm90_small.ptx.
 struct Params {
 #define PARAM WL_PARAM_FIELD
+#define GROUPED 1
 #include "kernels/gemm/sm90_small_params.def"
 };
 
+std::vector<Param> grouped_layout() {
+  using Block = Params;
+  return {
+#define PARAM WL_PARAM_LAYOUT
+#include "kernels/gemm/sm90_small_params.def"
+#undef GROUPED
+  };
+}
+// Without groups the block's beginning.
 std::vector<Param> param_layout() {
   using Block = Params;
   return {
@@ -56,10 +67,10 @@ wl_status lines_map(const wl_context& context, const char* name, const void* add
   desc.dims[0] = k / 2;
   desc.dims[1] = box_lines;
   desc.dims[2] = n / box_lines;
-  desc.dims[3] = static_cast<uint64_t>(problem.l);
+  desc.dims[3] = static_cast<uint64_t>(problem.b_entries());
   desc.strides[0] = k / 2;
   desc.strides[1] = box_lines * (k / 2);
-  desc.strides[2] = n * (k / 2);
+  desc.strides[2] = static_cast<uint64_t>(problem.b_stride());
   desc.box[0] = static_cast<uint32_t>(config.tile_k / 2);
   desc.box[1] = box_lines;
   desc.box[2] = 16;
@@ -78,14 +89,24 @@ wl_status fill_maps(const wl_context& context, const Problem& problem, const Con
                     Params* params) {
   const Operands& o = problem.operands;
   const bool two = config.b_tensors == 2;
-  const int atoms = config.tile_k / 64;
+  const auto scales = [&](const char* name, const void* address, cuapi::CUtensorMap* map) {
+    return scale_map(context, name, address, problem.n, problem.k, problem.b_entries(),
+                     config.tile_k / 64, map, 1, box_lines, problem.sfb_stride());
+  };
   WL_TRY(lines_map(context, two ? "B1" : "B", o.b[0], problem, config, &params->map_b1));
-  WL_TRY(scale_map(context, two ? "SFB1" : "SFB", o.sfb[0], problem.n, problem.k, problem.l, atoms,
-                   &params->map_sfb1, 1, box_lines));
+  WL_TRY(scales(two ? "SFB1" : "SFB", o.sfb[0], &params->map_sfb1));
   if (!two) return WL_SUCCESS;
   WL_TRY(lines_map(context, "B2", o.b[1], problem, config, &params->map_b2));
-  return scale_map(context, "SFB2", o.sfb[1], problem.n, problem.k, problem.l, atoms,
-                   &params->map_sfb2, 1, box_lines);
+  return scales("SFB2", o.sfb[1], &params->map_sfb2);
+}
+
+// Of groups, as many as are resident at once, at most one for each tile that there may be.
+int64_t grouped_ctas(const wl_context& context, const Problem& problem, const Config& config) {
+  const int64_t tiles =
+      problem.groups.most_tiles(problem.m, config.tile_m) * tiles_n(config, problem.n);
+  const int64_t resident = std::max(context.limits.sm_count, 1) *
+                           int64_t{sm90_small_ctas(config.tile_n, config.decoders)};
+  return std::min(tiles, resident);
 }
 
 // Parameters of the problem, whose operands and rows may be those of a run: allocates nothing.
@@ -93,11 +114,13 @@ wl_status fill_maps(const wl_context& context, const Problem& problem, const Con
 wl_status fill_params(const wl_context& context, const Problem& problem, const Config& config,
                       const Operands* mapped, Params* params) {
   const Operands& o = problem.operands;
-  if (mapped == nullptr)
+  // Groups of a run may lie at other strides.
+  if (mapped == nullptr || config.grouped)
     WL_TRY(fill_maps(context, problem, config, params));
   else
     WL_TRY(move_weight_maps(context, *mapped, o, config.b_tensors, params));
   fill_problem(problem, params);
+  if (config.grouped) fill_groups(problem, params);
   params->a = address_of(o.a);
   params->sfa = address_of(o.sfa);
   params->tiles_m = static_cast<uint32_t>(divide_up(problem.m, config.tile_m));
@@ -106,18 +129,21 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
   params->per_entry = reciprocal(params->tiles_n);
   params->static_weights = (problem.flags & WL_STATIC_WEIGHTS) != 0 ? 1 : 0;
   // With one row tile, weights are read once and need not stay in L2.
-  params->policy_b = params->tiles_m == 1 ? ptx::cache_evict_first : ptx::cache_evict_normal;
+  const bool once =
+      config.grouped ? problem.m <= problem.groups.count * config.tile_m / 2 : params->tiles_m == 1;
+  params->policy_b = once ? ptx::cache_evict_first : ptx::cache_evict_normal;
   return WL_SUCCESS;
 }
 
-LaunchConfig launch_of(const Problem& problem, const Config& config) {
+LaunchConfig launch_of(const wl_context& context, const Problem& problem, const Config& config) {
   LaunchConfig launch;
-  launch.grid[0] = static_cast<unsigned>(ctas(problem, config));
+  launch.grid[0] = static_cast<unsigned>(config.grouped ? grouped_ctas(context, problem, config)
+                                                        : ctas(problem, config));
   launch.block[0] = static_cast<unsigned>(config.threads);
   std::copy(config.cluster, config.cluster + 3, launch.cluster);
   launch.dynamic_shared_bytes = static_cast<unsigned>(config.shared_bytes);
   launch.programmatic_dependent = true;
-  launch.stores_to_cluster = true;
+  launch.stores_to_cluster = !config.grouped;
   return launch;
 }
 
@@ -131,7 +157,7 @@ public:
                 wl_stream stream) const override {
     Params own = params;
     WL_TRY(fill_params(*plan.context, other, *config, &problem.operands, &own));
-    const LaunchConfig launch = launch_of(other, *config);
+    const LaunchConfig launch = launch_of(*plan.context, other, *config);
     const wl_plan::Instead instead[] = {{&own, &launch}};
     return plan.run(workspace, stream, instead);
   }
@@ -151,7 +177,38 @@ public:
 // consume twice as much, which takes a busy SM a fifth longer from the second wave on. Launch:
 // 3200; first loads and sums of each wave: 2200. Of clusters of 4 an H200 holds 30 for each CTA
 // that fits an SM: its GPCs have 16 or 18 SMs.
+//
+// Of groups CTAs go on from tile to tile: an SM is as busy as above, and 400 clocks more for a
+// tile's sums and outputs; rows are spread as `spread` says.
+namespace {
+
+Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
+  Cost result{};
+  const Spread s = spread(problem, config.tile_m);
+  const double sms = std::max(device.sm_count, 1), columns = static_cast<double>(problem.n);
+  const double tiles = s.tiles * static_cast<double>(tiles_n(config, problem.n));
+  const int resident = sm90_small_ctas(config.tile_n, config.decoders);
+  const auto k_blocks = static_cast<double>(divide_up(problem.k, config.tile_k));
+  result.tiles = static_cast<int64_t>(std::ceil(tiles));
+  result.clusters = std::min(result.tiles, int64_t{resident} * device.sm_count);
+  result.waves = divide_up(result.tiles, std::max<int64_t>(result.clusters, 1));
+  const double busy = config.b_tensors == 1 ? (190 + 8.0 * config.tile_m) * config.tile_n / 16
+                                            : (350 + 9.0 * config.tile_m) * config.tile_n / 32;
+  result.epilogue_clocks = 400;
+  result.tile_clocks = k_blocks * std::max(busy, 590 + 13.0 * config.tile_m);
+  result.loop_clocks =
+      std::max(tiles / sms * (k_blocks * busy + result.epilogue_clocks),
+               static_cast<double>(result.waves) * (result.tile_clocks + result.epilogue_clocks));
+  result.memory_clocks =
+      s.groups * config.b_tensors * columns * static_cast<double>(problem.k) * 9 / 16 / 2400;
+  result.total = 5000 + std::max(result.loop_clocks, result.memory_clocks);
+  return result;
+}
+
+} // namespace
+
 Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
+  if (config.grouped) return grouped_cost(config, problem, device);
   Cost result{};
   const int64_t row_tiles = divide_up(problem.m, config.tile_m);
   const int resident = sm90_small_ctas(config.tile_n, config.decoders);
@@ -191,7 +248,7 @@ Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceL
 wl_status make_sm90_small_plan(wl_context* context, const Problem& problem, const Config& config,
                                wl_plan** plan) {
   const int64_t ctas_an_entry = ctas(problem, config) / problem.l;
-  if (ctas_an_entry > context->limits.max_grid[0] / problem.l)
+  if (!config.grouped && ctas_an_entry > context->limits.max_grid[0] / problem.l)
     return fail(WL_ERROR_NOT_SUPPORTED,
                 "config = \"%s\" would launch %" PRId64 " x %" PRId64
                 " CTAs; must be at most %d: take a configuration of larger tiles, or none",
@@ -199,13 +256,13 @@ wl_status make_sm90_small_plan(wl_context* context, const Problem& problem, cons
 
   auto made = std::make_unique<wl_plan>(context);
   KernelNeeds needs;
-  needs.params = param_layout();
+  needs.params = config.grouped ? grouped_layout() : param_layout();
   needs.dynamic_shared_bytes = config.shared_bytes;
   const Kernel* kernel = nullptr;
   WL_TRY(load_kernel(*context, config.image(), needs, &kernel));
   auto product = std::make_unique<Sm90SmallProduct>(problem, config);
   WL_TRY(fill_params(*context, problem, config, nullptr, &product->params));
-  const LaunchConfig launch = launch_of(problem, config);
+  const LaunchConfig launch = launch_of(*context, problem, config);
   WL_TRY(made->add(*kernel, launch, product->params));
   fill_info(config, *kernel, launch, &made->info);
   made->problem = std::move(product);

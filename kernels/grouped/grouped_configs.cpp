@@ -2,6 +2,7 @@
 #include "kernels/gemm/sm90_plan.hpp"
 #include "kernels/grouped/grouped.hpp"
 
+#define SM90_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_SMALL_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #include "kernels/grouped/configs.def"
 
@@ -16,9 +17,12 @@ gemm::Table table_of(Form wanted) {
   using namespace gemm;
   [[maybe_unused]] constexpr wl_dtype F16 = WL_F16, BF16 = WL_BF16, F32 = WL_F32, NVFP4 = WL_NVFP4;
   Table all = {
+#define SM90_CONFIG(name, form, ...)                                                               \
+  gemm::grouped(sm90_config(                                                                       \
+      #name, [] { return WL_IMAGE(name); }, form, Family::sm90, __VA_ARGS__)),
 #define SM90_SMALL_CONFIG(name, form, ...)                                                         \
-  sm90_small_config(                                                                               \
-      #name, [] { return WL_IMAGE(name); }, form, __VA_ARGS__),
+  gemm::grouped(sm90_small_config(                                                                 \
+      #name, [] { return WL_IMAGE(name); }, form, __VA_ARGS__)),
 #include "kernels/grouped/configs.def"
   };
   std::erase_if(all, [&](const Config& config) { return config.b_tensors != wanted; });

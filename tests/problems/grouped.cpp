@@ -3,15 +3,448 @@
 
 #include "kernels/grouped/grouped.hpp"
 #include "tests/problems/products.hpp"
+#include "tests/reference/grouped.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <type_traits>
 
 namespace wltest::problems {
 
+namespace {
+
+// How many groups, and what they have of each.
+struct GroupSizes {
+  int64_t m, n, k, count;
+  bool masked;        // sizes at a stride, not ends
+  int64_t row_stride; // masked
+  bool gathers, has_tiles, has_status, hostile;
+  int64_t a_rows, tile_count;
+  int64_t b_gap, sfb_gap, bias_gap; // bytes, bytes, elements
+};
+
+int64_t below(Draw& draw, const char* name, int64_t bound) {
+  return static_cast<int64_t>(draw.below(name, static_cast<uint64_t>(std::max<int64_t>(bound, 1))));
+}
+
+// Few rows of many groups, or many rows of few.
+GroupSizes draw_groups(const Configuration& c, bool nvfp4, Draw& draw) {
+  GroupSizes s{};
+  const int64_t step = c.type == WL_NVFP4 ? 64 : 8;
+  const size_t index = draw.index() % all_sizes;
+  s.count = std::array<int64_t, all_sizes>{3, 1, 128, 5, 17, 256, 512}[index];
+  const bool many = s.count > 20;
+  s.n = step * (1 + below(draw, "n", many ? 2 : 2 * c.columns / step));
+  s.k = many ? 64 * (1 + below(draw, "k", 2)) : 64 * (1 + below(draw, "k", 5 * c.depth / 128));
+  if (index == 1) s.k = c.turn + 64; // stages and all loops come round
+  s.masked = draw.pick("table", {0, 1, 0}) != 0;
+  s.gathers = draw.pick("with rows", {0, 1}) != 0 && c.gathers;
+  s.hostile = draw.pick("hostile", {0, 0, 1, 0}) != 0;
+  s.has_status = draw.pick("with status", {1, 0, 1}) != 0 || s.hostile;
+  s.has_tiles = nvfp4 && !s.gathers && draw.pick("with sf_tiles", {0, 1}) != 0;
+  s.b_gap = 16 * draw.pick("gap of B", {0, 1, 5});
+  s.sfb_gap = 16 * draw.pick("gap of SFB", {0, 3});
+  s.bias_gap = 8 * draw.pick("gap of biases", {0, 2});
+  const int64_t tile = c.rows;
+  const int64_t rows = many ? s.count * 2 : 3 * tile + below(draw, "m", 4 * tile) + 130;
+  s.row_stride = s.masked ? 1 + below(draw, "row_stride", 2 * rows / s.count) : 0;
+  s.m = s.masked ? s.count * s.row_stride + below(draw, "rows behind", 9) : rows;
+  s.a_rows = s.gathers ? 1 + below(draw, "a_rows", s.m) : 0;
+  for (const auto& [name, value] : {std::pair{"m", s.m},
+                                    {"n", s.n},
+                                    {"k", s.k},
+                                    {"l", int64_t{1}},
+                                    {"count", s.count},
+                                    {"row_stride", s.row_stride},
+                                    {"a_rows", s.a_rows}})
+    draw.note(name, value);
+  return s;
+}
+
+// Rows that m is cut into: all in one, the first and the last none, around the sides of tiles, half
+// of all in one.
+std::vector<int64_t> draw_rows(const GroupSizes& s, int64_t tile, const std::string& kind,
+                               uint64_t seed) {
+  const Random random(seed, 20);
+  std::vector<int64_t> rows(static_cast<size_t>(s.count));
+  int64_t left = s.masked ? INT64_MAX : s.m - static_cast<int64_t>(random.below(1, 5));
+  const auto take = [&](size_t g, int64_t wanted) {
+    wanted = std::clamp<int64_t>(wanted, 0, std::max<int64_t>(left, 0));
+    if (s.masked) wanted = std::min(wanted, s.row_stride);
+    rows[g] = wanted;
+    left -= wanted;
+  };
+  const auto some = static_cast<size_t>(random.below(2, static_cast<uint64_t>(s.count)));
+  if (kind == "one") {
+    take(some, s.m);
+    return rows;
+  }
+  if (kind == "skew") take(some, s.m / 2);
+  const int64_t sides[] = {1, tile - 1, tile, tile + 1, 127, 128, 129, 0, 2, 3 * tile + 1};
+  for (size_t g = 0; g < rows.size(); ++g) {
+    if (kind == "skew" && g == some) continue;
+    const bool end = g == 0 || g + 1 == rows.size();
+    if (kind == "ends empty" && end && rows.size() > 1) continue;
+    const uint64_t drawn = random.below(100 + g, 64);
+    take(g, kind == "sides" ? sides[drawn % std::size(sides)] : static_cast<int64_t>(drawn % 5));
+  }
+  return rows;
+}
+
+// The table of one run.
+GroupTable table_of(const GroupSizes& s, int64_t tile, const std::string& kind, uint64_t seed) {
+  GroupTable t;
+  t.count = s.count;
+  t.row_stride = s.row_stride;
+  const Random random(seed, 21);
+  const std::vector<int64_t> rows = draw_rows(s, tile, kind, seed);
+  int64_t end = 0;
+  for (const int64_t r : rows) {
+    end += r;
+    (s.masked ? t.sizes : t.ends).push_back(static_cast<int32_t>(s.masked ? r : end));
+  }
+  if (s.hostile) {
+    std::vector<int32_t>& numbers = s.masked ? t.sizes : t.ends;
+    const int32_t wrong[] = {-1, INT32_MIN, INT32_MAX, static_cast<int32_t>(s.m + 1), 0, 1};
+    for (uint64_t i = 0; i < 3; ++i)
+      numbers[random.below(i, numbers.size())] = wrong[random.below(10 + i, std::size(wrong))];
+  }
+  if (s.gathers) {
+    t.a_rows = s.a_rows;
+    for (int64_t i = 0; i < s.m; ++i) {
+      int64_t row = static_cast<int64_t>(
+          random.below(1000 + static_cast<uint64_t>(i), static_cast<uint64_t>(s.a_rows)));
+      if (s.hostile && i % 7 == 3) row = i % 2 == 0 ? -5 : s.a_rows + i;
+      t.rows.push_back(static_cast<int32_t>(row));
+    }
+  }
+  if (s.has_tiles) {
+    // Groups in another order, with tiles between them.
+    t.sf_tile_count = s.tile_count;
+    const std::vector<GroupRange> ranges = ranges_of(t, s.m);
+    int32_t at = 1;
+    t.sf_tiles.resize(static_cast<size_t>(s.count));
+    for (size_t g = t.sf_tiles.size(); g-- > 0;) {
+      t.sf_tiles[g] = at;
+      at += static_cast<int32_t>((ranges[g].rows() + 127) / 128);
+    }
+  }
+  return t;
+}
+
+Bytes bytes_of(const std::vector<int32_t>& numbers) {
+  Bytes bytes(4 * numbers.size());
+  std::memcpy(bytes.data(), numbers.data(), bytes.size());
+  return bytes;
+}
+
+// Entries of `entry` bytes at a stride, 0xFF between them.
+Bytes spaced(const Bytes& dense, int64_t count, int64_t gap) {
+  const size_t entry = dense.size() / static_cast<size_t>(count);
+  Bytes all((entry + static_cast<size_t>(gap)) * static_cast<size_t>(count) -
+                static_cast<size_t>(gap),
+            0xFF);
+  for (size_t g = 0; g < static_cast<size_t>(count); ++g)
+    std::copy_n(dense.begin() + static_cast<std::ptrdiff_t>(g * entry), entry,
+                all.begin() + static_cast<std::ptrdiff_t>(g * (entry + static_cast<size_t>(gap))));
+  return all;
+}
+
+// A factor for each group: 0 in some problems' first, of any sign.
+std::vector<float> draw_factors(int64_t count, float fitting, uint64_t seed) {
+  const Random random(seed, 22);
+  std::vector<float> factors;
+  for (int64_t g = 0; g < count; ++g) {
+    const auto at = static_cast<uint64_t>(g);
+    const float value = fitting * (0.7f + static_cast<float>(random.uniform(at)));
+    const uint64_t kind = random.below(5000 + at, 16);
+    factors.push_back(kind == 0 ? 0.0f : kind % 2 == 0 ? -value : value);
+  }
+  return factors;
+}
+Bytes bytes_of(const std::vector<float>& numbers) {
+  Bytes bytes(4 * numbers.size());
+  std::memcpy(bytes.data(), numbers.data(), bytes.size());
+  return bytes;
+}
+
+void keep_small(Numbers* numbers) {
+  for (size_t i = 0; i < numbers->values.size(); ++i) {
+    float& value = numbers->values[i];
+    const float size = std::fabs(value);
+    if (std::isnan(size) || size == 0 || (size >= 0x1p-20f && size <= 0x1p10f)) continue;
+    value = 1;
+    std::memcpy(&numbers->bytes[4 * i], &value, 4);
+  }
+}
+
+template <bool dual>
+Problem make(const Configuration& c, Draw& draw, Values wanted) {
+  using Args = std::conditional_t<dual, wl_grouped_dual_gemm_args, wl_grouped_gemm_args>;
+  constexpr size_t products = dual ? 2 : 1;
+  const bool filled = wanted == Values::all;
+  Problem p;
+  const warpline::gemm::Types types = draw_types(c, draw);
+  const bool scaled_a = warpline::gemm::has_scales(types.a);
+  GroupSizes s = draw_groups(c, scaled_a, draw);
+  s.tile_count = (s.m + 127) / 128 + 2 * s.count + 3;
+  draw.note("sf_tile_count", s.has_tiles ? s.tile_count : 0);
+  const size_t element = c.type == WL_F32 ? 4 : 2;
+  draw.note("d_type", static_cast<int>(c.type));
+  draw.note("struct_size", sizeof(Args));
+  draw.note("sf_layout", static_cast<int>(WL_SF_128x4));
+  p.config = draw_config(c, draw);
+  const std::string kind = draw.pick<const char*>(
+      "sizes of groups", {"sides", "skew", "one", "ends empty", "few", "sides"});
+
+  const char* const alpha_names[] = {dual ? "alpha1" : "alpha", "alpha2"};
+  const char* const bias_names[] = {dual ? "bias1" : "bias", "bias2"};
+  const char* const b_names[] = {dual ? "b1" : "b", "b2"};
+  const char* const sfb_names[] = {dual ? "sfb1" : "sfb", "sfb2"};
+  bool has_alpha[2] = {}, has_bias[2] = {};
+  const int binades = static_cast<int>(draw.below("alpha scales", 6));
+  const BiasType bias = draw_bias_type(draw, false);
+  for (size_t i = 0; i < products; ++i) {
+    has_alpha[i] = draw.pick(alpha_names[i] + std::string(" given"), {1, 0, 1}) != 0;
+    has_bias[i] = bias.given && (products == 1 || draw.below(bias_names[i], 3) != 0);
+  }
+  const uint8_t padding = draw.pick<uint8_t>("padding", {0x7F, 0xFF, 0x38});
+  const auto activation = static_cast<wl_activation>(draw.pick("activation", {0, 1, 2, 3, 4, 5}));
+  Gate gate{static_cast<wl_gate>(draw.pick("gate", {0, 1, 2})), 0};
+  gate.limit = draw.note("gate_limit",
+                         gate.kind == WL_GATE_CLAMPED ? 7.0f : draw.pick("limit", {0.0f, 0.75f}));
+  const bool has_row = !dual && draw.pick("with row", {1, 0, 1}) != 0;
+  const std::string residual =
+      dual ? "null" : draw.pick<const char*>("residual of", {"apart", "in place", "null"});
+  const bool in_place = residual == "in place", apart = residual == "apart";
+  const Sizes one_entry{s.m, s.n, s.k, 1};
+  const Layout layout = draw_layout(one_entry, element, "ldd", "batch_stride_d", "D", draw);
+  Layout of_residual = layout;
+  if (apart)
+    of_residual = draw_layout(one_entry, element, "ldr", "batch_stride_r", "the residual", draw);
+  if (residual == "null") of_residual.ld = -3, of_residual.batch_stride = 7;
+  if (!dual) {
+    draw.note("ldr", of_residual.ld);
+    draw.note("batch_stride_r", of_residual.batch_stride);
+  }
+
+  // Operands of both runs, which have other groups.
+  GroupTable tables[2];
+  wltest::Problem problems[2];
+  std::vector<float> alphas[2][2];
+  Numbers biases[2][2], rows[2], residuals[2];
+  for (size_t run = 0; run < 2 && filled; ++run) {
+    const uint64_t seed = (draw.seed_for("operands") + run) * 16;
+    tables[run] = table_of(s, c.rows, kind, seed);
+    wltest::Problem& q = problems[run];
+    q = {s.m, s.n, s.k, 1, {}, {}, {}, 1, 1};
+    q.a =
+        retyped(draw_operand(s.gathers ? s.a_rows : s.m, s.k, 1, base_a, seed), types.a, s.k, seed);
+    for (size_t i = 0; i < products; ++i) {
+      const auto base = static_cast<uint8_t>(fitting_b + (has_alpha[i] ? 8 * binades : 0));
+      (i == 0 ? q.b1 : q.b2) =
+          retyped(draw_operand(s.n, s.k, s.count, base, seed + 1 + i), types.b, s.k, seed + 1 + i);
+      if (has_alpha[i])
+        alphas[i][run] = draw_factors(s.count, std::ldexp(1.0f, -binades), seed + 3 + i);
+      if (has_bias[i])
+        biases[i][run] =
+            draw_numbers(static_cast<size_t>(s.count * s.n), bias.type, 3, seed + 5 + i);
+    }
+    if (has_row) {
+      rows[run] = draw_numbers(static_cast<size_t>(s.m), WL_F32, 2, seed + 7);
+      keep_small(&rows[run]);
+    }
+    if (in_place || apart)
+      residuals[run] = draw_numbers(static_cast<size_t>(s.m * s.n), c.type, 4, seed + 8);
+  }
+  const auto add = [&](const char* name, size_t misalignment, const auto& bytes) {
+    Input in{name, misalignment, {}, ""};
+    for (size_t run = 0; run < 2 && filled; ++run) in.runs.push_back(bytes(run));
+    p.inputs.push_back(std::move(in));
+  };
+  add("a", draw_alignment(draw, "a"), [&](size_t run) { return problems[run].a.values; });
+  if (scaled_a)
+    add("sfa", draw_alignment(draw, "sfa"), [&](size_t run) {
+      if (s.gathers) return scale_bytes(problems[run].a, padding);
+      return packed_group_scales(tables[run], s.m, s.k, problems[run].a.scales, padding);
+    });
+  else
+    draw.note<std::string>("sfa", "null");
+  for (size_t i = 0; i < products; ++i) {
+    const auto b_of = [&](size_t run) -> const Operand& {
+      return i == 0 ? problems[run].b1 : problems[run].b2;
+    };
+    add(b_names[i], draw_alignment(draw, b_names[i]),
+        [&](size_t run) { return spaced(b_of(run).values, s.count, s.b_gap); });
+    add(sfb_names[i], draw_alignment(draw, sfb_names[i]),
+        [&](size_t run) { return spaced(scale_bytes(b_of(run), padding), s.count, s.sfb_gap); });
+    if (has_alpha[i])
+      add(alpha_names[i], draw_float_alignment(draw, alpha_names[i]),
+          [&](size_t run) { return bytes_of(alphas[i][run]); });
+    else
+      draw.note<std::string>(alpha_names[i], "null");
+    if (has_bias[i])
+      add(bias_names[i], draw_alignment(draw, bias_names[i]), [&](size_t run) {
+        const auto wide = static_cast<int64_t>(bias.type == WL_F32 ? 4 : 2);
+        return spaced(biases[i][run].bytes, s.count, s.bias_gap * wide);
+      });
+    else
+      draw.note<std::string>(bias_names[i], "null");
+  }
+  if (has_row)
+    add("row", draw_float_alignment(draw, "row"), [&](size_t run) { return rows[run].bytes; });
+  else if (!dual)
+    draw.note<std::string>("row", "null");
+  // No kernel of these makes NVFP4.
+  draw.note<std::string>("d_scale", "null");
+  const auto add_table = [&](const char* name, bool given, const auto& numbers) {
+    if (given)
+      add(name, draw.pick<size_t>(name, {4, 12, 0, 20}),
+          [&](size_t run) { return bytes_of(numbers(tables[run])); });
+    else
+      draw.note<std::string>(name, "null");
+  };
+  add_table("ends", !s.masked, [](const GroupTable& t) { return t.ends; });
+  add_table("sizes", s.masked, [](const GroupTable& t) { return t.sizes; });
+  add_table("sf_tiles", s.has_tiles, [](const GroupTable& t) { return t.sf_tiles; });
+  add_table("rows", s.gathers, [](const GroupTable& t) { return t.rows; });
+
+  // Outputs.
+  Output d = draw_d(c.type, draw);
+  Input added{"residual", apart ? draw_alignment(draw, "residual") : d.misalignment, {}, ""};
+  Output status{"status", s.has_status ? draw_float_alignment(draw, "status") : 0, {}, {}};
+  if (!s.has_status) draw.note<std::string>("status", "null");
+  for (size_t run = 0; run < 2 && filled; ++run) {
+    uint32_t bits = 0;
+    const std::vector<GroupRange> ranges = ranges_of(tables[run], s.m, &bits);
+    const Sums sums = accumulate_groups(problems[run], tables[run], 1);
+    std::vector<float> out;
+    if constexpr (dual)
+      out = grouped_gated_replayed(
+          sums, ranges,
+          {gate, alphas[0][run], alphas[1][run], biases[0][run].values, biases[1][run].values});
+    else
+      out = grouped_linear_replayed(sums, ranges,
+                                    {activation, alphas[0][run], rows[run].values,
+                                     biases[0][run].values, residuals[run].values});
+    Bytes image(layout.bytes());
+    std::vector<bool> written(image.size(), false);
+    const Bytes codes = rounded(out, c.type);
+    const size_t row_bytes = element * static_cast<size_t>(s.n);
+    for (const GroupRange& range : ranges)
+      for (int64_t row = range.first; row < range.end; ++row) {
+        const size_t at = element * static_cast<size_t>(row * layout.pitch());
+        std::memcpy(&image[at], &codes[static_cast<size_t>(row) * row_bytes], row_bytes);
+        std::fill_n(written.begin() + static_cast<std::ptrdiff_t>(at), row_bytes, true);
+      }
+    d.runs.push_back(std::move(image));
+    d.written_by.push_back(std::move(written));
+    // What was there before stays.
+    const uint32_t before = 0x80000010u, after = before | bits;
+    Bytes first(4), last(4);
+    std::memcpy(first.data(), &before, 4), std::memcpy(last.data(), &after, 4);
+    status.before.push_back(first), status.runs.push_back(last);
+    if (residual == "null") continue;
+    Bytes read(of_residual.bytes(), 0xFF);
+    of_residual.place(residuals[run].bytes.data(), &read);
+    (in_place ? d.before : added.runs).push_back(std::move(read));
+  }
+  status.written.assign(4, true);
+  if (apart) p.inputs.push_back(std::move(added));
+  p.outputs.push_back(std::move(d));
+  if (s.has_status) p.outputs.push_back(std::move(status));
+
+  const uint32_t flags = draw_product_way(draw, &p);
+  if (in_place) p.in_a_row = 1;
+  std::set<std::string> weights;
+  for (size_t i = 0; i < products; ++i) weights.insert({b_names[i], sfb_names[i]});
+  const int64_t planned = draw_planned_rows(one_entry, weights, draw, &p);
+  const auto args_of = [=, type = c.type, config = p.config](const Addresses& addresses) {
+    const auto at = [&](const char* name) { return addresses.at(name); };
+    const auto floats = [&](const char* name) { return static_cast<const float*>(at(name)); };
+    const auto integers = [&](const char* name) { return static_cast<const int32_t*>(at(name)); };
+    Args args{};
+    args.struct_size = sizeof args;
+    auto& g = args.gemm;
+    g.m = s.m, g.n = s.n, g.k = s.k, g.l = 1;
+    g.a = at("a"), g.sfa = at("sfa");
+    if constexpr (dual) {
+      g.b1 = at("b1"), g.b2 = at("b2"), g.sfb1 = at("sfb1"), g.sfb2 = at("sfb2");
+      g.alpha1 = floats("alpha1"), g.alpha2 = floats("alpha2");
+      g.bias1 = at("bias1"), g.bias2 = at("bias2");
+      g.gate = gate.kind, g.gate_limit = gate.limit;
+    } else {
+      g.b = at("b"), g.sfb = at("sfb"), g.alpha = floats("alpha"), g.row = floats("row");
+      g.bias = at("bias"), g.activation = activation;
+      g.residual = in_place ? at("d") : at("residual");
+      g.ldr = of_residual.ld, g.batch_stride_r = of_residual.batch_stride;
+    }
+    g.bias_type = bias.said;
+    g.d = at("d"), g.d_type = type;
+    g.ldd = layout.ld, g.batch_stride_d = layout.batch_stride;
+    g.config = config.empty() ? nullptr : config.c_str();
+    g.flags = flags;
+    g.a_type = types.a, g.b_type = types.b;
+    wl_groups& t = args.groups;
+    t.count = static_cast<int32_t>(s.count);
+    t.ends = integers("ends"), t.sizes = integers("sizes"), t.row_stride = s.row_stride;
+    t.sf_tiles = integers("sf_tiles"), t.sf_tile_count = s.has_tiles ? s.tile_count : 0;
+    t.rows = integers("rows"), t.a_rows = s.a_rows;
+    const int64_t entry = s.n * s.k / 2;
+    t.b_stride_bytes = s.b_gap != 0 ? entry + s.b_gap : 0;
+    t.sfb_stride_bytes =
+        s.sfb_gap != 0 ? static_cast<int64_t>(wl_sf_bytes(WL_SF_128x4, s.n, s.k)) + s.sfb_gap : 0;
+    t.bias_stride = s.bias_gap != 0 ? s.n + s.bias_gap : 0;
+    t.status = static_cast<uint32_t*>(at("status"));
+    return args;
+  };
+  p.plan = [=](wl_context* context, const Addresses& at, wl_plan** made) {
+    Args args = args_of(at);
+    if (planned != 0) {
+      args.gemm.m = planned;
+      args.gemm.ldd = args.gemm.batch_stride_d = 0;
+      if constexpr (!dual) args.gemm.ldr = args.gemm.batch_stride_r = 0;
+      other_epilogue(&args.gemm);
+    }
+    if constexpr (dual)
+      return wl_grouped_dual_gemm_plan(context, &args, made);
+    else
+      return wl_grouped_gemm_plan(context, &args, made);
+  };
+  if (planned == 0) return p;
+  p.run_with = [=](const wl_plan* made, const Addresses& at, void* workspace, size_t bytes,
+                   wl_stream stream) {
+    Args args = args_of(at);
+    args.gemm.config = "the plan's";
+    args.gemm.flags = ~0u;
+    if constexpr (dual)
+      return wl_grouped_dual_gemm_run(made, &args, workspace, bytes, stream);
+    else
+      return wl_grouped_gemm_run(made, &args, workspace, bytes, stream);
+  };
+  return p;
+}
+
+std::vector<Configuration> configurations_of(const warpline::gemm::Table& table) {
+  std::vector<Configuration> all;
+  for (const warpline::gemm::Config& config : table) {
+    all.push_back(configuration_of(config, "dual_gemm_sm90_decode", "dual_gemm_sm90_permute"));
+    all.back().gathers = !config.direct;
+  }
+  return all;
+}
+
+} // namespace
+
 Operation grouped_linear() {
-  return {"grouped_gemm", "grouped", "wl_grouped_gemm_args", {}, nullptr};
+  return {"grouped_gemm", "grouped", "wl_grouped_gemm_args",
+          configurations_of(warpline::grouped::linear_configs()), make<false>};
 }
 
 Operation grouped_dual() {
-  return {"grouped_dual_gemm", "grouped", "wl_grouped_dual_gemm_args", {}, nullptr};
+  return {"grouped_dual_gemm", "grouped", "wl_grouped_dual_gemm_args",
+          configurations_of(warpline::grouped::dual_configs()), make<true>};
 }
 
 } // namespace wltest::problems

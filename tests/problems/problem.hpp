@@ -38,6 +38,8 @@ struct Output {
   size_t element = 2;
   // What lies there beforehand, where the call reads it; empty = anything.
   std::vector<Bytes> before{};
+  // Of each run, where runs write other bytes; empty: `written` is of all.
+  std::vector<std::vector<bool>> written_by{};
 };
 
 // How the plan is run.
@@ -84,6 +86,7 @@ struct Configuration {
   wl_dtype type = WL_F16;                   // of the output, or of the input where that varies
   std::vector<warpline::gemm::Types> types; // of operands that a product takes
   size_t problems = 1;                      // that make its list
+  bool gathers = false;                     // takes rows of A in any order
   bool shares_k = false;                    // ranges of K that are no whole tiles
   bool fast_sums = false;                   // of FP8 on Hopper without promotion
   bool column_factors = false;

@@ -61,7 +61,8 @@ std::string input_changed(const std::string& name, const Guarded& memory) {
   return now == memory.image() ? "" : name + ", an input, or memory around it, was written to";
 }
 
-std::string output_wrong(const Output& o, const Guarded& memory, const Bytes& expected) {
+std::string output_wrong(const Output& o, const Guarded& memory, const Bytes& expected,
+                         const std::vector<bool>& written) {
   const Bytes now = memory.read_all();
   const auto magnitude = [&](const uint8_t* bytes) {
     uint32_t code = 0;
@@ -70,7 +71,7 @@ std::string output_wrong(const Output& o, const Guarded& memory, const Bytes& ex
   };
   for (size_t i = 0; i < now.size(); ++i) {
     const bool inside = i >= guard && i < guard + expected.size();
-    if (!inside || !o.written[i - guard]) {
+    if (!inside || !written[i - guard]) {
       if (now[i] != memory.image()[i])
         return at_byte(o.name + ", where nothing is to be written:", i - guard, now[i],
                        memory.image()[i]);
@@ -177,7 +178,11 @@ std::string run(wl_context* context, const Problem& p) {
       return run + wl_last_error();
     std::string wrong;
     for (const Output& out : p.outputs)
-      if (wrong.empty()) wrong = output_wrong(out, *memory[out.name], of(out.runs));
+      if (wrong.empty())
+        wrong = output_wrong(out, *memory[out.name], of(out.runs),
+                             out.written_by.empty()
+                                 ? out.written
+                                 : out.written_by[static_cast<size_t>(i) % out.written_by.size()]);
     for (const Input& in : p.inputs)
       if (wrong.empty() && in.within.empty()) wrong = input_changed(in.name, *memory[in.name]);
     for (const auto& [name, m] : elsewhere)
