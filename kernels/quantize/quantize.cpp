@@ -227,7 +227,8 @@ NormWork share_out_rows(int64_t m, int64_t k, int64_t l, bool residual,
     return std::min((device.shared_bytes_per_block - at) / slot_bytes, most_slots);
   };
   work.team_warps = 1;
-  for (; work.team_warps < std::min(norm_warps, warps_of_use); work.team_warps *= 2) {
+  for (; 2 * work.team_warps <= norm_warps && work.team_warps < warps_of_use;
+       work.team_warps *= 2) {
     const int64_t teams = norm_warps / work.team_warps;
     if (teams <= rows_each && 2 * fit(teams) >= 3 * teams) break;
   }

@@ -146,6 +146,40 @@ RowStatistics statistics(const float* row, int64_t k, const Norm& norm) {
   return {mean, 1.0f / std::sqrt(variance + norm.eps)};
 }
 
+namespace {
+
+// What the kernel makes codes of: for RMSNorm without rstd.
+void to_quantise(std::vector<float>* row, const RowStatistics& of_row, const Norm& norm) {
+  for (size_t i = 0; i < row->size(); ++i) {
+    const float gamma = norm.gamma.empty() ? 1.0f : norm.gamma[i];
+    float& value = (*row)[i];
+    if (norm.kind == Norm::Kind::layer)
+      value = std::fma((value - of_row.mean) * of_row.rstd, gamma,
+                       norm.beta.empty() ? 0.0f : norm.beta[i]);
+    else
+      value = value * gamma;
+  }
+}
+
+void read_row(const Matrix& x, size_t first, std::vector<float>* row) {
+  for (size_t i = 0; i < row->size(); ++i)
+    (*row)[i] = static_cast<float>(decode_output(x.type, x.codes[first + i]));
+}
+
+} // namespace
+
+std::vector<float> normalised(const Matrix& x, const Norm& norm) {
+  std::vector<float> all, row(static_cast<size_t>(x.k));
+  for (size_t first = 0; first < x.codes.size(); first += row.size()) {
+    read_row(x, first, &row);
+    const RowStatistics of_row = statistics(row.data(), x.k, norm);
+    to_quantise(&row, of_row, norm);
+    for (const float value : row)
+      all.push_back(norm.kind == Norm::Kind::rms ? value * of_row.rstd : value);
+  }
+  return all;
+}
+
 Operand quantize(const Matrix& x, const Norm& norm, float d_scale) {
   Operand out{x.rows, x.k, x.l, {}, {}};
   out.values.resize(x.codes.size() / 2);
@@ -153,22 +187,14 @@ Operand quantize(const Matrix& x, const Norm& norm, float d_scale) {
   const Inverse of_all(d_scale);
   std::vector<float> row(static_cast<size_t>(x.k));
   for (size_t first = 0; first < x.codes.size(); first += row.size()) {
-    for (size_t i = 0; i < row.size(); ++i)
-      row[i] = static_cast<float>(decode_output(x.type, x.codes[first + i]));
+    read_row(x, first, &row);
     const RowStatistics of_row = statistics(row.data(), x.k, norm);
     const bool layer = norm.kind == Norm::Kind::layer;
     Inverse inverse = of_all;
     inverse.inverse =
         layer ? std::fma(of_row.rstd, 0.0f, of_all.inverse) : of_all.inverse * of_row.rstd;
     inverse.sixth = inverse.inverse * 0x1.555556p-3f;
-    for (size_t i = 0; i < row.size(); ++i) {
-      const float gamma = norm.gamma.empty() ? 1.0f : norm.gamma[i];
-      if (layer)
-        row[i] = std::fma((row[i] - of_row.mean) * of_row.rstd, gamma,
-                          norm.beta.empty() ? 0.0f : norm.beta[i]);
-      else
-        row[i] = row[i] * gamma;
-    }
+    to_quantise(&row, of_row, norm);
     for (size_t i = 0; i < row.size(); i += 16)
       quantize_block(&row[i], inverse, &out.values[(first + i) / 2], &out.scales[(first + i) / 16]);
   }

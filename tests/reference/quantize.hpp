@@ -53,5 +53,7 @@ struct RowStatistics {
 };
 RowStatistics statistics(const float* row, int64_t k, const Norm& norm);
 Operand quantize(const Matrix& x, const Norm& norm, float d_scale);
+// The normalised rows as FP32 numbers, RMSNorm's x * gamma * rstd rounded twice.
+std::vector<float> normalised(const Matrix& x, const Norm& norm);
 
 } // namespace wltest

@@ -423,6 +423,55 @@ TEST_CASE("cli: a BF16 file is quantised and multiplied", "[virtual][cli][quanti
   }
 }
 
+TEST_CASE("cli: quantize with a norm", "[virtual][cli][quantize]") {
+  for (const char* norm : {"rms", "layer"}) {
+    std::vector<std::string> words = {
+        "quantize", "-m",         "5",      "-k",       "640",          "--norm", norm, "--gamma",
+        "random",   "--residual", "random", "--device", "virtual:h200", "--json", "-"};
+    if (norm[0] == 'l') words.insert(words.end(), {"--beta", "random", "--eps", "0.5"});
+    const ChildResult child = warpline_cli(words);
+    INFO_CHILD(child);
+    REQUIRE(child.status == 0);
+    const Json json = parse_json(child.out);
+    CHECK(json.find("wrong")->integer == 0);
+    CHECK(json.find("config")->text == "quantize_" + std::string(norm) + "_sm90_bf16");
+  }
+  // Tensors of a file, each by its name; what is written has the sums.
+  TemporaryDirectory directory;
+  const std::string wide = directory / "wide", narrow = directory / "narrow";
+  const std::vector<uint16_t> ones(2 * 128, 0x3F80), halves(2 * 128, 0x3F00);
+  const std::vector<float> gamma(128, 2.0f);
+  warpline::cli::write_safetensors(wide,
+                                   {{"x", "BF16", {2, 128}, ones.data(), 512},
+                                    {"r", "BF16", {2, 128}, halves.data(), 512},
+                                    {"g", "F32", {128}, gamma.data(), 512},
+                                    {"b", "BF16", {128}, ones.data(), 256}},
+                                   {});
+  const std::vector<std::string> call = {"quantize", "--input",  wide,       "--output",
+                                         narrow,     "--verify", "--device", "virtual:b200"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), call.begin(), call.end());
+    return warpline_cli(more);
+  };
+  const ChildResult right = with({"--norm", "rms", "--gamma", "g", "--residual", "r"});
+  INFO_CHILD(right);
+  REQUIRE(right.status == 0);
+  const warpline::cli::SafetensorsFile file(narrow);
+  CHECK(file.find("r") == nullptr);
+  uint16_t sum = 0;
+  std::memcpy(&sum, file.read(*file.find("x_sum")).data(), sizeof sum);
+  CHECK(sum == 0x3FC0); // 1.5
+  check_refusal(with({"--norm", "layer", "--gamma", "g", "--beta", "b"}), 2, "must be of one type");
+  check_refusal(with({"--norm", "rms", "--gamma", "h"}), 2, "has no tensor \"h\"");
+  check_refusal(with({"--norm", "rms", "--gamma", "x"}), 2, "must be [128] of BF16 or F32");
+  check_refusal(with({"--norm", "rms", "--residual", "g"}), 2, "has no matrix \"g\"");
+  check_refusal(with({"--norm", "rms", "--beta", "b"}), 2, "--beta needs --norm layer");
+  check_refusal(with({"--gamma", "g"}), 2, "--gamma needs --norm rms or --norm layer");
+  check_refusal(with({"--norm", "rms", "--eps", "0"}), 2, "must be positive and finite");
+  check_refusal(warpline_cli({"quantize", "--norm", "rms", "--gamma", "g"}), 2,
+                "must be \"random\" without --input");
+}
+
 TEST_CASE("cli: what quantize refuses", "[virtual][cli][quantize]") {
   TemporaryDirectory directory;
   check_refusal(warpline_cli({"quantize", "-m", "0", "-k", "63", "--device", "virtual:b200"}), 2,

@@ -3,13 +3,14 @@
 #include "tools/cli/json.hpp"
 #include "tools/cli/product_files.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 
 namespace warpline::cli {
 namespace {
 
-constexpr char tensor_scale_ending[] = "_tensor_scale";
+constexpr char tensor_scale_ending[] = "_tensor_scale", sum_ending[] = "_sum";
 
 bool is_matrix(const Tensor& tensor) {
   if (tensor.dtype != "F16" && tensor.dtype != "BF16") return false;
@@ -17,6 +18,10 @@ bool is_matrix(const Tensor& tensor) {
   for (const uint64_t extent : tensor.shape)
     if (extent == 0 || extent > uint64_t{1} << 40) return false;
   return true;
+}
+
+const char* dtype_of(const wltest::Matrix& x) {
+  return x.type == wltest::OutputType::f16 ? "F16" : "BF16";
 }
 
 } // namespace
@@ -52,6 +57,44 @@ std::vector<NamedMatrix> list_matrices(const SafetensorsFile& file) {
   return result;
 }
 
+NamedMatrix take_residual(const std::string& path, const std::string& name,
+                          std::vector<NamedMatrix>* matrices) {
+  const auto found = std::find_if(matrices->begin(), matrices->end(),
+                                  [&](const NamedMatrix& matrix) { return matrix.name == name; });
+  if (found == matrices->end())
+    throw Failure(exit_usage, path + ": has no matrix " + shown_name(name) + " for --residual");
+  NamedMatrix residual = std::move(*found);
+  matrices->erase(found);
+  if (matrices->empty())
+    throw Failure(exit_usage, path + ": has no matrix beside the residual " + shown_name(name));
+  for (const NamedMatrix& matrix : *matrices)
+    if (matrix.x.l != residual.x.l || matrix.x.rows != residual.x.rows ||
+        matrix.x.k != residual.x.k || matrix.x.type != residual.x.type)
+      throw Failure(exit_usage, path + ": the residual " + shown_name(name) +
+                                    " must have the type and the shape of " +
+                                    shown_name(matrix.name));
+  return residual;
+}
+
+Numbers read_numbers(const SafetensorsFile& file, const std::string& name,
+                     const std::vector<NamedMatrix>& matrices) {
+  const Tensor* tensor = file.find(name);
+  if (tensor == nullptr)
+    throw Failure(exit_usage, file.path() + ": has no tensor " + shown_name(name));
+  for (const NamedMatrix& matrix : matrices)
+    if (tensor->shape != std::vector<uint64_t>{static_cast<uint64_t>(matrix.x.k)} ||
+        (tensor->dtype != "F32" && tensor->dtype != dtype_of(matrix.x)))
+      throw Failure(exit_usage, file.path() + ": tensor " + shown_name(name) + " is " +
+                                    tensor->dtype + " " + shape_text(tensor->shape) +
+                                    ", must be [" + std::to_string(matrix.x.k) + "] of " +
+                                    dtype_of(matrix.x) + " or F32, as " + shown_name(matrix.name));
+  Numbers numbers;
+  numbers.type = tensor->dtype == "F32" ? WL_F32 : tensor->dtype == "F16" ? WL_F16 : WL_BF16;
+  numbers.bytes.resize(tensor->bytes());
+  file.read(*tensor, numbers.bytes.data());
+  return numbers;
+}
+
 void read_codes(const SafetensorsFile& file, NamedMatrix* matrix) {
   const Tensor& tensor = *file.find(matrix->name);
   matrix->x.codes.resize(tensor.bytes() / sizeof(uint16_t));
@@ -62,9 +105,8 @@ void write_matrices(const std::string& path, const std::vector<NamedMatrix>& mat
   std::vector<OutputTensor> tensors;
   for (const NamedMatrix& matrix : matrices) {
     const wltest::Matrix& x = matrix.x;
-    tensors.push_back({matrix.name, x.type == wltest::OutputType::f16 ? "F16" : "BF16",
-                       matrix_shape(matrix.batched, x.l, x.rows, x.k), x.codes.data(),
-                       x.codes.size() * sizeof(uint16_t)});
+    tensors.push_back({matrix.name, dtype_of(x), matrix_shape(matrix.batched, x.l, x.rows, x.k),
+                       x.codes.data(), x.codes.size() * sizeof(uint16_t)});
   }
   write_safetensors(path, tensors, {{"producer", "warpline make-example"}});
 }
@@ -72,7 +114,7 @@ void write_matrices(const std::string& path, const std::vector<NamedMatrix>& mat
 void check_names(const std::string& path, const std::vector<NamedMatrix>& matrices) {
   std::map<std::string, const std::string*> makers;
   for (const NamedMatrix& matrix : matrices)
-    for (const char* ending : {"", scale_ending, tensor_scale_ending}) {
+    for (const char* ending : {"", scale_ending, tensor_scale_ending, sum_ending}) {
       const auto [other, first] = makers.emplace(matrix.name + ending, &matrix.name);
       if (first) continue;
       throw Failure(exit_usage, path + ": tensors " + shown_name(*other->second) + " and " +
@@ -88,6 +130,11 @@ void write_quantized(const std::string& path, const std::vector<QuantizedMatrix>
     tensors.push_back(
         {matrix.name + tensor_scale_ending, "F32", {1}, &matrix.d_scale, sizeof(float)});
     add_operand(&tensors, matrix.name, matrix.batched, matrix.d);
+    const wltest::Matrix& sum = matrix.sum;
+    if (!sum.codes.empty())
+      tensors.push_back({matrix.name + sum_ending, dtype_of(sum),
+                         matrix_shape(matrix.batched, sum.l, sum.rows, sum.k), sum.codes.data(),
+                         sum.codes.size() * sizeof(uint16_t)});
   }
   write_safetensors(path, tensors, {{"format", "nvfp4"}, {"producer", "warpline quantize"}});
 }
