@@ -130,10 +130,12 @@ $(BUILD)/gen/flags/$(1): $(BUILD)/gen/flags/$(2).stamp
 	@:
 $(BUILD)/ptx/$(1).ptx: $(firstword $(wildcard kernels/$(2)/$(3).ptx kernels/gemm/$(3).ptx)) \
                        $(BUILD)/gen/flags/$(1) ptx/expand.awk \
-                       $(wildcard ptx/*.inc kernels/*/*_form.inc $(foreach room,gemm $(2),kernels/$(room)/*.inc kernels/$(room)/*_params.def))
+                       $(wildcard ptx/*.inc kernels/*/*_form.inc \
+                         $(foreach room,gemm $(if $(findstring norm,$(3)),norm) $(2), \
+                           kernels/$(room)/*.inc kernels/$(room)/*_params.def))
 	@mkdir -p $$(@D)
 	@echo "  PTX  $(1)"
-	$(Q)cpp -C -undef -nostdinc -I ptx -I kernels/$(2) -I kernels/gemm $$$$(cat $(BUILD)/gen/flags/$(1)) $$< \
+	$(Q)cpp -C -undef -nostdinc -I ptx -I kernels/$(2) -I kernels/gemm -I kernels/norm $$$$(cat $(BUILD)/gen/flags/$(1)) $$< \
 	  | awk -f ptx/expand.awk > $$@.tmp && mv $$@.tmp $$@
 endef
 

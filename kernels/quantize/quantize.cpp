@@ -1,12 +1,13 @@
 // wl_quantize_check and wl_quantize_plan: configurations, shares of the work, launch.
 #include "kernels/quantize/quantize.hpp"
+
+#include "kernels/norm/rows.hpp"
 #include "runtime/src/configs.hpp"
 #include "runtime/src/log.hpp"
 #include "runtime/src/module.hpp"
 #include "runtime/src/operation.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cinttypes>
 #include <memory>
 
@@ -31,19 +32,10 @@ constexpr int ctas_an_sm = 8;   // .minnctapersm
 constexpr int group_rows = 8;   // that a warp works on at once
 constexpr int atom_values = 64; // of a row, in a unit
 
-// Of norm.inc.
-constexpr int64_t norm_warps = 16, most_slots = 32, totals_at = 1024;
-
 // The parameter block of the contract in quantize.inc.
 struct Params {
 #define PARAM WL_PARAM_FIELD
 #include "kernels/quantize/quantize_params.def"
-};
-
-// Of the contract in norm.inc.
-struct NormParams {
-#define PARAM WL_PARAM_FIELD
-#include "kernels/quantize/norm_params.def"
 };
 
 void log_args(const wl_quantize_args& args) {
@@ -71,19 +63,6 @@ const Config* choose_config(const wl_quantize_args& args, const DeviceLimits& de
   return nullptr;
 }
 
-// What both kernels read.
-template <class Block>
-void fill_common(const wl_quantize_args& args, Block* params) {
-  params->x = address_of(args.x);
-  params->d = address_of(args.d);
-  params->sfd = address_of(args.sfd);
-  params->d_scale = address_of(args.d_scale);
-  params->ldx = static_cast<uint64_t>(strided_x(args).row_stride());
-  params->batch_stride_x = static_cast<uint64_t>(strided_x(args).entry_stride());
-  params->m = static_cast<uint32_t>(args.m);
-  params->l = static_cast<uint32_t>(args.l);
-}
-
 wl_status add_plain(wl_context* context, const wl_quantize_args& args, const Config& config,
                     wl_plan* plan) {
   KernelNeeds needs;
@@ -97,7 +76,14 @@ wl_status add_plain(wl_context* context, const wl_quantize_args& args, const Con
 
   const Work work = share_out(args.m, args.k, args.l, context->limits);
   Params params{};
-  fill_common(args, &params);
+  params.x = address_of(args.x);
+  params.d = address_of(args.d);
+  params.sfd = address_of(args.sfd);
+  params.d_scale = address_of(args.d_scale);
+  params.ldx = static_cast<uint64_t>(strided_x(args).row_stride());
+  params.batch_stride_x = static_cast<uint64_t>(strided_x(args).entry_stride());
+  params.m = static_cast<uint32_t>(args.m);
+  params.l = static_cast<uint32_t>(args.l);
   params.atoms = static_cast<uint32_t>(work.atoms);
   params.groups = static_cast<uint32_t>(work.groups);
   params.step_atoms = work.step_atoms;
@@ -113,38 +99,20 @@ wl_status add_plain(wl_context* context, const wl_quantize_args& args, const Con
 
 wl_status add_normalising(wl_context* context, const wl_quantize_args& args, const Config& config,
                           wl_plan* plan) {
-  const NormWork work =
-      share_out_rows(args.m, args.k, args.l, args.residual != nullptr, context->limits);
-  KernelNeeds needs;
-  using Block = NormParams;
-  needs.params = {
-#define PARAM WL_PARAM_LAYOUT
-#include "kernels/quantize/norm_params.def"
-  };
-  // A kernel is loaded once: with all that any plan may ask for.
-  needs.dynamic_shared_bytes = context->limits.shared_bytes_per_block;
+  const Strided x = strided_x(args), r = strided_r(args);
+  norm::Rows rows;
+  rows.m = args.m, rows.k = args.k, rows.l = args.l;
+  rows.x = args.x, rows.ldx = x.row_stride(), rows.batch_stride_x = x.entry_stride();
+  rows.residual = args.residual, rows.sum = args.sum;
+  rows.ldr = r.row_stride(), rows.batch_stride_r = r.entry_stride();
+  rows.gamma = args.gamma, rows.beta = args.beta, rows.gamma_type = args.gamma_type;
+  rows.eps = args.eps;
+  rows.d = args.d, rows.sfd = args.sfd, rows.d_scale = args.d_scale;
+  const norm::Work work =
+      norm::share_out(args.m, args.k, args.l, args.residual != nullptr, context->limits);
   const Kernel* kernel = nullptr;
-  WL_TRY(load_kernel(*context, config.image(), needs, &kernel));
-
-  NormParams params{};
-  fill_common(args, &params);
-  params.residual = address_of(args.residual);
-  params.sum = address_of(args.sum);
-  params.gamma = address_of(args.gamma);
-  params.beta = address_of(args.beta);
-  params.ldr = static_cast<uint64_t>(strided_r(args).row_stride());
-  params.batch_stride_r = static_cast<uint64_t>(strided_r(args).entry_stride());
-  params.k = static_cast<uint32_t>(args.k);
-  params.eps = args.eps;
-  params.wide_gamma = args.gamma_type == WL_F32 ? 1 : 0;
-  params.step_rows = work.step_rows;
-  params.step_entries = work.step_entries;
-  params.team_shift = static_cast<uint32_t>(std::countr_zero(uint64_t(work.team_warps)));
-  params.teams = static_cast<uint32_t>(work.teams);
-  params.slots = static_cast<uint32_t>(work.slots);
-  params.fulls = static_cast<uint32_t>(divide_up(work.slots, work.teams) * work.teams);
-  params.slots_at = static_cast<uint32_t>(work.slots_at);
-  WL_TRY(plan->add(*kernel, work.launch, params));
+  WL_TRY(norm::load(*context, config.image(), &kernel));
+  WL_TRY(plan->add(*kernel, work.launch, norm::params_of(rows, work)));
 
   report_launch(config.name, *kernel, work.launch, &plan->info);
   plan->info.tile_m = static_cast<int>(work.teams);
@@ -209,39 +177,6 @@ Work share_out(int64_t m, int64_t k, int64_t l, const DeviceLimits& device) {
   work.step_atoms = static_cast<uint32_t>(step % work.atoms);
   work.step_groups = static_cast<uint32_t>(step / work.atoms % work.groups);
   work.step_entries = static_cast<uint32_t>(step / work.atoms / work.groups);
-  return work;
-}
-
-// As many teams as there are rows for, of more warps where rows are few; and slots for half as many
-// rows again, which come while the teams work.
-NormWork share_out_rows(int64_t m, int64_t k, int64_t l, bool residual,
-                        const DeviceLimits& device) {
-  NormWork work{};
-  const int64_t sms = std::max(device.sm_count, 1), rows = m * l;
-  const int64_t ctas = std::min(rows, sms), rows_each = divide_up(rows, ctas);
-  const int64_t slot_bytes = 2 * k * (residual ? 2 : 1), team_bytes = k / 2;
-  const int64_t warps_of_use =
-      static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(divide_up(k, 512))));
-  const auto fit = [&](int64_t teams) {
-    const int64_t at = (totals_at + teams * team_bytes + 127) / 128 * 128;
-    return std::min((device.shared_bytes_per_block - at) / slot_bytes, most_slots);
-  };
-  work.team_warps = 1;
-  for (; 2 * work.team_warps <= norm_warps && work.team_warps < warps_of_use;
-       work.team_warps *= 2) {
-    const int64_t teams = norm_warps / work.team_warps;
-    if (teams <= rows_each && 2 * fit(teams) >= 3 * teams) break;
-  }
-  work.teams = std::min(norm_warps / work.team_warps, rows_each);
-  while (work.teams > 1 && fit(work.teams) < work.teams) --work.teams;
-  work.slots = std::min(fit(work.teams), std::max(rows_each, work.teams));
-  work.slots_at = (totals_at + work.teams * team_bytes + 127) / 128 * 128;
-  work.launch.grid[0] = static_cast<unsigned>(ctas);
-  work.launch.block[0] = 32 * (norm_warps + 1);
-  work.launch.dynamic_shared_bytes = static_cast<unsigned>(work.slots_at + work.slots * slot_bytes);
-  work.launch.programmatic_dependent = true;
-  work.step_rows = static_cast<uint32_t>(ctas % m);
-  work.step_entries = static_cast<uint32_t>(ctas / m);
   return work;
 }
 

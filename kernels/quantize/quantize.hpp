@@ -42,9 +42,6 @@ std::vector<Extent> operands(const wl_quantize_args& args);
 Strided strided_x(const wl_quantize_args& args);
 Strided strided_r(const wl_quantize_args& args);
 
-// Rows of a norm are in shared memory as a whole.
-constexpr int64_t largest_normalised = 32768;
-
 // How a problem is shared out: quantize.inc's units, and the step of a warp through them.
 struct Work {
   int64_t groups, atoms, units; // of an entry, of a row, in all
@@ -52,14 +49,5 @@ struct Work {
   uint32_t step_atoms, step_groups, step_entries;
 };
 Work share_out(int64_t m, int64_t k, int64_t l, const DeviceLimits& device);
-
-// How rows are shared out with a norm: norm.inc's teams and slots, and the step of a CTA through
-// the rows.
-struct NormWork {
-  int64_t team_warps, teams, slots, slots_at;
-  LaunchConfig launch;
-  uint32_t step_rows, step_entries;
-};
-NormWork share_out_rows(int64_t m, int64_t k, int64_t l, bool residual, const DeviceLimits& device);
 
 } // namespace warpline::quantize

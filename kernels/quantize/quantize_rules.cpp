@@ -1,5 +1,6 @@
 // The constraint table of the quantiser: the one source of its check, documentation and tests.
 #include "kernels/gemm/rules.hpp"
+#include "kernels/norm/rows.hpp"
 #include "kernels/quantize/quantize.hpp"
 #include "runtime/src/configs.hpp"
 
@@ -54,7 +55,7 @@ Verdict null_without_norm(const Args& a, const void* pointer) {
 }
 Verdict k_of_norm(const Args& a) {
   if (!normalises(a) || a.k > largest_extent) return holds();
-  return in_range(a.k, INT64_MIN, largest_normalised);
+  return in_range(a.k, INT64_MIN, norm::largest_row);
 }
 Verdict eps_of_norm(const Args& a) {
   if (!normalises(a) || (a.eps > 0 && std::isfinite(a.eps))) return holds();

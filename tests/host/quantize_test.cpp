@@ -1,5 +1,6 @@
 // The quantiser without a device: both sides of every rule, shares of the work, configurations
 // against their PTX, and the reference against the definition of NVFP4.
+#include "kernels/norm/rows.hpp"
 #include "kernels/quantize/quantize.hpp"
 #include "tests/reference/quantize.hpp"
 #include "tests/support/catch.hpp"
@@ -426,7 +427,7 @@ TEST_CASE("every unit of a quantisation is taken once", "[host][quantize]") {
   }
 }
 
-// Teams and slots as norm.inc wants them, for all that a device may be asked.
+// Teams and slots as rows.inc wants them, for all that a device may be asked.
 TEST_CASE("rows of a norm are shared out", "[host][quantize]") {
   DeviceLimits device;
   device.shared_bytes_per_block = 232448;
@@ -435,7 +436,7 @@ TEST_CASE("rows of a norm are shared out", "[host][quantize]") {
       for (const int64_t m : {1, 2, 5, 17, 132, 4096, 100000})
         for (const bool residual : {false, true}) {
           device.sm_count = sms;
-          const NormWork work = share_out_rows(m, k, 3, residual, device);
+          const norm::Work work = norm::share_out(m, k, 3, residual, device);
           INFO("m " << m << " k " << k << " sms " << sms << " residual " << residual << ": "
                     << work.teams << " teams of " << work.team_warps << ", " << work.slots
                     << " slots");
@@ -456,8 +457,8 @@ TEST_CASE("rows of a norm are shared out", "[host][quantize]") {
         }
   // Few rows are spread over the warps; many are prefetched while teams work.
   device.sm_count = 132;
-  CHECK(share_out_rows(1, 7168, 1, false, device).team_warps == 16);
-  const NormWork many = share_out_rows(4096, 7168, 1, false, device);
+  CHECK(norm::share_out(1, 7168, 1, false, device).team_warps == 16);
+  const norm::Work many = norm::share_out(4096, 7168, 1, false, device);
   CHECK(2 * many.slots >= 3 * many.teams);
   CHECK(many.teams * many.team_warps == 16);
 }

@@ -42,7 +42,7 @@ Operand quantize(const Matrix& x, float d_scale);
 // x + r, rounded to the type of both once.
 Matrix add(const Matrix& x, const Matrix& r);
 
-// What is done to rows ahead of it, in the order that kernels/quantize/norm.inc gives.
+// What is done to rows ahead of it, in the order that kernels/norm/rows.inc gives.
 struct Norm {
   enum class Kind { rms, layer } kind = Kind::rms;
   float eps = 1e-6f;

@@ -544,7 +544,7 @@ typedef enum wl_norm {
  *   WL_NORM_RMS    x * gamma takes the place of x above, and rstd / *d_scale that of 1 / *d_scale
  *   WL_NORM_LAYER  fma((x - mu) * rstd, gamma, beta) takes the place of x
  * where rstd = 1 / sqrt(sum / n + eps), every step rounded to FP32. Sums are added in one order,
- * which depends on K alone (kernels/quantize/norm.inc): a row's result does not depend on M or on
+ * which depends on K alone (kernels/norm/rows.inc): a row's result does not depend on M or on
  * the device. A row with a NaN has NaN for scales; so has one with an infinity, of WL_NORM_RMS its
  * block alone, whose others are 0, as are those of a row whose squares add up to 2^128 or more.
  * *d_scale is from 2^-40 to 2^40 with a norm. */

@@ -1,0 +1,91 @@
+#include "kernels/norm/rows.hpp"
+
+#include "runtime/src/context.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace warpline::norm {
+
+namespace {
+
+// Of rows.inc.
+constexpr int64_t norm_warps = 16, most_slots = 32, totals_at = 1024;
+
+} // namespace
+
+// As many teams as there are rows for, of more warps where rows are few; and slots for half as many
+// rows again, which come while the teams work.
+Work share_out(int64_t m, int64_t k, int64_t l, bool residual, const DeviceLimits& device) {
+  Work work{};
+  const int64_t sms = std::max(device.sm_count, 1), rows = m * l;
+  const int64_t ctas = std::min(rows, sms), rows_each = divide_up(rows, ctas);
+  const int64_t slot_bytes = 2 * k * (residual ? 2 : 1), team_bytes = k / 2;
+  const int64_t warps_of_use =
+      static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(divide_up(k, 512))));
+  const auto fit = [&](int64_t teams) {
+    const int64_t at = (totals_at + teams * team_bytes + 127) / 128 * 128;
+    return std::min((device.shared_bytes_per_block - at) / slot_bytes, most_slots);
+  };
+  work.team_warps = 1;
+  for (; 2 * work.team_warps <= norm_warps && work.team_warps < warps_of_use;
+       work.team_warps *= 2) {
+    const int64_t teams = norm_warps / work.team_warps;
+    if (teams <= rows_each && 2 * fit(teams) >= 3 * teams) break;
+  }
+  work.teams = std::min(norm_warps / work.team_warps, rows_each);
+  while (work.teams > 1 && fit(work.teams) < work.teams) --work.teams;
+  work.slots = std::min(fit(work.teams), std::max(rows_each, work.teams));
+  work.slots_at = (totals_at + work.teams * team_bytes + 127) / 128 * 128;
+  work.launch.grid[0] = static_cast<unsigned>(ctas);
+  work.launch.block[0] = 32 * (norm_warps + 1);
+  work.launch.dynamic_shared_bytes = static_cast<unsigned>(work.slots_at + work.slots * slot_bytes);
+  work.launch.programmatic_dependent = true;
+  work.step_rows = static_cast<uint32_t>(ctas % m);
+  work.step_entries = static_cast<uint32_t>(ctas / m);
+  return work;
+}
+
+Params params_of(const Rows& rows, const Work& work) {
+  Params params{};
+  params.x = address_of(rows.x);
+  params.residual = address_of(rows.residual);
+  params.sum = address_of(rows.sum);
+  params.gamma = address_of(rows.gamma);
+  params.beta = address_of(rows.beta);
+  params.d = address_of(rows.d);
+  params.sfd = address_of(rows.sfd);
+  params.d_scale = address_of(rows.d_scale);
+  params.ldx = static_cast<uint64_t>(rows.ldx);
+  params.batch_stride_x = static_cast<uint64_t>(rows.batch_stride_x);
+  params.ldr = static_cast<uint64_t>(rows.ldr);
+  params.batch_stride_r = static_cast<uint64_t>(rows.batch_stride_r);
+  params.m = static_cast<uint32_t>(rows.m);
+  params.k = static_cast<uint32_t>(rows.k);
+  params.l = static_cast<uint32_t>(rows.l);
+  params.eps = rows.eps;
+  params.wide_gamma = rows.gamma_type == WL_F32 ? 1 : 0;
+  params.step_rows = work.step_rows;
+  params.step_entries = work.step_entries;
+  params.team_shift =
+      static_cast<uint32_t>(std::countr_zero(static_cast<uint64_t>(work.team_warps)));
+  params.teams = static_cast<uint32_t>(work.teams);
+  params.slots = static_cast<uint32_t>(work.slots);
+  params.fulls = static_cast<uint32_t>(divide_up(work.slots, work.teams) * work.teams);
+  params.slots_at = static_cast<uint32_t>(work.slots_at);
+  return params;
+}
+
+wl_status load(wl_context& context, const Image& image, const Kernel** kernel) {
+  KernelNeeds needs;
+  using Block = Params;
+  needs.params = {
+#define PARAM WL_PARAM_LAYOUT
+#include "kernels/norm/rows_params.def"
+  };
+  // A kernel is loaded once: with all that any plan may ask for.
+  needs.dynamic_shared_bytes = context.limits.shared_bytes_per_block;
+  return load_kernel(context, image, needs, kernel);
+}
+
+} // namespace warpline::norm

@@ -1,0 +1,50 @@
+// The host's side of rows.inc: how rows are shared out, and the parameter block. What becomes of
+// normalised rows is an operation's business, whose folder has the kernels.
+#pragma once
+
+#include "runtime/src/images.hpp"
+#include "runtime/src/launch.hpp"
+#include "runtime/src/module.hpp"
+#include "warpline/warpline.h"
+
+#include <cstdint>
+
+namespace warpline::norm {
+
+// Rows are in shared memory as a whole.
+constexpr int64_t largest_row = 32768;
+
+// Rows to normalise; strides and sizes are checked. d and sfd take what the kernel makes.
+struct Rows {
+  int64_t m = 0, k = 0, l = 1;
+  const void* x = nullptr;
+  int64_t ldx = 0, batch_stride_x = 0;
+  const void* residual = nullptr;
+  void* sum = nullptr;
+  int64_t ldr = 0, batch_stride_r = 0;
+  const void *gamma = nullptr, *beta = nullptr;
+  wl_dtype gamma_type = WL_F32;
+  float eps = 0;
+  void *d = nullptr, *sfd = nullptr;
+  const float* d_scale = nullptr;
+};
+
+// The parameter block of the contract in rows.inc.
+struct Params {
+#define PARAM WL_PARAM_FIELD
+#include "kernels/norm/rows_params.def"
+};
+
+// Teams and slots of rows.inc, and the step of a CTA through the rows.
+struct Work {
+  int64_t team_warps, teams, slots, slots_at;
+  LaunchConfig launch;
+  uint32_t step_rows, step_entries;
+};
+Work share_out(int64_t m, int64_t k, int64_t l, bool residual, const DeviceLimits& device);
+
+Params params_of(const Rows& rows, const Work& work);
+
+wl_status load(wl_context& context, const Image& image, const Kernel** kernel);
+
+} // namespace warpline::norm
