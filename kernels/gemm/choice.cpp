@@ -64,11 +64,13 @@ bool can_run(const Config& config, const Problem& problem, const DeviceLimits& d
     return false;
   }
   if (config.grid != Grid::stream_k) return true;
-  const int64_t k_tiles = sm100_all_k_tiles(config, problem), limit = int64_t{1} << 31;
+  const int64_t k_tiles = config.family == Family::sm90_native ? sm90_native_stages(config, problem)
+                                                               : sm100_all_k_tiles(config, problem);
+  const int64_t limit = int64_t{1} << 31;
   if (k_tiles < limit) return true;
   if (reason != nullptr)
-    *reason = format("its clusters share fewer than 2^31 K tiles of 256, the problem has %lld",
-                     static_cast<long long>(k_tiles));
+    *reason = format("its clusters share fewer than 2^31 K tiles of %d, the problem has %lld",
+                     config.tile_k, static_cast<long long>(k_tiles));
   return false;
 }
 

@@ -195,6 +195,10 @@ constexpr int sm90_native_shared_bytes(int tokens, int stages, int consumers) {
   return stages * (sm90_native_stage_bytes(tokens, consumers) + 16) +
          consumers * (2 * 8192 + 4 * 8);
 }
+// Workspace of a CTA of a STREAM_K configuration: PART_BYTES of sm90_native_parts.inc.
+constexpr int64_t sm90_native_part_bytes(int tokens, int columns) {
+  return 128 + 4 * int64_t{tokens} * columns;
+}
 // Rows of a piece of D.
 constexpr int sm90_native_piece_tokens(int tokens, wl_dtype out) {
   const int most = out == WL_F32 ? 32 : 64;

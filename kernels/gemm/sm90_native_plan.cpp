@@ -29,6 +29,18 @@ std::vector<Param> param_layout() {
 
 int cluster_rows(const Config& config) { return config.cluster[0]; }
 
+// The fewest stages that a cluster of a STREAM_K configuration takes.
+constexpr int64_t least_share = 4;
+
+// That a plan launches, `resident` being all that fit.
+int64_t clusters_of(const Config& config, const Problem& problem, int64_t resident) {
+  if (config.grid != Grid::stream_k)
+    return std::min(divide_up(problem.m, config.tile_m) *
+                        divide_up(problem.n, config.columns() * cluster_rows(config)) * problem.l,
+                    resident);
+  return std::clamp<int64_t>(sm90_native_stages(config, problem) / least_share, 1, resident);
+}
+
 cuapi::CUtensorMapDataType map_type(wl_operand type) {
   switch (type) {
   case WL_OPERAND_F16:
@@ -91,7 +103,7 @@ wl_status output_map(const wl_context& context, const char* name, const void* ad
 
 // Parameters of the problem, whose operands and rows may be those of a run: allocates nothing.
 wl_status fill_params(const wl_context& context, const Problem& problem, const Config& config,
-                      Params* params) {
+                      int64_t clusters, Params* params) {
   const Operands& o = problem.operands;
   WL_TRY(operand_map(context, "A", o.a, problem.types.a, problem.m, problem, config,
                      config.tile_m / cluster_rows(config), &params->map_a));
@@ -115,6 +127,11 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
   params->per_entry = reciprocal(params->tiles_m * params->tiles_n);
   params->per_group = reciprocal(params->tiles_n * static_cast<uint32_t>(config.group_m));
   params->per_last = reciprocal(params->tiles_m % static_cast<uint32_t>(config.group_m));
+  if (config.grid == Grid::stream_k) {
+    const auto all = static_cast<uint32_t>(sm90_native_stages(config, problem));
+    params->k_share = all / static_cast<uint32_t>(clusters);
+    params->k_extra = all % static_cast<uint32_t>(clusters);
+  }
   // What is read once need not stay in L2.
   params->policy_a = params->tiles_n == 1 ? ptx::cache_evict_first : ptx::cache_evict_normal;
   params->policy_b = params->tiles_m == 1 ? ptx::cache_evict_first : ptx::cache_evict_normal;
@@ -147,14 +164,12 @@ public:
 
   Params params{};
 
-  LaunchConfig launch() const {
-    return launch_of(*config, std::min<int64_t>(params.tiles, resident_));
-  }
+  int64_t clusters(const Problem& of) const { return clusters_of(*config, of, resident_); }
   wl_status run(const wl_plan& plan, const Problem& other, void* workspace,
                 wl_stream stream) const override {
-    Params own;
-    WL_TRY(fill_params(*plan.context, other, *config, &own));
-    const LaunchConfig launch = launch_of(*config, std::min<int64_t>(own.tiles, resident_));
+    Params own{};
+    WL_TRY(fill_params(*plan.context, other, *config, clusters(other), &own));
+    const LaunchConfig launch = launch_of(*config, clusters(other));
     const wl_plan::Instead instead[] = {{&own, &launch}};
     return plan.run(workspace, stream, instead);
   }
@@ -171,27 +186,44 @@ private:
 //   shares the loads
 //   DRAM bytes of the whole device: 1700, which few tiles do not reach: 30 for each CTA
 //   launch, first loads and the last tile's end: 4400; a tile's form: 6 a token
+//   STREAM_K: 48 bytes of sums a clock to the workspace, 56 and 1200 clocks for each part from it
+int64_t sm90_native_stages(const Config& config, const Problem& problem) {
+  return divide_up(problem.m, config.tile_m) *
+         divide_up(problem.n, config.columns() * cluster_rows(config)) * problem.l *
+         divide_up(problem.k, config.tile_k);
+}
+
 Cost sm90_native_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
   Cost result{};
   const int64_t k_blocks = divide_up(problem.k, config.tile_k), rows = cluster_rows(config);
-  result.tiles = divide_up(problem.m, config.tile_m) *
-                 divide_up(problem.n, config.columns() * rows) * problem.l;
+  const int64_t stages = sm90_native_stages(config, problem);
+  result.tiles = stages / k_blocks;
   const int64_t clusters = std::max<int64_t>(device.sm_count / rows, 1);
   result.waves = divide_up(result.tiles, clusters);
-  result.clusters = std::min(result.tiles, clusters);
+  result.clusters = clusters_of(config, problem, clusters);
   const double tokens = config.tile_m;
   const double whole = std::max(170 + 3.3 * tokens, 4.0 * tokens + 125);
   result.tile_clocks = static_cast<double>(k_blocks) * (rows > 1 ? 0.98 : 1) *
                        (config.columns() == 64 ? whole / 2 + 60 : whole);
   result.epilogue_clocks = 6 * tokens;
   result.loop_clocks = static_cast<double>(result.waves) * result.tile_clocks;
+  double shared_clocks = 0;
+  if (config.grid == Grid::stream_k) {
+    const int64_t share = divide_up(stages, result.clusters);
+    result.loop_clocks =
+        static_cast<double>(share) * result.tile_clocks / static_cast<double>(k_blocks);
+    const double part = 4 * tokens * config.columns();
+    const int64_t parts = share % k_blocks == 0 ? 0 : divide_up(k_blocks, share);
+    if (parts > 0) shared_clocks = part / 48 + static_cast<double>(parts) * (1200 + part / 56);
+  }
   const auto row_bytes = static_cast<double>(problem.k * format_of(problem.types.a).bits / 8);
   const double bytes = static_cast<double>((problem.m + problem.n) * problem.l) * row_bytes;
   result.memory_clocks =
       bytes / std::min(1700.0, 30.0 * static_cast<double>(result.clusters * rows));
-  result.total = 4400 + std::max(static_cast<double>(result.waves) *
-                                     (result.tile_clocks + result.epilogue_clocks),
-                                 result.memory_clocks);
+  result.total =
+      4400 + shared_clocks +
+      std::max(result.loop_clocks + static_cast<double>(result.waves) * result.epilogue_clocks,
+               result.memory_clocks);
   return result;
 }
 
@@ -205,10 +237,19 @@ wl_status make_sm90_native_plan(wl_context* context, const Problem& problem, con
   WL_TRY(load_kernel(*context, config.image(), needs, &kernel));
   auto product =
       std::make_unique<Sm90NativeProduct>(problem, config, resident(*context, config, *kernel));
-  WL_TRY(fill_params(*context, problem, config, &product->params));
-  const LaunchConfig launch = product->launch();
-  WL_TRY(made->add(*kernel, launch, product->params));
+  const int64_t clusters = product->clusters(problem);
+  WL_TRY(fill_params(*context, problem, config, clusters, &product->params));
+  const LaunchConfig launch = launch_of(config, clusters);
   fill_info(config, *kernel, launch, &made->info);
+  if (config.grid == Grid::stream_k) {
+    WL_TRY(made->add(*kernel, launch, product->params, offsetof(Params, workspace),
+                     offsetof(Params, flag_up)));
+    made->info.workspace_bytes =
+        launch.grid[0] *
+        static_cast<size_t>(sm90_native_part_bytes(config.tile_m, config.columns()));
+  } else {
+    WL_TRY(made->add(*kernel, launch, product->params));
+  }
   made->problem = std::move(product);
   *plan = made.release();
   return WL_SUCCESS;

@@ -44,10 +44,10 @@ inline Config grouped(Config c) {
   c.shared_bytes += sm90_group_table_bytes - (c.family == Family::sm90_small ? 8 : 0);
   return c;
 }
-// SM90_NATIVE_CONFIG
+// SM90_NATIVE_CONFIG, SM90_NATIVE_STREAM_CONFIG
 inline Config sm90_native_config(const char* name, Image (*image)(), int b_tensors, NativeType type,
                                  wl_dtype out, int tokens, int stages, int rows, int consumers,
-                                 int group_m) {
+                                 int group_m, int stream_k = 0) {
   Config c{};
   c.name = name, c.target = "sm_90a", c.image = image;
   c.family = Family::sm90_native, c.d_type = out, c.b_tensors = b_tensors;
@@ -57,6 +57,7 @@ inline Config sm90_native_config(const char* name, Image (*image)(), int b_tenso
                           : type == NativeType::BF16 ? bit(WL_OPERAND_BF16)
                           : type == NativeType::TF32 ? bit(WL_OPERAND_TF32)
                                                      : bit(WL_OPERAND_INT8);
+  if (stream_k != 0) c.grid = Grid::stream_k;
   c.fast_sums = type == NativeType::F8FAST;
   c.column_factors = f8 || type == NativeType::I8;
   c.tile_m = tokens, c.tile_n = 32 * consumers;
@@ -68,6 +69,8 @@ inline Config sm90_native_config(const char* name, Image (*image)(), int b_tenso
   return c;
 }
 
+// Stages of all tiles of a cluster, which the clusters of a STREAM_K configuration share.
+int64_t sm90_native_stages(const Config& config, const Problem& problem);
 Cost sm90_native_cost(const Config& config, const Problem& problem, const DeviceLimits& device);
 Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits& device);
 Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceLimits& device);

@@ -10,6 +10,7 @@
 #define SM90_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_SMALL_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_NATIVE_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_NATIVE_STREAM_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #include "kernels/linear/configs.def"
 
 namespace warpline::linear {
@@ -45,6 +46,7 @@ const gemm::Table& configs() {
 #define SM90_NATIVE_CONFIG(name, type, ...)                                                        \
   sm90_native_config(                                                                              \
       #name, [] { return WL_IMAGE(name); }, 1, NativeType::type, __VA_ARGS__),
+#define SM90_NATIVE_STREAM_CONFIG SM90_NATIVE_CONFIG
 #define SM90_SMALL_CONFIG(name, ...)                                                               \
   sm90_small_config(                                                                               \
       #name, [] { return WL_IMAGE(name); }, 1, __VA_ARGS__),

@@ -120,8 +120,10 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     q.a = draw_operand(s.m, s.blocked_k(), s.l, base_a, seed, codes);
     q.b1 = draw_operand(s.n, s.blocked_k(), s.l, base_b, seed + 1, codes);
     if (ties) make_one_hot(&q.a, seed), make_powers(&q.b1, {3, 5, 7, 5}, seed);
-    q.a = retyped(q.a, types.a, s.k, seed, adds_f8_on_hopper(c));
-    q.b1 = retyped(q.b1, types.b, s.k, seed + 1, adds_f8_on_hopper(c));
+    // Ranges of K whose sums are not exact make others than all of K.
+    const bool all_bits = adds_f8_on_hopper(c) && !c.shares_k && !p.config.empty();
+    q.a = retyped(q.a, types.a, s.k, seed, all_bits);
+    q.b1 = retyped(q.b1, types.b, s.k, seed + 1, all_bits);
     if (in_a) q.b1 = first_rows(q.a, s.n);
     Beside& other = beside[run];
     other.alpha = alpha.runs[run], other.d_scale = d_scale.runs[run];

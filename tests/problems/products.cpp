@@ -57,11 +57,12 @@ Configuration configuration_of(const Config& config, const char* decoder, const 
     return c;
   }
   c.profile = "h200";
-  c.sms = 2;
+  c.shares_k = config.grid == Grid::stream_k;
+  c.sms = c.shares_k ? 10 * config.cluster[0] : 2;
   c.rows = c.cta_rows = config.tile_m;
   c.columns = config.columns() * config.cluster[0] / config.split_k;
   c.depth = c.turn = config.stages * config.tile_k * config.split_k;
-  c.long_k = 2 * c.depth;
+  c.long_k = c.shares_k ? 14 * config.tile_k : 2 * c.depth;
   if (config.family == warpline::gemm::Family::sm90_native || config.direct) return c;
   if (!config.fused()) {
     const uint32_t nvfp4 = bit(WL_OPERAND_NVFP4);
