@@ -181,17 +181,18 @@ private:
 } // namespace
 
 // The model, in SM clocks, from measurements on an H200 at 1.75 GHz:
-//   128 bytes of K of a tile of 128 columns take 310 clocks and 3.3 a token (the MMAs 4 a token, of
-//   64 tokens the loads more), of 64 columns half of it and 60; a fiftieth less where a cluster
-//   shares the loads
-//   DRAM bytes of the whole device: 1700, which few tiles do not reach: 30 for each CTA
-//   launch, first loads and the last tile's end: 4400; a tile's form: 6 a token
-//   STREAM_K: 48 bytes of sums a clock to the workspace, 56 and 1200 clocks for each part from it
+//   128 bytes of K of a tile of 128 columns take 240 clocks and 3.1 a token, or where the MMAs
+//   bound it 125 and 4 a token; of 64 columns half of it and 60; of 256 tokens a fiftieth less
+//   where a cluster shares the loads; and no less than the 2250 from a load to its end, by the
+//   stages DRAM bytes of the whole device: 2200 launch, first loads and the last tile's end: 4400;
+//   a tile's form: 6 a token STREAM_K: 48 bytes of sums a clock to the workspace, 56 and 1200
+//   clocks for each part from it
 int64_t sm90_native_stages(const Config& config, const Problem& problem) {
   return divide_up(problem.m, config.tile_m) *
          divide_up(problem.n, config.columns() * cluster_rows(config)) * problem.l *
          divide_up(problem.k, config.tile_k);
 }
+
 
 Cost sm90_native_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
   Cost result{};
@@ -202,9 +203,11 @@ Cost sm90_native_cost(const Config& config, const Problem& problem, const Device
   result.waves = divide_up(result.tiles, clusters);
   result.clusters = clusters_of(config, problem, clusters);
   const double tokens = config.tile_m;
-  const double whole = std::max(170 + 3.3 * tokens, 4.0 * tokens + 125);
-  result.tile_clocks = static_cast<double>(k_blocks) * (rows > 1 ? 0.98 : 1) *
-                       (config.columns() == 64 ? whole / 2 + 60 : whole);
+  const double whole = std::max(240 + 3.1 * tokens, 4.0 * tokens + 125);
+  const double stage = config.columns() == 64     ? whole / 2 + 60
+                       : rows > 1 && tokens > 128 ? 0.98 * whole
+                                                  : whole;
+  result.tile_clocks = static_cast<double>(k_blocks) * std::max(stage, 2250.0 / config.stages);
   result.epilogue_clocks = 6 * tokens;
   result.loop_clocks = static_cast<double>(result.waves) * result.tile_clocks;
   double shared_clocks = 0;
@@ -218,12 +221,11 @@ Cost sm90_native_cost(const Config& config, const Problem& problem, const Device
   }
   const auto row_bytes = static_cast<double>(problem.k * format_of(problem.types.a).bits / 8);
   const double bytes = static_cast<double>((problem.m + problem.n) * problem.l) * row_bytes;
-  result.memory_clocks =
-      bytes / std::min(1700.0, 30.0 * static_cast<double>(result.clusters * rows));
-  result.total =
-      4400 + shared_clocks +
-      std::max(result.loop_clocks + static_cast<double>(result.waves) * result.epilogue_clocks,
-               result.memory_clocks);
+  result.memory_clocks = bytes / 2200;
+  const double work =
+      result.loop_clocks + static_cast<double>(result.waves) * result.epilogue_clocks;
+  // Of configurations that DRAM bounds the one with the shorter loop hides more.
+  result.total = 4400 + shared_clocks + std::max(work, result.memory_clocks) + 0.05 * work;
   return result;
 }
 

@@ -112,8 +112,20 @@ class Operands:
                 exact, size = exact * scale.double(), size * scale.double()
         if self.kind == "i8":
             return (self.d.double() - exact.float().double()).abs().max().item()
-        # Of 14 bits that are kept, and of TF32's 10 bits of a mantissa.
-        sums = {"f8": 2**-12, "tf": 2**-10}.get(self.kind[:2], 2**-20)
+        # A sum of FP8 keeps 14 bits, so each step of 32 of K may cut off 33 times the last of them
+        # of the largest sum so far, which is taken to be four times the square root of the sum of
+        # all squares; of 128 of K, or of all of it. TF32 has 10 bits of a mantissa.
+        if self.kind.startswith("f8"):
+            steps = self.k / 32 if "f8fast" in run.config else 4
+            squares = (a * a) @ (b * b)
+            for scale in (self.rows, self.columns, self.alpha):
+                if scale is not None:
+                    squares = squares * scale.double() ** 2
+            part = 1 if "f8fast" in run.config else min(1, 128 / self.k)
+            cuts = steps * 2**-13 * 4 * (squares * part).sqrt()
+            size, sums = cuts * (1 / part), 1
+        else:
+            sums = {"tf": 2**-10}.get(self.kind[:2], 2**-20)
         digits = {torch.float16: 2**-11, torch.bfloat16: 2**-8, torch.float32: 2**-23}
         bound = sums * size + 2 * digits[self.d.dtype] * exact.abs() + 1e-6
         return ((self.d.double() - exact).abs() / bound).nan_to_num(nan=1e9).max().item()
@@ -123,7 +135,7 @@ def names_of(kind, m):
     rows = (abi.ROOT / "kernels" / "linear" / "configs.def").read_text()
     prefix = KINDS[kind][3]
     out = {torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32"}[KINDS[kind][2]]
-    names = re.findall(r"^SM90_NATIVE_CONFIG\((gemm_sm90_%s_\w*_%s)," % (
+    names = re.findall(r"^SM90_NATIVE_(?:STREAM_)?CONFIG\((gemm_sm90_%s_\w*_%s)," % (
         prefix + ("(?:fast)?" if prefix == "f8" else ""), out), rows, re.MULTILINE)
     tokens = {name: int(re.findall(r"_t(\d+)", name)[0]) for name in names}
     return [name for name in names if m <= 32 * tokens[name] and tokens[name] < 8 * max(m, 16)]
