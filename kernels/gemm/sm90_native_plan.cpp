@@ -193,7 +193,6 @@ int64_t sm90_native_stages(const Config& config, const Problem& problem) {
          divide_up(problem.k, config.tile_k);
 }
 
-
 Cost sm90_native_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
   Cost result{};
   const int64_t k_blocks = divide_up(problem.k, config.tile_k), rows = cluster_rows(config);

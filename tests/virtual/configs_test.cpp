@@ -28,8 +28,9 @@ Args problem(int64_t m, int64_t n, int64_t k, wl_dtype d_type = WL_F16) {
 }
 
 template <class Args>
-std::vector<wl_dual_gemm_config> listed(List<Args> list, const Args& args) {
-  wl_context* context = virtual_context("b200");
+std::vector<wl_dual_gemm_config> listed(List<Args> list, const Args& args,
+                                        const char* profile = "b200") {
+  wl_context* context = virtual_context(profile);
   int count = 0;
   REQUIRE(list(context, &args, nullptr, sizeof(wl_dual_gemm_config), &count) == WL_SUCCESS);
   std::vector<wl_dual_gemm_config> configs(static_cast<size_t>(count));
@@ -135,11 +136,10 @@ TEST_CASE("configs: of wl_gemm, each type of D with its own, the one that a plan
 }
 
 TEST_CASE("configs: tiles that do not fill the SMs of a Hopper GPU share their K", "[virtual]") {
-  virtual_context("h200");
   for (const bool fills : {false, true}) {
     auto args = problem<wl_gemm_args>(1024, fills ? 4096 : 2880, 2880, WL_F16);
     args.a_type = args.b_type = WL_OPERAND_F16;
-    const auto list = listed(wl_gemm_list_configs, args);
+    const auto list = listed(wl_gemm_list_configs, args, "h200");
     INFO(list[0].name << ": " << list[0].reason);
     CHECK(list[0].chosen == 1);
     CHECK((list[0].scheduler == WL_SCHEDULER_STREAM_K) == !fills);
@@ -147,7 +147,6 @@ TEST_CASE("configs: tiles that do not fill the SMs of a Hopper GPU share their K
 }
 
 TEST_CASE("configs: sums of 14 bits are taken where they are asked for", "[virtual]") {
-  virtual_context("h200");
   const auto fast = [](const wl_dual_gemm_config& c) {
     return std::string(c.name).find("f8fast") != std::string::npos;
   };
@@ -156,7 +155,7 @@ TEST_CASE("configs: sums of 14 bits are taken where they are asked for", "[virtu
       auto args = problem<wl_gemm_args>(4096, 4096, 4096, WL_BF16);
       args.a_type = WL_OPERAND_E4M3, args.b_type = b;
       args.flags = asked ? WL_FAST_ACCUMULATION | WL_STATIC_WEIGHTS : WL_STATIC_WEIGHTS;
-      const auto list = listed(wl_gemm_list_configs, args);
+      const auto list = listed(wl_gemm_list_configs, args, "h200");
       INFO(list[0].name << ": " << list[0].reason);
       CHECK(list[0].chosen == 1);
       CHECK(fast(list[0]) == asked);
