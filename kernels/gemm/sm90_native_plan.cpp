@@ -29,8 +29,11 @@ std::vector<Param> param_layout() {
 
 int cluster_rows(const Config& config) { return config.cluster[0]; }
 
-// The fewest stages that a cluster of a STREAM_K configuration takes.
-constexpr int64_t least_share = 4;
+// The fewest stages that a cluster of a STREAM_K configuration takes: a third of a tile, for what
+// an H200 was timed with, and no fewer than 4.
+int64_t least_share(const Config& config, const Problem& problem) {
+  return std::max<int64_t>(divide_up(problem.k, config.tile_k) / 3, 4);
+}
 
 // That a plan launches, `resident` being all that fit.
 int64_t clusters_of(const Config& config, const Problem& problem, int64_t resident) {
@@ -38,7 +41,8 @@ int64_t clusters_of(const Config& config, const Problem& problem, int64_t reside
     return std::min(divide_up(problem.m, config.tile_m) *
                         divide_up(problem.n, config.columns() * cluster_rows(config)) * problem.l,
                     resident);
-  return std::clamp<int64_t>(sm90_native_stages(config, problem) / least_share, 1, resident);
+  return std::clamp<int64_t>(sm90_native_stages(config, problem) / least_share(config, problem), 1,
+                             resident);
 }
 
 cuapi::CUtensorMapDataType map_type(wl_operand type) {
@@ -181,12 +185,15 @@ private:
 } // namespace
 
 // The model, in SM clocks, from measurements on an H200 at 1.75 GHz:
-//   128 bytes of K of a tile of 128 columns take 240 clocks and 3.1 a token, or where the MMAs
-//   bound it 125 and 4 a token; of 64 columns half of it and 60; of 256 tokens a fiftieth less
-//   where a cluster shares the loads; and no less than the 2250 from a load to its end, by the
-//   stages DRAM bytes of the whole device: 2200 launch, first loads and the last tile's end: 4400;
-//   a tile's form: 6 a token STREAM_K: 48 bytes of sums a clock to the workspace, 56 and 1200
-//   clocks for each part from it
+//   128 bytes of K of a tile of 128 columns: 240 and 3.1 a token, or 125 and 4 where MMAs bound it;
+//     of 64 columns half of it and 60; no less than 2250 from a load to its end, 2000 where rows of
+//     tiles share B, by the stages; 5.5 more for each row of a box of A beyond M
+//   a cluster that shares loads: 1000 to start, and a 66th less for them
+//   DRAM bytes of the whole device: 2200, in a single wave of tiles 1900, with STREAM_K 2290
+//   launch, first loads and the last tile's end: 4400; a tile's form: 6 a token
+//   STREAM_K: loads take 1.6 times as long, since clusters that share rows or columns do not read
+//     them at the same time; 2000 and 48 bytes of sums a clock to the workspace, 1200 and 56 bytes
+//     a clock for each part from it
 int64_t sm90_native_stages(const Config& config, const Problem& problem) {
   return divide_up(problem.m, config.tile_m) *
          divide_up(problem.n, config.columns() * cluster_rows(config)) * problem.l *
@@ -203,28 +210,31 @@ Cost sm90_native_cost(const Config& config, const Problem& problem, const Device
   result.clusters = clusters_of(config, problem, clusters);
   const double tokens = config.tile_m;
   const double whole = std::max(240 + 3.1 * tokens, 4.0 * tokens + 125);
-  const double stage = config.columns() == 64     ? whole / 2 + 60
-                       : rows > 1 && tokens > 128 ? 0.98 * whole
-                                                  : whole;
-  result.tile_clocks = static_cast<double>(k_blocks) * std::max(stage, 2250.0 / config.stages);
+  const double stage = config.columns() == 64 ? whole / 2 + 60 : rows > 1 ? 0.985 * whole : whole;
+  const double latency = problem.m > config.tile_m ? 2000 : 2250;
+  result.tile_clocks = static_cast<double>(k_blocks) * std::max(stage, latency / config.stages);
   result.epilogue_clocks = 6 * tokens;
   result.loop_clocks = static_cast<double>(result.waves) * result.tile_clocks;
-  double shared_clocks = 0;
-  if (config.grid == Grid::stream_k) {
+  double beyond = static_cast<double>(result.waves * k_blocks), shared_clocks = 0;
+  const bool streams = config.grid == Grid::stream_k;
+  if (streams) {
     const int64_t share = divide_up(stages, result.clusters);
-    result.loop_clocks =
-        static_cast<double>(share) * result.tile_clocks / static_cast<double>(k_blocks);
+    beyond = static_cast<double>(share);
+    result.loop_clocks = 1.6 * beyond * result.tile_clocks / static_cast<double>(k_blocks);
     const double part = 4 * tokens * config.columns();
     const int64_t parts = share % k_blocks == 0 ? 0 : divide_up(k_blocks, share);
-    if (parts > 0) shared_clocks = part / 48 + static_cast<double>(parts) * (1200 + part / 56);
+    if (parts > 0)
+      shared_clocks = 2000 + part / 48 + static_cast<double>(parts) * (1200 + part / 56);
   }
+  beyond *= 5.5 * static_cast<double>(std::max<int64_t>(config.tile_m - problem.m, 0));
   const auto row_bytes = static_cast<double>(problem.k * format_of(problem.types.a).bits / 8);
   const double bytes = static_cast<double>((problem.m + problem.n) * problem.l) * row_bytes;
-  result.memory_clocks = bytes / 2200;
+  result.memory_clocks = bytes / (streams ? 2290 : result.waves > 1 ? 2200 : 1900);
   const double work =
       result.loop_clocks + static_cast<double>(result.waves) * result.epilogue_clocks;
   // Of configurations that DRAM bounds the one with the shorter loop hides more.
-  result.total = 4400 + shared_clocks + std::max(work, result.memory_clocks) + 0.05 * work;
+  result.total = 4400 + (rows > 1 ? 1000 : 0) + shared_clocks + beyond +
+                 std::max(work, result.memory_clocks) + 0.05 * work;
   return result;
 }
 

@@ -135,14 +135,14 @@ TEST_CASE("configs: of wl_gemm, each type of D with its own, the one that a plan
   CHECK(wl_free(context, memory) == WL_SUCCESS);
 }
 
-TEST_CASE("configs: tiles that do not fill the SMs of a Hopper GPU share their K", "[virtual]") {
-  for (const bool fills : {false, true}) {
-    auto args = problem<wl_gemm_args>(1024, fills ? 4096 : 2880, 2880, WL_F16);
+TEST_CASE("configs: few tokens of a long K share it on a Hopper GPU", "[virtual]") {
+  for (const int64_t m : {16, 64, 256, 4096}) {
+    auto args = problem<wl_gemm_args>(m, 4096, 14336, WL_F16);
     args.a_type = args.b_type = WL_OPERAND_F16;
     const auto list = listed(wl_gemm_list_configs, args, "h200");
     INFO(list[0].name << ": " << list[0].reason);
     CHECK(list[0].chosen == 1);
-    CHECK((list[0].scheduler == WL_SCHEDULER_STREAM_K) == !fills);
+    CHECK((list[0].scheduler == WL_SCHEDULER_STREAM_K) == (m <= 64));
   }
 }
 
