@@ -28,9 +28,8 @@ Args problem(int64_t m, int64_t n, int64_t k, wl_dtype d_type = WL_F16) {
 }
 
 template <class Args>
-std::vector<wl_dual_gemm_config> listed(List<Args> list, const Args& args,
-                                        const char* profile = "b200") {
-  wl_context* context = virtual_context(profile);
+std::vector<wl_dual_gemm_config> listed(List<Args> list, const Args& args) {
+  wl_context* context = virtual_context("b200");
   int count = 0;
   REQUIRE(list(context, &args, nullptr, sizeof(wl_dual_gemm_config), &count) == WL_SUCCESS);
   std::vector<wl_dual_gemm_config> configs(static_cast<size_t>(count));
@@ -133,38 +132,6 @@ TEST_CASE("configs: of wl_gemm, each type of D with its own, the one that a plan
     CHECK(info.config == std::string(list[0].name));
   }
   CHECK(wl_free(context, memory) == WL_SUCCESS);
-}
-
-TEST_CASE("configs: few tokens of a long K share it on a Hopper GPU", "[virtual]") {
-  for (const int64_t m : {16, 64, 256, 4096}) {
-    auto args = problem<wl_gemm_args>(m, 4096, 14336, WL_F16);
-    args.a_type = args.b_type = WL_OPERAND_F16;
-    const auto list = listed(wl_gemm_list_configs, args, "h200");
-    INFO(list[0].name << ": " << list[0].reason);
-    CHECK(list[0].chosen == 1);
-    CHECK((list[0].scheduler == WL_SCHEDULER_STREAM_K) == (m <= 64));
-  }
-}
-
-TEST_CASE("configs: sums of 14 bits are taken where they are asked for", "[virtual]") {
-  const auto fast = [](const wl_dual_gemm_config& c) {
-    return std::string(c.name).find("f8fast") != std::string::npos;
-  };
-  for (const wl_operand b : {WL_OPERAND_E4M3, WL_OPERAND_E5M2})
-    for (const bool asked : {false, true}) {
-      auto args = problem<wl_gemm_args>(4096, 4096, 4096, WL_BF16);
-      args.a_type = WL_OPERAND_E4M3, args.b_type = b;
-      args.flags = asked ? WL_FAST_ACCUMULATION | WL_STATIC_WEIGHTS : WL_STATIC_WEIGHTS;
-      const auto list = listed(wl_gemm_list_configs, args, "h200");
-      INFO(list[0].name << ": " << list[0].reason);
-      CHECK(list[0].chosen == 1);
-      CHECK(fast(list[0]) == asked);
-      for (const wl_dual_gemm_config& c : list) {
-        if (c.runs == 0) continue; // those of Blackwell
-        const std::string reason = c.reason;
-        CHECK((reason.find("WL_FAST_ACCUMULATION") != std::string::npos) == (fast(c) && !asked));
-      }
-    }
 }
 
 TEST_CASE("configs: what cannot be listed", "[virtual]") {

@@ -1,0 +1,77 @@
+// Which configurations of operands as they are wl_gemm takes on a Hopper GPU.
+#include "kernels/linear/linear.hpp"
+#include "tests/support/catch.hpp"
+
+#include <string>
+
+using namespace warpline;
+
+namespace {
+
+DeviceLimits h200() {
+  DeviceLimits device;
+  device.name = "H200";
+  device.compute_major = 9;
+  device.sm_count = 132;
+  device.shared_bytes_per_block = 232448;
+  device.max_cluster = 8;
+  device.max_cluster_nonportable = 16;
+  return device;
+}
+
+gemm::Problem problem_of(int64_t m, int64_t n, int64_t k, gemm::Types types, wl_dtype d_type) {
+  gemm::Problem problem;
+  problem.m = m, problem.n = n, problem.k = k;
+  problem.types = types, problem.d_type = d_type;
+  return problem;
+}
+
+} // namespace
+
+TEST_CASE("few tokens of a long K share it on a Hopper GPU", "[host][linear][native]") {
+  for (const wl_operand type : {WL_OPERAND_F16, WL_OPERAND_TF32, WL_OPERAND_INT8})
+    for (const int64_t m : {16, 64, 256, 4096}) {
+      const wl_dtype out = type == WL_OPERAND_F16 ? WL_F16 : WL_F32;
+      const gemm::Problem problem = problem_of(m, 4096, 28672, {type, type}, out);
+      const gemm::Config* const chosen = gemm::choose(linear::configs(), problem, h200());
+      REQUIRE(chosen != nullptr);
+      INFO("M " << m << ": " << chosen->name);
+      CHECK((chosen->grid == gemm::Grid::stream_k) == (m <= 64));
+    }
+}
+
+TEST_CASE("sums of 14 bits are taken where they are asked for", "[host][linear][native]") {
+  for (const wl_operand b : {WL_OPERAND_E4M3, WL_OPERAND_E5M2})
+    for (const bool asked : {false, true}) {
+      gemm::Problem problem = problem_of(4096, 4096, 4096, {WL_OPERAND_E4M3, b}, WL_BF16);
+      problem.flags = asked ? WL_FAST_ACCUMULATION | WL_STATIC_WEIGHTS : WL_STATIC_WEIGHTS;
+      const auto all = gemm::candidates(linear::configs(), problem, h200());
+      REQUIRE(all.size() > 4);
+      INFO(all[0].name << ": " << all[0].reason);
+      CHECK(all[0].chosen == 1);
+      for (const wl_dual_gemm_config& c : all) {
+        if (c.runs == 0) continue; // those of Blackwell
+        const bool fast = std::string(c.name).find("f8fast") != std::string::npos;
+        if (c.chosen == 1) CHECK(fast == asked);
+        const bool refused =
+            std::string(c.reason).find("WL_FAST_ACCUMULATION") != std::string::npos;
+        CHECK(refused == (fast && !asked));
+      }
+    }
+}
+
+TEST_CASE("factors of columns are for configurations that take them", "[host][linear][native]") {
+  const float factor = 2;
+  gemm::Problem problem = problem_of(256, 512, 512, {WL_OPERAND_INT8, WL_OPERAND_INT8}, WL_F32);
+  problem.operands.column = &factor;
+  std::string reason;
+  for (const gemm::Config& config : linear::configs()) {
+    if (!config.takes(problem.types) || config.d_type != WL_F32) continue;
+    DeviceLimits device = h200();
+    if (config.blackwell()) device.compute_major = 10;
+    INFO(config.name);
+    CHECK(gemm::can_run(config, problem, device, &reason) == config.column_factors);
+    CHECK(config.column_factors == !config.blackwell());
+    if (!config.column_factors) CHECK(reason == "it takes no factors of columns");
+  }
+}
