@@ -191,7 +191,7 @@ private:
 //   a cluster that shares loads: 1000 to start, and a 66th less for them
 //   DRAM bytes of the whole device: 2200, in a single wave of tiles 1900, with STREAM_K 2290
 //   launch, first loads and the last tile's end: 4400; a tile's form: 6 a token
-//   STREAM_K: loads take 1.6 times as long, since clusters that share rows or columns do not read
+//   STREAM_K: a stage takes 1.6 times as long: clusters with the same rows or columns do not read
 //     them at the same time; 2000 and 48 bytes of sums a clock to the workspace, 1200 and 56 bytes
 //     a clock for each part from it
 int64_t sm90_native_stages(const Config& config, const Problem& problem) {
