@@ -17,6 +17,9 @@
 // They serve every operation and stand in the dual GEMM's table.
 WL_EMBEDDED_PTX(dual_gemm_sm90_decode);
 WL_EMBEDDED_PTX(dual_gemm_sm90_permute);
+// And those of groups in theirs.
+WL_EMBEDDED_PTX(grouped_sm90_decode);
+WL_EMBEDDED_PTX(grouped_sm90_permute);
 
 namespace warpline::gemm {
 
@@ -24,8 +27,10 @@ namespace {
 
 // The parameter blocks of the contracts in sm90.ptx and sm90_decode.ptx.
 struct Params {
+#define GROUPED 1
 #define PARAM WL_PARAM_FIELD
 #include "kernels/gemm/sm90_params.def"
+#undef GROUPED
 };
 // With LAUNCHES = 1: the other's block behind map_a, and more.
 struct DirectParams {
@@ -39,42 +44,57 @@ struct DirectParams {
 static_assert(offsetof(DirectParams, unscale) - offsetof(DirectParams, map_b1) ==
               offsetof(Params, unscale));
 struct DecodeParams {
+#define GROUPED 1
 #define PARAM WL_PARAM_FIELD
 #include "kernels/gemm/sm90_decode_params.def"
+#undef GROUPED
 };
 
-std::vector<Param> param_layout() {
+// Without groups a block is the beginning of the one with them.
+using Layout = std::vector<Param>;
+Layout param_layout(bool grouped) {
   using Block = Params;
-  return {
 #define PARAM WL_PARAM_LAYOUT
+#define GROUPED 1
+  static const Layout of_groups = {
 #include "kernels/gemm/sm90_params.def"
   };
+#undef GROUPED
+#define PARAM WL_PARAM_LAYOUT
+  static const Layout plain = {
+#include "kernels/gemm/sm90_params.def"
+  };
+  return grouped ? of_groups : plain;
 }
-// Without groups the block's beginning.
-std::vector<Param> direct_param_layout() {
+Layout direct_param_layout(bool grouped) {
   using Block = DirectParams;
-  return {
 #define LAUNCHES 1
 #define PARAM WL_PARAM_LAYOUT
-#include "kernels/gemm/sm90_params.def"
-  };
-}
-std::vector<Param> grouped_param_layout() {
-  using Block = DirectParams;
-  return {
 #define GROUPED 1
-#define PARAM WL_PARAM_LAYOUT
+  static const Layout of_groups = {
 #include "kernels/gemm/sm90_params.def"
-#undef GROUPED
-#undef LAUNCHES
   };
-}
-std::vector<Param> decode_param_layout() {
-  using Block = DecodeParams;
-  return {
+#undef GROUPED
 #define PARAM WL_PARAM_LAYOUT
+  static const Layout plain = {
+#include "kernels/gemm/sm90_params.def"
+  };
+#undef LAUNCHES
+  return grouped ? of_groups : plain;
+}
+Layout decode_param_layout(bool grouped) {
+  using Block = DecodeParams;
+#define PARAM WL_PARAM_LAYOUT
+#define GROUPED 1
+  static const Layout of_groups = {
 #include "kernels/gemm/sm90_decode_params.def"
   };
+#undef GROUPED
+#define PARAM WL_PARAM_LAYOUT
+  static const Layout plain = {
+#include "kernels/gemm/sm90_decode_params.def"
+  };
+  return grouped ? of_groups : plain;
 }
 
 constexpr int max_decode_warps = 31; // and the warp that warms L2
@@ -82,6 +102,9 @@ constexpr int max_decode_warps = 31; // and the warp that warms L2
 // The decoder asks for most of an SM's shared memory: blocks that share an SM would leave others
 // idle.
 constexpr int decode_shared_bytes = 120 * 1024;
+// Of groups: 8 warps' rows and the table.
+constexpr int grouped_decode_warps = 8, grouped_decode_ctas = 4; // an SM
+constexpr int grouped_decode_shared_bytes = grouped_decode_warps * 2048 + sm90_group_table_bytes;
 
 // CTAs of a cluster that share a tile's rows of D.
 int cluster_rows(const Config& config) { return config.cluster[0] / config.split_k; }
@@ -217,6 +240,27 @@ LaunchConfig decode_launch(const Problem& problem, int64_t sms) {
   return launch;
 }
 
+// Of groups the image has room for 8 rows more for each but the first (IMAGE_ROWS).
+void fill_grouped_decode(const wl_context& context, const Problem& problem, const Config& config,
+                         Work* work) {
+  DecodeParams& decode = work->decode;
+  const int64_t blocks = divide_up(problem.k, config.tile_k);
+  decode.tiles_n = static_cast<uint32_t>(blocks);
+  decode.per_tiles = reciprocal(decode.tiles_n);
+  fill_groups(problem, &decode);
+  const int64_t units = problem.groups.most_tiles(problem.m, 8) * blocks;
+  LaunchConfig launch;
+  launch.grid[0] = static_cast<unsigned>(
+      std::min<int64_t>(divide_up(units, grouped_decode_warps),
+                        int64_t{grouped_decode_ctas} * std::max(context.limits.sm_count, 1)));
+  launch.block[0] = 32 * grouped_decode_warps;
+  launch.dynamic_shared_bytes = grouped_decode_shared_bytes;
+  launch.programmatic_dependent = true;
+  work->decode_launch = launch;
+  const int64_t rows = 8 * (divide_up(problem.m, 8) + problem.groups.count - 1);
+  work->workspace_bytes = static_cast<size_t>(rows * blocks) * 256;
+}
+
 // Parameters and launches of the problem, whose operands and rows may be those of a run: allocates
 // nothing. `resident` is the clusters that the device holds at once; `mapped` has the weights that
 // the work's maps describe already, null: none.
@@ -239,6 +283,11 @@ wl_status fill_work(const wl_context& context, const Problem& problem, const Con
     if (config.grouped) fill_groups(problem, &work->direct);
     return activation_map(context, problem, config, &work->direct.map_a);
   }
+  if (config.grouped) {
+    fill_groups(problem, &work->product);
+    fill_grouped_decode(context, problem, config, work);
+    return WL_SUCCESS;
+  }
   work->decode_launch = decode_launch(problem, std::max(context.limits.sm_count, 1));
   // The activations, decoded.
   work->workspace_bytes = static_cast<size_t>(problem.l) * static_cast<size_t>(problem.m) *
@@ -253,17 +302,18 @@ struct Kernels {
 wl_status load(wl_context* context, const Problem& problem, const Config& config,
                Kernels* kernels) {
   KernelNeeds needs;
-  needs.params = config.grouped  ? grouped_param_layout()
-                 : config.direct ? direct_param_layout()
-                                 : param_layout();
+  needs.params = config.direct ? direct_param_layout(config.grouped) : param_layout(config.grouped);
   needs.dynamic_shared_bytes = config.shared_bytes;
   WL_TRY(load_kernel(*context, config.image(), needs, &kernels->product));
   if (config.direct) return WL_SUCCESS;
   KernelNeeds decode_needs;
-  decode_needs.params = decode_param_layout();
-  decode_needs.dynamic_shared_bytes = decode_shared_bytes;
-  const Image image = problem.types.a == WL_OPERAND_NVFP4 ? WL_IMAGE(dual_gemm_sm90_decode)
-                                                          : WL_IMAGE(dual_gemm_sm90_permute);
+  decode_needs.params = decode_param_layout(config.grouped);
+  decode_needs.dynamic_shared_bytes =
+      config.grouped ? grouped_decode_shared_bytes : decode_shared_bytes;
+  const bool nvfp4 = problem.types.a == WL_OPERAND_NVFP4;
+  const Image of_groups = nvfp4 ? WL_IMAGE(grouped_sm90_decode) : WL_IMAGE(grouped_sm90_permute);
+  const Image plain = nvfp4 ? WL_IMAGE(dual_gemm_sm90_decode) : WL_IMAGE(dual_gemm_sm90_permute);
+  const Image image = config.grouped ? of_groups : plain;
   return load_kernel(*context, image, decode_needs, &kernels->decode);
 }
 
@@ -317,8 +367,9 @@ private:
 // Of the 8000, 4000 are paid for each tile that a cluster of its own makes; of one tensor other
 // clusters do not pay them.
 //
-// Of groups CTAs go on from tile to tile of one launch, whose decoding takes half as many
-// instructions again; rows are spread as `spread` says.
+// Of groups CTAs go on from tile to tile; in one launch decoding takes half as many instructions
+// again, in two the first one takes 3000 and 4 bytes an element of A through L2. Rows are spread as
+// `spread` says.
 namespace {
 
 Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
@@ -331,7 +382,7 @@ Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimi
   result.waves = divide_up(result.tiles, std::max<int64_t>(result.clusters, 1));
   const double consumers = config.tile_n / 32.0;
   const double mma = consumers * 8 * std::max(config.tile_m / 2.0, 16.0);
-  const double decode = consumers * 300;
+  const double decode = consumers * (config.direct ? 300 : 200);
   const double shows = std::min(mma, decode) * (config.tile_m <= 64 ? 0.4 : 0.1);
   result.tile_clocks = k_blocks * (std::max(mma, decode) + shows);
   result.epilogue_clocks = 600 + 16.0 * (3 - config.b_tensors) * config.tile_m;
@@ -340,7 +391,9 @@ Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimi
   result.memory_clocks = (s.groups * config.b_tensors * static_cast<double>(problem.n) * 9 / 16 +
                           static_cast<double>(problem.m) * 2) *
                          static_cast<double>(problem.k) / 2400;
-  result.total = 6000 + std::max(result.loop_clocks, result.memory_clocks);
+  const auto elements = static_cast<double>(problem.m) * static_cast<double>(problem.k);
+  const double ahead = config.direct ? 0 : 3000 + elements * 4 / 2400;
+  result.total = 6000 + ahead + std::max(result.loop_clocks, result.memory_clocks);
   return result;
 }
 

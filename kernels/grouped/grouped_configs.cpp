@@ -3,6 +3,7 @@
 #include "kernels/grouped/grouped.hpp"
 
 #define SM90_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_DECODE_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_SMALL_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #include "kernels/grouped/configs.def"
 
