@@ -265,6 +265,9 @@ Verdict residual_apart(const LinearArgs& a) {
 Verdict of_residual(const LinearArgs& a, Verdict (*rule)(const Strided&)) {
   return a.residual == nullptr ? holds() : rule(strided_r(a));
 }
+Verdict no_column(const void* factors) {
+  return factors == nullptr ? holds() : violated(format(" = %p", factors), "null");
+}
 Verdict residual_type(const LinearArgs& a) {
   if (a.d_type != WL_NVFP4 || a.residual == nullptr) return holds();
   return violated(format(" = %p", a.residual), "null");
@@ -380,6 +383,7 @@ const RuleTable<LinearSubject>& linear_rules() {
               WL_SCALES("sfb", "SFB", sfb, sfb_of, b_type),
               WL_OPTIONAL_OPERAND("alpha", "alpha", alpha, alpha_of, 4),
               WL_OPTIONAL_OPERAND("row", "row", row, row_of, 4),
+              WL_RULE("col", "col", "must be null with groups", pointer, no_column(s.args.col)),
               WL_OPTIONAL_OPERAND("bias", "bias", bias, bias_of, 16),
               WL_RULE("bias_type", "bias_type", gemm::bias_type_text, range,
                       gemm::bias_type(s.args.bias_type, s.args.bias != nullptr)),

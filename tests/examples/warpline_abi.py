@@ -84,7 +84,8 @@ class PlanInfo(c.Structure):  # wl_plan_info
 
 STRUCTS = {"wl_dual_gemm_args": DualGemmArgs, "wl_gemm_args": GemmArgs, "wl_groups": Groups,
            "wl_grouped_gemm_args": GroupedGemmArgs,
-           "wl_grouped_dual_gemm_args": GroupedDualGemmArgs, "wl_quantize_args": QuantizeArgs, "wl_plan_info": PlanInfo}
+           "wl_grouped_dual_gemm_args": GroupedDualGemmArgs, "wl_quantize_args": QuantizeArgs,
+           "wl_plan_info": PlanInfo}
 
 
 class Library:
