@@ -18,10 +18,10 @@ gemm::Table table_of(Form wanted) {
   using namespace gemm;
   [[maybe_unused]] constexpr wl_dtype F16 = WL_F16, BF16 = WL_BF16, F32 = WL_F32, NVFP4 = WL_NVFP4;
   Table all = {
-#define SM90_CONFIG(name, form, ...)                                                               \
+#define SM90_CONFIG(name, form, of_groups, ...)                                                    \
   gemm::grouped(sm90_config(                                                                       \
       #name, [] { return WL_IMAGE(name); }, form, Family::sm90, __VA_ARGS__)),
-#define SM90_SMALL_CONFIG(name, form, ...)                                                         \
+#define SM90_SMALL_CONFIG(name, form, of_groups, ...)                                              \
   gemm::grouped(sm90_small_config(                                                                 \
       #name, [] { return WL_IMAGE(name); }, form, __VA_ARGS__)),
 #include "kernels/grouped/configs.def"
