@@ -59,7 +59,7 @@ bool can_run(const Config& config, const Problem& problem, const DeviceLimits& d
     if (reason != nullptr) *reason = "it takes no factors of columns";
     return false;
   }
-  if (config.grouped && config.direct && problem.groups.rows != nullptr) {
+  if ((config.blackwell() || (config.grouped && config.direct)) && problem.groups.rows != nullptr) {
     if (reason != nullptr) *reason = "it takes rows of A one behind the other, not gathered ones";
     return false;
   }

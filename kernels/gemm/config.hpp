@@ -92,6 +92,7 @@ struct Config {
 // Rows of a tile's box of A, with swapped operands the N of its MMAs: TOKENS of sm100_work.inc.
 constexpr int64_t sm100_tokens(int64_t m) { return m < 64 ? (m + 15) / 16 * 16 : 64; }
 constexpr int64_t sm100_box_rows(const Config& config, int64_t m) {
+  if (config.swapped && config.grouped) return 16; // as many boxes as a tile of its group takes
   return config.swapped ? sm100_tokens(m) : 128 / config.cluster_n;
 }
 // Tiles of scales of B in a stage: both halves of 128 columns lie in one block of 128.
@@ -106,7 +107,9 @@ constexpr int sm100_stage_bytes(int cta_group, int tile_n, int b_tensors = 2) {
 }
 constexpr int sm100_tile_ring(Grid grid) { return grid == Grid::launch_control ? 2 : 4; }
 constexpr int sm100_queries(Grid grid) { return grid == Grid::launch_control ? 1 : 0; }
-constexpr int sm100_slot_bytes(Grid grid) { return grid == Grid::stream_k ? 32 : 16; }
+constexpr int sm100_slot_bytes(Grid grid, bool groups = false) {
+  return grid == Grid::stream_k || groups ? 32 : 16;
+}
 // Outputs of a CTA on their way to TMA.
 constexpr int sm100_staging_bytes(int tile_n, Store store) {
   return store == Store::bulk ? 256 * tile_n : 0;
@@ -168,7 +171,7 @@ constexpr int sm100_shared_bytes(const Config& c) {
   const int ring = sm100_tile_ring(c.grid), queries = sm100_queries(c.grid);
   return c.stages * sm100_stage_bytes(c) + sm100_exchange_bytes(c) +
          sm100_staging_bytes(c.tile_n, c.store) + sm100_bias_bytes(c) +
-         sm100_slot_bytes(c.grid) * ring + 16 * queries + 8 * sm100_barriers(c) + 8;
+         sm100_slot_bytes(c.grid, c.grouped) * ring + 16 * queries + 8 * sm100_barriers(c) + 8;
 }
 
 // ---- sm90.ptx

@@ -158,6 +158,13 @@ inline Config sm100_mx_config(const char* name, Image (*image)(), wl_dtype out, 
   return c;
 }
 
+// Of groups of rows.
+inline Config sm100_grouped(Config config) {
+  config.grouped = true;
+  config.shared_bytes = sm100_shared_bytes(config);
+  return config;
+}
+
 // ---- plans --------------------------------------------------------------------------------------
 
 // The configuration of the name `forced`, or the chosen one where that is null. The context is

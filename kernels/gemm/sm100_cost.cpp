@@ -3,21 +3,29 @@
 #include "kernels/gemm/engine.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace warpline::gemm {
 
 namespace {
 
+// Of groups, those that have rows, and how many.
+int64_t some_groups(const Problem& p) {
+  return std::max<int64_t>(std::llround(spread(p, 1).groups), 1);
+}
+int64_t rows_an_entry(const Problem& p) {
+  return p.groups.count == 0 ? p.m : divide_up(p.m, some_groups(p));
+}
 // Rows of A and rows of B of all products that a CTA's tile has.
 int64_t a_rows(const Config& config, const Problem& problem) {
-  return config.swapped ? sm100_tokens(problem.m) : 128;
+  return config.swapped ? sm100_tokens(rows_an_entry(problem)) : 128;
 }
 int64_t b_rows(const Config& config) { return (config.swapped ? 1 : 2) * config.tile_n; }
 // Bytes of K elements of a row without its scales.
 int64_t row_bytes(wl_operand type, int64_t k) { return k * format_of(type).bits / 8; }
 // Columns of tensor memory of a product.
 int64_t product_columns(const Config& config, const Problem& problem) {
-  return config.swapped ? sm100_tokens(problem.m) : config.tile_n;
+  return config.swapped ? sm100_tokens(rows_an_entry(problem)) : config.tile_n;
 }
 
 // Bytes of one K tile of one cluster, or of a half that shares K, read from L2 and arriving in one
@@ -50,9 +58,14 @@ int64_t k_tiles(const Config& config, const Problem& p) {
   return divide_up(divide_up(p.k, config.tile_k), config.split_k);
 }
 
+// Row tiles of all entries, or groups.
+int64_t row_tiles(const Problem& p, int64_t rows) {
+  if (p.groups.count == 0) return p.l * divide_up(p.m, rows);
+  return std::max<int64_t>(std::llround(spread(p, static_cast<int>(rows)).tiles), 1);
+}
 int64_t cluster_tiles(const Config& config, const Problem& p) {
-  return divide_up(p.m, config.rows() * config.cluster_m) *
-         divide_up(p.n, config.columns() * config.cluster_n) * p.l;
+  return row_tiles(p, int64_t{config.rows()} * config.cluster_m) *
+         divide_up(p.n, config.columns() * config.cluster_n);
 }
 
 } // namespace
@@ -77,7 +90,11 @@ int64_t sm100_all_k_tiles(const Config& config, const Problem& p) {
 }
 
 int64_t sm100_clusters(const Config& config, const Problem& p, const DeviceLimits& device) {
-  const int64_t tiles = cluster_tiles(config, p);
+  const int64_t tile_rows = int64_t{config.rows()} * config.cluster_m;
+  const int64_t tiles = p.groups.count == 0
+                            ? cluster_tiles(config, p)
+                            : p.groups.most_tiles(p.m, tile_rows) *
+                                  divide_up(p.n, config.columns() * config.cluster_n);
   const int64_t resident = resident_clusters(config.cluster[0], device);
   if (config.grid == Grid::persistent) return std::min(tiles, resident);
   if (config.grid != Grid::stream_k) return tiles;
@@ -115,7 +132,8 @@ int64_t least_traffic(const Problem& p, int b_tensors) {
     const Format& f = format_of(type);
     return row_bytes(type, p.k) + (f.scale_block == 0 ? 0 : p.k / f.scale_block);
   };
-  return (p.m * bytes(p.types.a) + b_tensors * p.n * bytes(p.types.b)) * p.l;
+  const int64_t matrices = p.groups.count == 0 ? p.l : some_groups(p);
+  return p.l * p.m * bytes(p.types.a) + matrices * b_tensors * p.n * bytes(p.types.b);
 }
 
 // What an epilogue's stores cost beside its arithmetic; see below.

@@ -7,6 +7,8 @@
 #include "runtime/src/tensor_map.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -32,6 +34,26 @@ std::vector<Param> param_layout(bool runtime_types) {
   return {
 #define PARAM WL_PARAM_LAYOUT
 #include "kernels/gemm/sm100_params.def"
+  };
+}
+
+// Of groups: what all kernels have, then the groups.
+struct GroupedParams {
+#define GROUPED 1
+#define PARAM WL_PARAM_FIELD
+#include "kernels/gemm/sm100_params.def"
+#undef GROUPED
+};
+constexpr size_t common_bytes = offsetof(Params, operand_types);
+static_assert(offsetof(GroupedParams, up_offset) == offsetof(Params, up_offset));
+
+std::vector<Param> grouped_param_layout() {
+  using Block = GroupedParams;
+  return {
+#define GROUPED 1
+#define PARAM WL_PARAM_LAYOUT
+#include "kernels/gemm/sm100_params.def"
+#undef GROUPED
   };
 }
 
@@ -83,10 +105,12 @@ int64_t k_of_scales(wl_operand type, int64_t k) {
   return divide_up(k, 4 * format_of(type).scale_block) * 64;
 }
 
-// A, B1 or B2: [L, rows, K]; a box is a K tile of tile_rows rows, one batch entry.
+// A, B1 or B2: [entries, rows, K]; a box is a K tile of tile_rows rows of one of the entries, which
+// lie entry_stride bytes apart, 0 = dense.
 wl_status operand_map(const wl_context& context, const char* name, const void* address,
-                      wl_operand type, int64_t rows, const Problem& problem, const Config& config,
-                      int tile_rows, cuapi::CUtensorMap* map) {
+                      wl_operand type, int64_t rows, int64_t entries, int64_t entry_stride,
+                      const Problem& problem, const Config& config, int tile_rows,
+                      cuapi::CUtensorMap* map) {
   const auto k = static_cast<uint64_t>(problem.k);
   const uint64_t row_bytes = k * static_cast<uint64_t>(format_of(type).bits) / 8;
   TensorMapDesc desc;
@@ -96,9 +120,10 @@ wl_status operand_map(const wl_context& context, const char* name, const void* a
   desc.address = address;
   desc.dims[0] = k;
   desc.dims[1] = static_cast<uint64_t>(rows);
-  desc.dims[2] = static_cast<uint64_t>(problem.l);
+  desc.dims[2] = static_cast<uint64_t>(entries);
   desc.strides[0] = row_bytes;
-  desc.strides[1] = static_cast<uint64_t>(rows) * row_bytes;
+  desc.strides[1] = entry_stride != 0 ? static_cast<uint64_t>(entry_stride)
+                                      : static_cast<uint64_t>(rows) * row_bytes;
   desc.box[0] = static_cast<uint32_t>(config.tile_k);
   desc.box[1] = static_cast<uint32_t>(tile_rows);
   desc.swizzle = cuapi::CU_TENSOR_MAP_SWIZZLE_128B;
@@ -138,16 +163,19 @@ wl_status fill_weight_maps(const wl_context& context, const Problem& problem, co
   const bool mx = config.kind == Kind::mx;
   const int atoms = mx ? 1 : config.tile_k / 64 / config.cluster_m;
   const int blocks = mx ? config.columns() / 128 : 1;
-  WL_TRY(operand_map(context, two ? "B1" : "B", o.b[0], type, problem.n, problem, config, b_rows,
-                     &params->map_b1));
+  const int64_t entries = problem.b_entries();
+  const int64_t stride = problem.groups.count != 0 ? problem.groups.b_stride : 0;
+  const int64_t scale_stride = problem.groups.count != 0 ? problem.groups.sfb_stride : 0;
+  WL_TRY(operand_map(context, two ? "B1" : "B", o.b[0], type, problem.n, entries, stride, problem,
+                     config, b_rows, &params->map_b1));
   if (!has_scales(type)) return WL_SUCCESS;
   WL_TRY(scale_map(context, two ? "SFB1" : "SFB", o.sfb[0], problem.n, k_of_scales(type, problem.k),
-                   problem.l, atoms, &params->map_sfb1, blocks));
+                   entries, atoms, &params->map_sfb1, blocks, 32, scale_stride));
   if (!two) return WL_SUCCESS;
-  WL_TRY(operand_map(context, "B2", o.b[1], type, problem.n, problem, config, b_rows,
-                     &params->map_b2));
-  return scale_map(context, "SFB2", o.sfb[1], problem.n, problem.k, problem.l, atoms,
-                   &params->map_sfb2);
+  WL_TRY(operand_map(context, "B2", o.b[1], type, problem.n, entries, stride, problem, config,
+                     b_rows, &params->map_b2));
+  return scale_map(context, "SFB2", o.sfb[1], problem.n, problem.k, entries, atoms,
+                   &params->map_sfb2, 1, 32, scale_stride);
 }
 
 // `mapped` has the weights that the block's maps describe already, null: none.
@@ -162,10 +190,12 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
     WL_TRY(move_weight_maps(context, *mapped, o, config.b_tensors, params));
   const int a_rows = static_cast<int>(sm100_box_rows(config, problem.m));
   const Types& types = problem.types;
-  WL_TRY(
-      operand_map(context, "A", o.a, types.a, problem.m, problem, config, a_rows, &params->map_a));
+  WL_TRY(operand_map(context, "A", o.a, types.a, problem.m, problem.l, 0, problem, config, a_rows,
+                     &params->map_a));
+  const int64_t scaled_rows =
+      problem.groups.count != 0 ? 128 * problem.groups.sf_tile_count : problem.m;
   if (has_scales(types.a))
-    WL_TRY(scale_map(context, "SFA", o.sfa, problem.m, k_of_scales(types.a, problem.k), problem.l,
+    WL_TRY(scale_map(context, "SFA", o.sfa, scaled_rows, k_of_scales(types.a, problem.k), problem.l,
                      config.kind == Kind::mx ? 1 : config.tile_k / 64 / config.cluster_n,
                      &params->map_sfa));
   params->a_row_bytes = static_cast<uint32_t>(128 * format_of(types.a).bits / 8);
@@ -176,7 +206,8 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
   fill_problem(problem, params);
   params->sfd = address_of(o.sfd);
   params->d_scale = address_of(o.d_scale);
-  params->tiles_m = static_cast<uint32_t>(divide_up(problem.m, config.rows() * config.cluster_m));
+  const int64_t tile_rows = int64_t{config.rows()} * config.cluster_m;
+  params->tiles_m = static_cast<uint32_t>(divide_up(problem.m, tile_rows));
   params->tiles_n =
       static_cast<uint32_t>(divide_up(problem.n, config.columns() * config.cluster_n));
   params->tiles = params->tiles_m * params->tiles_n * static_cast<uint32_t>(problem.l);
@@ -185,6 +216,10 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
   params->policy_b = params->tiles_m <= static_cast<uint32_t>(config.group_m)
                          ? ptx::cache_evict_first
                          : ptx::cache_evict_normal;
+  if (problem.groups.count == 0) return WL_SUCCESS;
+  // The weights of a group with one row tile are read once.
+  params->policy_b = problem.m <= tile_rows * problem.groups.count ? ptx::cache_evict_first
+                                                                   : ptx::cache_evict_normal;
   return WL_SUCCESS;
 }
 
@@ -200,7 +235,7 @@ LaunchConfig cluster_launch(const Config& config) {
 
 wl_status load(wl_context* context, const Config& config, const Kernel** kernel) {
   KernelNeeds needs;
-  needs.params = param_layout(config.kind != Kind::nvfp4);
+  needs.params = config.grouped ? grouped_param_layout() : param_layout(config.kind != Kind::nvfp4);
   needs.dynamic_shared_bytes = config.shared_bytes;
   return load_kernel(*context, config.image(), needs, kernel);
 }
@@ -229,6 +264,7 @@ public:
 
   struct Work {
     Params params{};
+    GroupedParams grouped{};
     LaunchConfig launch;
   };
   Work work;
@@ -237,6 +273,10 @@ public:
                  Work* filled) const {
     Params& params = filled->params;
     WL_TRY(fill_params(context, of, *config, mapped, &params));
+    if (config->grouped) {
+      std::memcpy(&filled->grouped, &params, common_bytes);
+      fill_groups(of, &filled->grouped);
+    }
     filled->launch = cluster_launch(*config);
     const int64_t clusters = sm100_clusters(*config, of, device_);
     filled->launch.grid[0] *= static_cast<unsigned>(clusters);
@@ -252,7 +292,9 @@ public:
                 wl_stream stream) const override {
     Work own = work;
     WL_TRY(fill(*plan.context, other, &problem.operands, &own));
-    const wl_plan::Instead instead[] = {{&own.params, &own.launch}};
+    const void* const block =
+        config->grouped ? static_cast<const void*>(&own.grouped) : &own.params;
+    const wl_plan::Instead instead[] = {{block, &own.launch}};
     return plan.run(workspace, stream, instead);
   }
 
@@ -272,8 +314,11 @@ wl_status make_sm100_plan(wl_context* context, const Problem& problem, const Con
   auto product = std::make_unique<Sm100Product>(problem, config, device);
   WL_TRY(product->fill(*context, problem, nullptr, &product->work));
   const LaunchConfig& launch = product->work.launch;
-  WL_TRY(made->add(*kernel, launch, product->work.params, offsetof(Params, workspace),
-                   offsetof(Params, flag_up)));
+  if (config.grouped)
+    WL_TRY(made->add(*kernel, launch, product->work.grouped));
+  else
+    WL_TRY(made->add(*kernel, launch, product->work.params, offsetof(Params, workspace),
+                     offsetof(Params, flag_up)));
 
   wl_plan_info& info = made->info;
   fill_info(config, *kernel, launch, &info);
