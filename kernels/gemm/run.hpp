@@ -49,8 +49,7 @@ wl_status run_args(const wl_plan* plan, const Args* args, const char* type,
   WL_TRY(check_plan(plan));
   if (args == nullptr) return fail(WL_ERROR_INVALID_ARGUMENT, "args is null");
   WL_TRY(check_struct_size(type, args->struct_size, sizeof(Args)));
-  // Plans of products keep one, no others do.
-  const auto* planned = static_cast<const PlannedProduct*>(plan->problem.get());
+  const auto* planned = dynamic_cast<const PlannedProduct*>(plan->problem.get());
   const std::less<const Config*> before;
   if (planned == nullptr || before(planned->config, configs.data()) ||
       !before(planned->config, configs.data() + configs.size()))

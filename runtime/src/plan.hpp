@@ -15,11 +15,15 @@
 #include <span>
 #include <vector>
 
+struct wl_plan;
+
 namespace warpline {
 
 // What an operation keeps with a plan to run it with other operands; a class of its own derives.
 struct PlannedProblem {
   virtual ~PlannedProblem() = default;
+  // Of a plan that has no kernels but is made of others: enqueues theirs, as wl_plan::run does.
+  virtual wl_status run_parts(const wl_plan&, void*, wl_stream) const { return WL_SUCCESS; }
 };
 
 } // namespace warpline

@@ -73,6 +73,33 @@ class QuantizeArgs(c.Structure):  # wl_quantize_args
                    ("sum", c.c_void_p)])
 
 
+class MoeArgs(c.Structure):  # wl_moe_args
+    _fields_ = ([("struct_size", c.c_size_t)]
+                + [(name, c.c_int64) for name in (
+                    "tokens", "hidden", "intermediate", "experts", "top_k", "first_expert")]
+                + [("x", c.c_void_p)]
+                + [(name, c.c_int) for name in ("x_type", "a_type")]
+                + [(name, c.c_void_p) for name in (
+                    "ids", "weights", "w_gate", "w_up", "w_down", "sf_gate", "sf_up",
+                    "sf_down")]
+                + [("sf_layout", c.c_int)]
+                + [(name, c.c_int64) for name in (
+                    "w_stride_bytes", "sf_stride_bytes", "w_down_stride_bytes",
+                    "sf_down_stride_bytes")]
+                + [(name, c.c_void_p) for name in (
+                    "alpha_gate", "alpha_up", "alpha_down", "bias_gate", "bias_up",
+                    "bias_down")]
+                + [(name, c.c_int) for name in ("bias_type", "gate")]
+                + [("gate_limit", c.c_float)]
+                + [(name, c.c_void_p) for name in ("x_scale", "h_scale", "shared")]
+                + [("ld_shared", c.c_int64)]
+                + [("y", c.c_void_p)]
+                + [("y_type", c.c_int)]
+                + [("ldy", c.c_int64)]
+                + [("flags", c.c_uint32)]
+                + [(name, c.c_char_p) for name in ("config_up", "config_down")])
+
+
 class PlanInfo(c.Structure):  # wl_plan_info
     _fields_ = [("struct_size", c.c_size_t), ("config", c.c_char * 64), ("kernel", c.c_char * 96),
                 ("target", c.c_char * 16), ("grid", c.c_uint * 3), ("block", c.c_uint * 3),
@@ -85,7 +112,7 @@ class PlanInfo(c.Structure):  # wl_plan_info
 STRUCTS = {"wl_dual_gemm_args": DualGemmArgs, "wl_gemm_args": GemmArgs, "wl_groups": Groups,
            "wl_grouped_gemm_args": GroupedGemmArgs,
            "wl_grouped_dual_gemm_args": GroupedDualGemmArgs, "wl_quantize_args": QuantizeArgs,
-           "wl_plan_info": PlanInfo}
+           "wl_moe_args": MoeArgs, "wl_plan_info": PlanInfo}
 
 
 class Library:
@@ -148,6 +175,9 @@ class Library:
 
     def quantize(self, **fields):
         return Plan(self, self.lib.wl_quantize_plan, QuantizeArgs, fields)
+
+    def moe(self, **fields):
+        return Plan(self, self.lib.wl_moe_plan, MoeArgs, fields)
 
 
 class Plan:

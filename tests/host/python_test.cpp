@@ -61,6 +61,15 @@ std::string header_layout() {
   QUANTIZE(d_scale), QUANTIZE(config), QUANTIZE(flags), QUANTIZE(norm), QUANTIZE(eps);
   QUANTIZE(gamma_type), QUANTIZE(gamma), QUANTIZE(beta), QUANTIZE(residual), QUANTIZE(ldr);
   QUANTIZE(batch_stride_r), QUANTIZE(sum);
+  STRUCT(wl_moe_args);
+#define MOE(field) FIELD(wl_moe_args, field)
+  MOE(struct_size), MOE(tokens), MOE(hidden), MOE(intermediate), MOE(experts), MOE(top_k);
+  MOE(first_expert), MOE(x), MOE(x_type), MOE(a_type), MOE(ids), MOE(weights), MOE(w_gate);
+  MOE(w_up), MOE(w_down), MOE(sf_gate), MOE(sf_up), MOE(sf_down), MOE(sf_layout);
+  MOE(w_stride_bytes), MOE(sf_stride_bytes), MOE(w_down_stride_bytes), MOE(sf_down_stride_bytes);
+  MOE(alpha_gate), MOE(alpha_up), MOE(alpha_down), MOE(bias_gate), MOE(bias_up), MOE(bias_down);
+  MOE(bias_type), MOE(gate), MOE(gate_limit), MOE(x_scale), MOE(h_scale), MOE(shared);
+  MOE(ld_shared), MOE(y), MOE(y_type), MOE(ldy), MOE(flags), MOE(config_up), MOE(config_down);
   STRUCT(wl_plan_info);
 #define INFO_FIELD(field) FIELD(wl_plan_info, field)
   INFO_FIELD(struct_size), INFO_FIELD(config), INFO_FIELD(kernel), INFO_FIELD(target);

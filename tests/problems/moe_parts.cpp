@@ -2,6 +2,7 @@
 #include "tests/problems/moe_parts.hpp"
 
 #include "kernels/moe/parts.hpp"
+#include "tests/problems/moe.hpp"
 #include "tests/problems/products.hpp"
 #include "tests/reference/linear.hpp"
 #include "tests/reference/moe.hpp"
@@ -19,35 +20,6 @@ Bytes bytes_of(const std::vector<int32_t>& numbers) {
   Bytes bytes(4 * numbers.size());
   std::memcpy(bytes.data(), numbers.data(), bytes.size());
   return bytes;
-}
-
-// Ids that a caller may bring: of experts beyond the first and the last one here, and of none.
-std::vector<int32_t> draw_ids(const std::string& kind, int64_t slots, int64_t experts,
-                              int64_t first, uint64_t seed) {
-  const Random random(seed, 5);
-  std::vector<int32_t> ids(static_cast<size_t>(slots));
-  for (size_t i = 0; i < ids.size(); ++i) {
-    const auto any = static_cast<int64_t>(random.below(i, static_cast<uint64_t>(experts)));
-    int64_t id = first + any;
-    const uint64_t other = random.below(i + ids.size(), 16);
-    if (kind == "one expert") id = first + experts / 2;
-    if (kind == "half in one" && other % 2 == 0) id = first + experts - 1;
-    if (kind == "first and last" && other != 0) id = first + (other % 2 == 0 ? 0 : experts - 1);
-    if (kind == "of other devices") id = first - experts + 3 * any;
-    if (kind == "none") id = first + experts + any;
-    if (kind == "hostile") {
-      const int64_t bad[] = {-1, INT_MIN, INT_MAX, first - 1, first + experts, first + INT_MIN};
-      if (other < 6) id = bad[other];
-    }
-    if (id < INT_MIN || id > INT_MAX) id = INT_MIN;
-    ids[i] = static_cast<int32_t>(id);
-  }
-  return ids;
-}
-
-std::string draw_kind(Draw& draw) {
-  return draw.pick<const char*>("ids", {"any", "hostile", "of other devices", "half in one",
-                                        "one expert", "first and last", "none"});
 }
 
 struct Order {
@@ -113,7 +85,7 @@ Problem make_permute(const Configuration& c, Draw& draw, Values wanted) {
   }
   work.first = draw.pick<int64_t>("first", {0, 128, 7, INT_MAX - 2000});
   note_sizes(work, draw);
-  const std::string kind = draw_kind(draw);
+  const std::string kind = draw_kind_of_ids(draw);
   Input ids{"ids", draw_float_alignment(draw, "ids at"), {}, ""};
   Output ends{"group_ends", draw_float_alignment(draw, "group_ends"), {}, {}, 0};
   Output rows{"rows", draw_float_alignment(draw, "rows"), {}, {}, 0};
@@ -165,7 +137,7 @@ Problem make_quantize(const Configuration& c, Draw& draw, Values wanted) {
   work.k = 64 * draw.pick<int64_t>("k", {1, 8, 9, 17, 3});
   draw.note("k", work.k);
   note_sizes(order, draw);
-  const std::string kind = draw_kind(draw);
+  const std::string kind = draw_kind_of_ids(draw);
   work.ldx = work.k + draw.pick<int64_t>("ldx", {0, 24, 8});
   const float value =
       draw.pick("d_scale value", {1.0f, 0.25f, 0.013f, 3.0f, 1e4f, 0x1p-126f, 0x1p+126f});
@@ -311,6 +283,34 @@ Operation operation(const char* name, Part part, int sms, size_t count,
 }
 
 } // namespace
+
+std::vector<int32_t> draw_ids(const std::string& kind, int64_t slots, int64_t experts,
+                              int64_t first, uint64_t seed) {
+  const Random random(seed, 5);
+  std::vector<int32_t> ids(static_cast<size_t>(slots));
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const auto any = static_cast<int64_t>(random.below(i, static_cast<uint64_t>(experts)));
+    int64_t id = first + any;
+    const uint64_t other = random.below(i + ids.size(), 16);
+    if (kind == "one expert") id = first + experts / 2;
+    if (kind == "half in one" && other % 2 == 0) id = first + experts - 1;
+    if (kind == "first and last" && other != 0) id = first + (other % 2 == 0 ? 0 : experts - 1);
+    if (kind == "of other devices") id = first - experts + 3 * any;
+    if (kind == "none") id = first + experts + any;
+    if (kind == "hostile") {
+      const int64_t bad[] = {-1, INT_MIN, INT_MAX, first - 1, first + experts, first + INT_MIN};
+      if (other < 6) id = bad[other];
+    }
+    if (id < INT_MIN || id > INT_MAX) id = INT_MIN;
+    ids[i] = static_cast<int32_t>(id);
+  }
+  return ids;
+}
+
+std::string draw_kind_of_ids(Draw& draw) {
+  return draw.pick<const char*>("ids", {"any", "hostile", "of other devices", "half in one",
+                                        "one expert", "first and last", "none"});
+}
 
 Operation moe_permute() { return operation("moe_permute", Part::permute, 8, 18, make_permute); }
 Operation moe_quantize() { return operation("moe_quantize", Part::quantize, 2, 12, make_quantize); }

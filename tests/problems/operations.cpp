@@ -2,15 +2,16 @@
 #include "tests/problems/dual_gemm.hpp"
 #include "tests/problems/grouped.hpp"
 #include "tests/problems/linear.hpp"
+#include "tests/problems/moe.hpp"
 #include "tests/problems/moe_parts.hpp"
 #include "tests/problems/quantize.hpp"
 
 namespace wltest::problems {
 
 const std::vector<Operation>& operations() {
-  static const std::vector<Operation> all = {dual_gemm(),    linear(),     grouped_linear(),
-                                             grouped_dual(), quantize(),   moe_permute(),
-                                             moe_quantize(), moe_combine()};
+  static const std::vector<Operation> all = {dual_gemm(),    linear(),      grouped_linear(),
+                                             grouped_dual(), quantize(),    moe_permute(),
+                                             moe_quantize(), moe_combine(), moe()};
   return all;
 }
 

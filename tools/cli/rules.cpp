@@ -1,6 +1,7 @@
 // warpline rules: the constraint tables as Markdown, for kernels/RULES.md.
 #include "kernels/dual_gemm/dual_gemm.hpp"
 #include "kernels/linear/linear.hpp"
+#include "kernels/moe/moe.hpp"
 #include "kernels/quantize/quantize.hpp"
 #include "tools/cli/commands.hpp"
 #include "tools/cli/options.hpp"
@@ -44,7 +45,8 @@ struct Operation {
 std::vector<Operation> operations() {
   return {{"dual-gemm", dual_gemm::rules().rows()},
           {"gemm", linear::rules().rows()},
-          {"quantize", quantize::rules().rows()}};
+          {"quantize", quantize::rules().rows()},
+          {"moe", moe::rules().rows()}};
 }
 
 } // namespace

@@ -583,6 +583,87 @@ WL_API wl_status wl_quantize_check(wl_context* context, const wl_quantize_args* 
 WL_API wl_status wl_quantize_plan(wl_context* context, const wl_quantize_args* args,
                                   wl_plan** plan);
 
+/* ---- mixture of experts ---------------------------------------------------------------------- */
+
+/*     y[t] = sum over j of weights[t,j] * down(h(x[t]))  + shared[t]       j = 0 to top_k - 1
+ *     h(x)    = gate(alpha_gate * G.x + bias_gate, alpha_up * U.x + bias_up)
+ *     down(h) = alpha_down * W.h + bias_down
+ *
+ * where G, U [I,H] and W [H,I] are the gate, up and down matrices of expert ids[t,j] - first_expert
+ * in NVFP4, with scales, factors and biases of its own. A j whose expert is none of the E that are
+ * here takes no part, whatever its weight: as expert parallelism needs it. The host reads nothing
+ * of what the device computes, so a run can be captured in a CUDA graph.
+ *
+ * A run orders the T * top_k pairs of token and expert by expert, those of one expert by token;
+ * multiplies their rows with their experts' matrices as wl_grouped_dual_gemm and wl_grouped_gemm
+ * do; and adds up each token's rows in FP32, an fma for each j in their order from +0 on, then the
+ * shared output, rounding once. The same arguments give the same bits. There is no unordered way:
+ * this one reads each row once and is bound by that.
+ *
+ * a_type says what the tokens are multiplied as. On Hopper WL_OPERAND_F16 or WL_OPERAND_BF16, as
+ * x_type: they are read where they lie. Or WL_OPERAND_NVFP4: each token is quantised once with
+ * *x_scale, by the arithmetic of wl_quantize, and alpha_gate and alpha_up take *x_scale in. On
+ * Hopper h is then of x_type. On Blackwell only NVFP4 is there, and h is NVFP4 as well, with
+ * *h_scale, which alpha_down takes in. The rows of the down products are rounded to y_type; to FP32
+ * where that is FP16 and h is BF16. */
+typedef struct wl_moe_args {
+  size_t struct_size;   /* sizeof(wl_moe_args) */
+  int64_t tokens;       /* T, >= 1; T * top_k below 2^30 */
+  int64_t hidden;       /* H, multiple of 64 */
+  int64_t intermediate; /* I, multiple of 64 */
+  int64_t experts;      /* E, that are here, 1 to 512 */
+  int64_t top_k;        /* 1 to 32 */
+  int64_t first_expert; /* id of the first of them, >= 0; first_expert + E at most 2^31 */
+  const void* x;        /* device, [T, H] of x_type, 16-byte aligned */
+  wl_dtype x_type;      /* WL_F16 or WL_BF16 */
+  wl_operand a_type;    /* WL_OPERAND_NVFP4, or x_type's */
+  const int32_t* ids;   /* device, [T, top_k], 4-byte aligned, any numbers */
+  const float* weights; /* device, [T, top_k], 4-byte aligned, null = 1 */
+  const void* w_gate;   /* device, [E, I, H/2] bytes, 16-byte aligned */
+  const void* w_up;     /* likewise */
+  const void* w_down;   /* device, [E, H, I/2] bytes, 16-byte aligned */
+  const void* sf_gate;  /* device, scales of the matrices in sf_layout, for each expert, 16-byte */
+  const void* sf_up;    /* aligned */
+  const void* sf_down;
+  wl_sf_layout sf_layout;
+  int64_t
+      w_stride_bytes; /* of w_gate and of w_up, from expert to expert, multiple of 16, 0 = dense */
+  int64_t sf_stride_bytes; /* of their scales, likewise */
+  int64_t w_down_stride_bytes;
+  int64_t sf_down_stride_bytes;
+  const float* alpha_gate; /* device, [E], 4-byte aligned, null = 1 */
+  const float* alpha_up;
+  const float* alpha_down;
+  const void* bias_gate; /* device, [E, I] of bias_type, 16-byte aligned, null = none */
+  const void* bias_up;   /* likewise */
+  const void* bias_down; /* device, [E, H] of bias_type, likewise */
+  wl_dtype bias_type;    /* WL_F32, WL_F16 or WL_BF16, of all biases */
+  wl_gate gate;
+  float gate_limit;     /* as at wl_dual_gemm_args */
+  const float* x_scale; /* device, 4-byte aligned, null = 1; of NVFP4 tokens, normal and positive */
+  const float* h_scale; /* likewise, of an h in NVFP4 */
+  const void* shared;   /* device, [T, H] of y_type, 16-byte aligned, null = none; may be y */
+  int64_t ld_shared;    /* elements from row to row of shared, multiple of 8, 0 = H */
+  void* y;              /* device, [T, H], 16-byte aligned; overlaps no input but shared, and that
+                           only where it is shared, with the same stride */
+  wl_dtype y_type;      /* WL_F16, WL_BF16 or WL_F32 */
+  int64_t ldy;          /* elements from row to row of y, multiple of 8, 0 = H */
+  uint32_t flags;       /* of enum wl_plan_flags */
+  /* Names of configurations of wl_grouped_dual_gemm and of wl_grouped_gemm to force, null = the
+   * library chooses. */
+  const char* config_up;
+  const char* config_down;
+} wl_moe_args;
+
+/* Checks the arguments as wl_dual_gemm_check does. */
+WL_API wl_status wl_moe_check(wl_context* context, const wl_moe_args* args);
+WL_API wl_status wl_moe_plan(wl_context* context, const wl_moe_args* args, wl_plan** plan);
+/* Runs a plan of wl_moe_plan with the operands of `args`, as wl_dual_gemm_run does: T is at most
+ * the plan's, the other sizes, top_k and the types are the plan's. Pointers, strides, first_expert,
+ * biases, the gate and the shared output may differ as there. */
+WL_API wl_status wl_moe_run(const wl_plan* plan, const wl_moe_args* args, void* workspace,
+                            size_t workspace_bytes, wl_stream stream);
+
 #ifdef __cplusplus
 }
 #endif

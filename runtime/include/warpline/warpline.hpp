@@ -66,6 +66,12 @@ inline wl_quantize_args quantize_args() {
   return args;
 }
 
+inline wl_moe_args moe_args() {
+  wl_moe_args args{};
+  args.struct_size = sizeof(args);
+  return args;
+}
+
 class Context {
 public:
   explicit Context(int device = 0) {
@@ -193,6 +199,10 @@ public:
            size_t workspace_bytes = 0, wl_stream stream = nullptr) const {
     check(wl_grouped_dual_gemm_run(plan_.get(), &args, workspace, workspace_bytes, stream));
   }
+  void run(const wl_moe_args& args, void* workspace = nullptr, size_t workspace_bytes = 0,
+           wl_stream stream = nullptr) const {
+    check(wl_moe_run(plan_.get(), &args, workspace, workspace_bytes, stream));
+  }
 
 private:
   struct Release {
@@ -228,6 +238,12 @@ inline Plan plan_grouped_dual_gemm(const Context& context, const wl_grouped_dual
 inline Plan plan_quantize(const Context& context, const wl_quantize_args& args) {
   wl_plan* plan = nullptr;
   check(wl_quantize_plan(context.get(), &args, &plan));
+  return Plan(plan);
+}
+
+inline Plan plan_moe(const Context& context, const wl_moe_args& args) {
+  wl_plan* plan = nullptr;
+  check(wl_moe_plan(context.get(), &args, &plan));
   return Plan(plan);
 }
 

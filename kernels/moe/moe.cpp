@@ -1,0 +1,310 @@
+// wl_moe_check, wl_moe_plan and wl_moe_run: the parts in a row, each reading what the one ahead
+// left in the workspace.
+#include "kernels/moe/moe.hpp"
+
+#include "kernels/gemm/engine.hpp"
+#include "runtime/src/log.hpp"
+#include "runtime/src/operation.hpp"
+#include "runtime/src/status.hpp"
+
+#include <algorithm>
+#include <cinttypes>
+#include <memory>
+
+namespace warpline::moe {
+
+namespace {
+
+// Where a plan's parts are made for. Any run moves them to a workspace.
+constexpr uintptr_t no_place = 1 << 20;
+
+constexpr size_t section_alignment = 256;
+
+size_t put(size_t bytes, size_t* end) {
+  const size_t at = *end;
+  *end = (at + bytes + section_alignment - 1) / section_alignment * section_alignment;
+  return at;
+}
+
+size_t element_bytes(wl_dtype type) { return type == WL_F32 ? 4 : 2; }
+
+void log_args(const wl_moe_args& args) {
+  WL_LOG(log_arguments,
+         "T %" PRId64 ", H %" PRId64 ", I %" PRId64 ", E %" PRId64 ", top_k %" PRId64
+         ", first_expert %" PRId64 ", x %p, x_type %d, a_type %d, ids %p, weights %p, w_gate %p, "
+         "w_up %p, w_down %p, shared %p, y %p, y_type %d, ldy %" PRId64
+         ", gate %d, flags 0x%x, configs %s, %s",
+         args.tokens, args.hidden, args.intermediate, args.experts, args.top_k, args.first_expert,
+         args.x, static_cast<int>(args.x_type), static_cast<int>(args.a_type),
+         static_cast<const void*>(args.ids), static_cast<const void*>(args.weights), args.w_gate,
+         args.w_up, args.w_down, args.shared, args.y, static_cast<int>(args.y_type), args.ldy,
+         static_cast<int>(args.gate), args.flags,
+         args.config_up != nullptr ? args.config_up : "(chosen)",
+         args.config_down != nullptr ? args.config_down : "(chosen)");
+}
+
+wl_status check(wl_context* context, const wl_moe_args* args) {
+  return check_args(context, args, "wl_moe_args", rules(), log_args);
+}
+
+struct OwnedPlan {
+  wl_plan* plan = nullptr;
+  OwnedPlan() = default;
+  OwnedPlan(const OwnedPlan&) = delete;
+  OwnedPlan& operator=(const OwnedPlan&) = delete;
+  ~OwnedPlan() { wl_plan_destroy(plan); }
+};
+
+template <class View, class Args>
+wl_status make_product(wl_context* context, const gemm::Table& table, const Args& args,
+                       wl_plan** plan) {
+  const gemm::Problem problem = grouped::problem_of(View(args));
+  const gemm::Config* config = nullptr;
+  WL_TRY(gemm::take(context, table, problem, args.gemm.config, &config));
+  return gemm::make_product_plan(context, problem, *config, plan);
+}
+
+template <class View, class Args>
+wl_status run_product(const wl_plan& plan, const Args& args, void* workspace, wl_stream stream) {
+  const auto& product = static_cast<const gemm::PlannedProduct&>(*plan.problem);
+  return product.run(plan, grouped::problem_of(View(args)), workspace, stream);
+}
+
+class PlannedMoe final : public PlannedProblem {
+public:
+  explicit PlannedMoe(const wl_moe_args& args_) : args(args_) {
+    args.config_up = args.config_down = nullptr; // a caller's texts
+  }
+
+  wl_moe_args args;
+
+  wl_status make(wl_context* context, const wl_moe_args& of, wl_plan* whole) {
+    const Parts parts = parts_of(of, context->limits, nullptr);
+    WL_TRY(make_part_plan(context, parts.order, &order_.plan));
+    if (quantised(of)) WL_TRY(make_part_plan(context, parts.tokens, &tokens_.plan));
+    WL_TRY(make_product<grouped::DualArgs>(context, grouped::dual_configs(), parts.up, &up_.plan));
+    WL_TRY(make_product<grouped::LinearArgs>(context, grouped::linear_configs(), parts.down,
+                                             &down_.plan));
+    WL_TRY(make_part_plan(context, parts.sum, &sum_.plan));
+
+    // The product that most of the time goes to is what a plan tells of.
+    wl_plan_info& info = whole->info;
+    info = up_.plan->info;
+    info.launches = 0, info.load_ms = 0, info.precompiled = 1;
+    for (const OwnedPlan* part : {&order_, &tokens_, &up_, &down_, &sum_}) {
+      if (part->plan == nullptr) continue;
+      info.launches += part->plan->info.launches;
+      info.load_ms += part->plan->info.load_ms;
+      info.precompiled = info.precompiled && part->plan->info.precompiled;
+    }
+    // One product's own workspace is another's when it has ended.
+    info.workspace_bytes =
+        space_of(of, context->limits).products +
+        std::max(up_.plan->info.workspace_bytes, down_.plan->info.workspace_bytes);
+    return WL_SUCCESS;
+  }
+
+  wl_status run_parts(const wl_plan& plan, void* workspace, wl_stream stream) const override {
+    return run(plan, args, workspace, stream);
+  }
+
+  // With the plan's configurations. Allocates nothing.
+  wl_status run(const wl_plan& plan, const wl_moe_args& of, void* workspace,
+                wl_stream stream) const {
+    const DeviceLimits& device = plan.context->limits;
+    const Parts parts = parts_of(of, device, workspace);
+    void* const own = static_cast<std::byte*>(workspace) + space_of(of, device).products;
+    WL_TRY(run_part(*order_.plan, parts.order, stream));
+    if (tokens_.plan != nullptr) WL_TRY(run_part(*tokens_.plan, parts.tokens, stream));
+    WL_TRY(run_product<grouped::DualArgs>(*up_.plan, parts.up, own, stream));
+    WL_TRY(run_product<grouped::LinearArgs>(*down_.plan, parts.down, own, stream));
+    return run_part(*sum_.plan, parts.sum, stream);
+  }
+
+private:
+  OwnedPlan order_, tokens_, up_, down_, sum_;
+};
+
+wl_status make_plan(wl_context* context, const wl_moe_args& args, wl_plan** plan) {
+  auto made = std::make_unique<wl_plan>(context);
+  auto planned = std::make_unique<PlannedMoe>(args);
+  WL_TRY(planned->make(context, args, made.get()));
+  made->problem = std::move(planned);
+  *plan = made.release();
+  return WL_SUCCESS;
+}
+
+void compare_with_plan(const wl_moe_args& planned, const wl_moe_args& args,
+                       std::vector<Violation>* violations) {
+  const auto equal = [&](const char* id, const char* name, int64_t found, int64_t planned_value) {
+    if (found != planned_value)
+      violations->push_back(
+          {{id, name, "must be that of the plan", RuleKind::range},
+           violated(format(" = %" PRId64, found), std::to_string(planned_value))});
+  };
+  if (args.tokens > planned.tokens)
+    violations->push_back(
+        {{"plan_tokens", "T", "must be at most the tokens that the plan was made for",
+          RuleKind::range},
+         violated(format(" = %" PRId64, args.tokens), std::to_string(planned.tokens))});
+  equal("plan_hidden", "H", args.hidden, planned.hidden);
+  equal("plan_intermediate", "I", args.intermediate, planned.intermediate);
+  equal("plan_experts", "E", args.experts, planned.experts);
+  equal("plan_top_k", "top_k", args.top_k, planned.top_k);
+  equal("plan_x_type", "x_type", args.x_type, planned.x_type);
+  equal("plan_a_type", "a_type", args.a_type, planned.a_type);
+  equal("plan_y_type", "y_type", args.y_type, planned.y_type);
+}
+
+wl_status run_args(const wl_plan* plan, const wl_moe_args* args, void* workspace,
+                   size_t workspace_bytes, wl_stream stream) {
+  WL_TRY(check_plan(plan));
+  if (args == nullptr) return fail(WL_ERROR_INVALID_ARGUMENT, "args is null");
+  WL_TRY(check_struct_size("wl_moe_args", args->struct_size, sizeof(wl_moe_args)));
+  const auto* planned = dynamic_cast<const PlannedMoe*>(plan->problem.get());
+  if (planned == nullptr)
+    return fail(WL_ERROR_INVALID_ARGUMENT, "plan: it runs %s, must be a plan of wl_moe_plan",
+                plan->info.config);
+  log_args(*args);
+  const wl_context& context = *plan->context;
+  const ContextScope scope(context);
+  WL_TRY(scope.status());
+  wl_moe_args own = *args;
+  own.config_up = own.config_down = nullptr;
+  own.flags = planned->args.flags;
+  static_assert(sizeof own % sizeof(uint64_t) == 0);
+  const uint64_t space[] = {address_of(workspace), workspace_bytes};
+  const uint64_t call = mark_of(space, sizeof space, mark_of(&own, sizeof own));
+  if (!plan->known.has(call)) {
+    std::vector<Violation> violations =
+        rules().violations(Subject{own, context.limits, {&context, &plan->known}});
+    compare_with_plan(planned->args, own, &violations);
+    WL_TRY(report_violations(rules().operation(), violations));
+    WL_TRY(check_workspace(*plan, workspace, workspace_bytes, operands(own)));
+    WL_TRY(check_workspace_memory(*plan, workspace));
+    plan->known.note(call);
+  }
+  WL_TRY(check_stream(context, stream));
+  return planned->run(*plan, own, workspace, stream);
+}
+
+} // namespace
+
+Space space_of(const wl_moe_args& args, const DeviceLimits& device) {
+  const auto slots = static_cast<size_t>(slots_of(args));
+  const auto hidden = static_cast<size_t>(args.hidden);
+  const auto intermediate = static_cast<size_t>(args.intermediate);
+  const auto tiles = static_cast<size_t>(scale_tiles(slots_of(args), args.experts));
+  const wl_dtype h = h_type(args, device);
+  Space space{};
+  size_t end = 0;
+  space.group_ends = put(4 * static_cast<size_t>(args.experts), &end);
+  space.rows = put(4 * slots, &end);
+  space.positions = put(4 * slots, &end);
+  if (quantised(args)) {
+    space.a = put(slots * hidden / 2, &end);
+    space.sfa = put(tiles * 128 * (hidden / 16), &end);
+  }
+  space.h = put(h == WL_NVFP4 ? slots * intermediate / 2 : 2 * slots * intermediate, &end);
+  if (h == WL_NVFP4) space.sfh = put(tiles * 128 * (intermediate / 16), &end);
+  space.down = put(element_bytes(rows_type(args, device)) * slots * hidden, &end);
+  space.products = end;
+  return space;
+}
+
+Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, const void* workspace) {
+  const Space space = space_of(a, device);
+  const uintptr_t base = workspace != nullptr ? reinterpret_cast<uintptr_t>(workspace) : no_place;
+  const auto at = [&](size_t offset) { return reinterpret_cast<void*>(base + offset); };
+  const wl_dtype h = h_type(a, device), rows = rows_type(a, device);
+  Parts parts{};
+
+  Permutation& order = parts.order;
+  order.tokens = a.tokens, order.top_k = a.top_k;
+  order.experts = a.experts, order.first = a.first_expert;
+  order.ids = a.ids;
+  order.group_ends = static_cast<int32_t*>(at(space.group_ends));
+  order.rows = static_cast<int32_t*>(at(space.rows));
+  order.positions = static_cast<int32_t*>(at(space.positions));
+
+  Quantisation& tokens = parts.tokens;
+  tokens.order = order;
+  tokens.k = a.hidden;
+  tokens.x = a.x, tokens.x_type = a.x_type, tokens.ldx = a.hidden;
+  tokens.d = at(space.a), tokens.sfd = at(space.sfa), tokens.d_scale = a.x_scale;
+
+  wl_groups groups{};
+  groups.count = static_cast<int32_t>(a.experts);
+  groups.ends = order.group_ends;
+
+  wl_dual_gemm_args& up = parts.up.gemm;
+  parts.up.struct_size = sizeof parts.up;
+  parts.up.groups = groups;
+  parts.up.groups.b_stride_bytes = a.w_stride_bytes;
+  parts.up.groups.sfb_stride_bytes = a.sf_stride_bytes;
+  up.struct_size = sizeof up;
+  up.m = slots_of(a), up.n = a.intermediate, up.k = a.hidden, up.l = 1;
+  if (quantised(a)) {
+    up.a = tokens.d, up.sfa = tokens.sfd;
+  } else {
+    up.a = a.x;
+    parts.up.groups.rows = order.rows;
+    parts.up.groups.a_rows = a.tokens;
+  }
+  up.b1 = a.w_gate, up.b2 = a.w_up, up.sfb1 = a.sf_gate, up.sfb2 = a.sf_up;
+  up.alpha1 = a.alpha_gate, up.alpha2 = a.alpha_up;
+  up.bias1 = a.bias_gate, up.bias2 = a.bias_up, up.bias_type = a.bias_type;
+  up.gate = a.gate, up.gate_limit = a.gate_limit;
+  up.d = at(space.h), up.d_type = h;
+  if (h == WL_NVFP4) up.sfd = at(space.sfh), up.d_scale = a.h_scale;
+  up.a_type = a.a_type, up.b_type = WL_OPERAND_NVFP4;
+  up.config = a.config_up;
+  up.flags = a.flags & WL_STATIC_WEIGHTS;
+
+  wl_gemm_args& down = parts.down.gemm;
+  parts.down.struct_size = sizeof parts.down;
+  parts.down.groups = groups;
+  parts.down.groups.b_stride_bytes = a.w_down_stride_bytes;
+  parts.down.groups.sfb_stride_bytes = a.sf_down_stride_bytes;
+  down.struct_size = sizeof down;
+  down.m = up.m, down.n = a.hidden, down.k = a.intermediate, down.l = 1;
+  down.a = up.d, down.sfa = up.sfd;
+  down.b = a.w_down, down.sfb = a.sf_down;
+  down.alpha = a.alpha_down;
+  down.bias = a.bias_down, down.bias_type = a.bias_type;
+  down.d = at(space.down), down.d_type = rows;
+  down.a_type = h == WL_NVFP4 ? WL_OPERAND_NVFP4 : h == WL_F16 ? WL_OPERAND_F16 : WL_OPERAND_BF16;
+  down.b_type = WL_OPERAND_NVFP4;
+  down.config = a.config_down;
+  down.flags = up.flags;
+
+  Combination& sum = parts.sum;
+  sum.tokens = a.tokens, sum.top_k = a.top_k, sum.columns = a.hidden;
+  sum.row_count = slots_of(a);
+  sum.rows = down.d, sum.rows_type = rows;
+  sum.positions = order.positions;
+  sum.weights = a.weights;
+  sum.addend = a.shared, sum.ld_addend = shared_of(a).row_stride();
+  sum.y = a.y, sum.ldy = y_of(a).row_stride(), sum.y_type = a.y_type;
+  return parts;
+}
+
+} // namespace warpline::moe
+
+wl_status wl_moe_check(wl_context* context, const wl_moe_args* args) {
+  return warpline::api("wl_moe_check", [&] { return warpline::moe::check(context, args); });
+}
+
+wl_status wl_moe_plan(wl_context* context, const wl_moe_args* args, wl_plan** plan) {
+  return warpline::api("wl_moe_plan", [&] {
+    return warpline::plan_args(context, args, plan, warpline::moe::check, warpline::moe::make_plan,
+                               warpline::moe::operands);
+  });
+}
+
+wl_status wl_moe_run(const wl_plan* plan, const wl_moe_args* args, void* workspace,
+                     size_t workspace_bytes, wl_stream stream) {
+  return warpline::api("wl_moe_run", [&] {
+    return warpline::moe::run_args(plan, args, workspace, workspace_bytes, stream);
+  });
+}

@@ -1,0 +1,58 @@
+// wl_moe: the rules of its arguments and the work of its parts. The public contract is in
+// warpline.h.
+#pragma once
+
+#include "kernels/grouped/grouped.hpp"
+#include "kernels/moe/parts.hpp"
+#include "runtime/src/reachable.hpp"
+#include "runtime/src/rules.hpp"
+#include "runtime/src/strided.hpp"
+
+#include <vector>
+
+namespace warpline::moe {
+
+constexpr int64_t most_local_experts = 512; // groups of a product
+constexpr int64_t largest_width = int64_t{1} << 20;
+
+struct Subject {
+  const wl_moe_args& args;
+  const DeviceLimits& device;
+  ContextMemory context{};
+};
+const RuleTable<Subject>& rules();
+
+// What the arguments point to.
+std::vector<Extent> operands(const wl_moe_args& args);
+
+// Tokens, H, I, E and top_k are in their ranges, and so many slots are.
+bool sized(const wl_moe_args& args);
+inline int64_t slots_of(const wl_moe_args& args) { return args.tokens * args.top_k; }
+Strided y_of(const wl_moe_args& args);
+Strided shared_of(const wl_moe_args& args);
+
+bool quantised(const wl_moe_args& args); // tokens are multiplied as NVFP4
+// What h is on the device.
+wl_dtype h_type(const wl_moe_args& args, const DeviceLimits& device);
+wl_dtype rows_type(const wl_moe_args& args, const DeviceLimits& device);
+
+// Where the parts leave what the next ones read: bytes from the start of the workspace.
+struct Space {
+  size_t group_ends, rows, positions; // of the order
+  size_t a, sfa;                      // quantised tokens in it
+  size_t h, sfh, down;                // h and rows of the down products
+  size_t products;                    // the products' own
+};
+Space space_of(const wl_moe_args& args, const DeviceLimits& device);
+
+// The parts, of operands in a workspace at `workspace`. A plan is made for a place that is none.
+struct Parts {
+  Permutation order;
+  Quantisation tokens;
+  wl_grouped_dual_gemm_args up;
+  wl_grouped_gemm_args down;
+  Combination sum;
+};
+Parts parts_of(const wl_moe_args& args, const DeviceLimits& device, const void* workspace);
+
+} // namespace warpline::moe

@@ -1,0 +1,395 @@
+// Problems of wl_moe.
+#include "tests/problems/moe.hpp"
+
+#include "kernels/grouped/grouped.hpp"
+#include "kernels/moe/moe.hpp"
+#include "tests/problems/products.hpp"
+#include "tests/reference/grouped.hpp"
+#include "tests/reference/moe.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace wltest::problems {
+
+namespace {
+
+Bytes bytes_of(const void* from, size_t bytes) {
+  Bytes to(bytes);
+  if (bytes != 0) std::memcpy(to.data(), from, bytes);
+  return to;
+}
+template <class T>
+Bytes bytes_of(const std::vector<T>& numbers) {
+  return bytes_of(numbers.data(), sizeof(T) * numbers.size());
+}
+
+std::vector<float> numbers_of(const Bytes& bytes, wl_dtype type) {
+  const size_t element = type == WL_F32 ? 4 : 2;
+  std::vector<float> numbers(bytes.size() / element);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (type == WL_F32) {
+      std::memcpy(&numbers[i], &bytes[4 * i], 4);
+      continue;
+    }
+    uint16_t code = 0;
+    std::memcpy(&code, &bytes[2 * i], 2);
+    numbers[i] = static_cast<float>(type == WL_F16 ? decode_f16(code) : decode_bf16(code));
+  }
+  return numbers;
+}
+
+wl_operand operand_of(wl_dtype type) {
+  return type == WL_NVFP4 ? WL_OPERAND_NVFP4 : type == WL_F16 ? WL_OPERAND_F16 : WL_OPERAND_BF16;
+}
+
+// What a run reads.
+struct Run {
+  std::vector<int32_t> ids;
+  std::vector<float> weights, alpha[3];
+  Matrix x;
+  Operand w[3]; // gate, up, down of all experts
+  Numbers bias[3], shared;
+};
+
+// Numbers of few digits, so that sums of products are exact, quantised ones too; some rows are 0.
+Matrix draw_x(int64_t tokens, int64_t hidden, OutputType type, uint64_t seed) {
+  Matrix x{tokens, hidden, 1, type, {}};
+  const Random random(seed, 4);
+  const double values[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+  for (int64_t i = 0; i < tokens * hidden; ++i) {
+    const auto at = static_cast<uint64_t>(i);
+    const uint64_t code = random.below(at, 16);
+    const uint64_t block = at / 16 + (uint64_t{1} << 40);
+    const double scale = (8.0 + static_cast<double>(random.below(block, 8))) / 32;
+    const double value = values[code % 8] * scale * (code < 8 ? 1 : -1);
+    x.codes.push_back(encode_output(type, i / hidden % 17 == 13 ? 0 : value));
+  }
+  return x;
+}
+
+// A weight at one k of each row, so that a product of any h with it is one number.
+Operand one_hot(int64_t rows, int64_t k, int64_t l, uint64_t seed) {
+  Operand w{rows, k, l, {}, {}};
+  w.values.resize(static_cast<size_t>(rows * k / 2 * l));
+  w.scales.resize(static_cast<size_t>(rows * k / 16 * l));
+  const Random random(seed, 6);
+  for (size_t i = 0; i < w.scales.size(); ++i)
+    w.scales[i] = static_cast<uint8_t>(0x30 + random.below(i, 16));
+  for (int64_t row = 0; row < rows * l; ++row) {
+    const auto at = static_cast<uint64_t>(row) + (uint64_t{1} << 40);
+    const uint64_t place = random.below(at, static_cast<uint64_t>(k));
+    const auto code = static_cast<uint8_t>(1 + random.below(at << 1, 15));
+    w.values[static_cast<size_t>(row * (k / 2)) + place / 2] =
+        static_cast<uint8_t>(code << (place % 2 * 4));
+  }
+  return w;
+}
+
+// Y as the kernels compute it, step by step, [T, H] in y_type.
+Bytes expected(const wl_moe_args& a, const warpline::DeviceLimits& device, const Run& run,
+               const Gate& gate, float x_scale, float h_scale) {
+  const ExpertOrder order = order_experts(run.ids, a.top_k, a.experts, a.first_expert);
+  const auto slots = static_cast<int64_t>(run.ids.size());
+  GroupTable table;
+  table.count = a.experts;
+  table.ends = order.ends;
+  const std::vector<GroupRange> ranges = ranges_of(table, slots);
+  // Rows of no expert are no rows.
+  std::vector<int32_t> rows = order.rows;
+  rows.resize(static_cast<size_t>(slots), 0);
+  table.rows = rows, table.a_rows = a.tokens;
+
+  wltest::Problem up{slots, a.intermediate, a.hidden, 1, {}, run.w[0], run.w[1], 1, 1};
+  if (a.a_type == WL_OPERAND_NVFP4) {
+    up.a = quantize(run.x, x_scale);
+  } else {
+    up.a = {a.tokens, a.hidden, 1, bytes_of(run.x.codes), {}, operand_of(a.x_type)};
+  }
+  const Sums up_sums = accumulate_groups(up, table, 1);
+  const std::vector<float> gated = grouped_gated_replayed(
+      up_sums, ranges, {gate, run.alpha[0], run.alpha[1], run.bias[0].values, run.bias[1].values});
+
+  const wl_dtype h_type = warpline::moe::h_type(a, device);
+  GroupTable dense;
+  dense.count = a.experts;
+  dense.ends = order.ends;
+  wltest::Problem down{slots, a.hidden, a.intermediate, 1, {}, run.w[2], {}, 1, 1};
+  if (h_type == WL_NVFP4)
+    down.a = quantized(gated, up_sums, h_scale);
+  else
+    down.a = {slots, a.intermediate, 1, rounded(gated, h_type), {}, operand_of(h_type)};
+  const Sums down_sums = accumulate_groups(down, dense, 1);
+  GroupedLinear linear;
+  linear.alpha = run.alpha[2], linear.bias = run.bias[2].values;
+  const wl_dtype rows_type = warpline::moe::rows_type(a, device);
+  std::vector<float> products =
+      numbers_of(rounded(grouped_linear_replayed(down_sums, ranges, linear), rows_type), rows_type);
+  return rounded(
+      combined(products, order.positions, run.weights, run.shared.values, a.top_k, a.hidden),
+      a.y_type);
+}
+
+// The name of a configuration that makes it, "" where there is none.
+std::string config_for(const warpline::gemm::Table& table, const std::string& profile,
+                       wl_operand a_type, wl_dtype d_type, uint64_t draw) {
+  const char* const target = profile == "b200" ? "sm_100f" : "sm_90a";
+  std::vector<std::string> names;
+  for (const warpline::gemm::Config& config : table)
+    if (std::string(config.target) == target && config.d_type == d_type &&
+        config.takes({a_type, WL_OPERAND_NVFP4}))
+      names.push_back(config.name);
+  return names.empty() ? "" : names[draw % names.size()];
+}
+
+void add_input(const char* name, bool given, size_t at, const Bytes (&runs)[2], bool filled,
+               Draw& draw, Problem* p) {
+  if (!given) {
+    draw.note<std::string>(name, "null");
+    return;
+  }
+  Input in{name, at, {}, ""};
+  if (filled) in.runs = {runs[0], runs[1]};
+  p->inputs.push_back(std::move(in));
+}
+
+Bytes at_stride(const Bytes& dense, int64_t count, size_t stride) {
+  if (stride == 0 || dense.empty()) return dense;
+  const size_t entry = dense.size() / static_cast<size_t>(count);
+  Bytes image((static_cast<size_t>(count) - 1) * stride + entry, 0xFF);
+  for (size_t e = 0; e < static_cast<size_t>(count); ++e)
+    std::copy_n(&dense[e * entry], entry, &image[e * stride]);
+  return image;
+}
+
+Problem make(const Configuration& c, Draw& draw, Values wanted) {
+  const bool filled = wanted == Values::all;
+  Problem p;
+  warpline::DeviceLimits device;
+  device.compute_major = c.profile == "b200" ? 10 : 9;
+  wl_moe_args a{};
+  a.struct_size = draw.note("struct_size", sizeof a);
+  a.experts = draw.pick<int64_t>("experts", {4, 1, 33, 8});
+  a.top_k = draw.pick<int64_t>("top_k", {2, 1, 4});
+  a.tokens = draw.pick<int64_t>("tokens", {5, 1, 40, 12});
+  a.hidden = draw.pick<int64_t>("hidden", {128, 64, 320});
+  a.intermediate = draw.pick<int64_t>("intermediate", {64, 192, 128});
+  a.first_expert = draw.pick<int64_t>("first_expert", {0, 64});
+  if (a.experts == 33) a.hidden = draw.note<int64_t>("hidden", 64);
+  a.x_type = c.type;
+  a.a_type = c.types[0].a;
+  draw.note("x_type", static_cast<int>(a.x_type));
+  draw.note("a_type", static_cast<int>(a.a_type));
+  draw.note("sf_layout", static_cast<int>(WL_SF_128x4));
+  a.y_type = static_cast<wl_dtype>(draw.pick("y_type", {0, 1, 3}));
+  const wl_dtype h_type = warpline::moe::h_type(a, device);
+  const wl_dtype rows_type = warpline::moe::rows_type(a, device);
+  const std::string kind = draw_kind_of_ids(draw);
+
+  const auto dense = [&](int64_t rows, int64_t k) { return rows * (k / 2); };
+  const auto scales = [&](int64_t rows, int64_t k) {
+    return static_cast<int64_t>(wl_sf_bytes(WL_SF_128x4, rows, k));
+  };
+  const auto stride = [&](const char* name, int64_t entry) {
+    const int64_t more = draw.pick<int64_t>(std::string("gap of ") + name, {0, 16, 48});
+    return draw.note(name, more == 0 ? 0 : entry + more);
+  };
+  a.w_stride_bytes = stride("w_stride_bytes", dense(a.intermediate, a.hidden));
+  a.sf_stride_bytes = stride("sf_stride_bytes", scales(a.intermediate, a.hidden));
+  a.w_down_stride_bytes = stride("w_down_stride_bytes", dense(a.hidden, a.intermediate));
+  a.sf_down_stride_bytes = stride("sf_down_stride_bytes", scales(a.hidden, a.intermediate));
+
+  Gate gate;
+  gate.kind = static_cast<wl_gate>(draw.pick("gate", {0, 1, 2}));
+  gate.limit = gate.kind == WL_GATE_CLAMPED ? 7 : draw.pick("limit", {0.0f, 0.75f});
+  draw.note("gate_limit", gate.limit);
+  a.gate = gate.kind, a.gate_limit = gate.limit;
+  const BiasType bias_type = draw_bias_type(draw, false);
+  a.bias_type = bias_type.said;
+  const char* const bias_names[] = {"bias_gate", "bias_up", "bias_down"};
+  const char* const alpha_names[] = {"alpha_gate", "alpha_up", "alpha_down"};
+  const char* const weight_names[] = {"w_gate", "w_up", "w_down"};
+  const char* const scale_names[] = {"sf_gate", "sf_up", "sf_down"};
+  bool has_bias[3], has_alpha[3];
+  for (size_t i = 0; i < 3; ++i) {
+    has_bias[i] =
+        bias_type.given && draw.pick<int>(std::string("with ") + bias_names[i], {1, 0, 1}) != 0;
+    has_alpha[i] = draw.pick<int>(std::string("with ") + alpha_names[i], {1, 0, 1}) != 0;
+  }
+  const bool weighted = draw.pick("with weights", {1, 1, 0}) != 0;
+  const std::string shared = draw.pick<const char*>("shared of", {"null", "apart", "in place"});
+  const bool in_place = shared == "in place", apart = shared == "apart";
+  const auto ld = [&](const char* name) {
+    const int64_t gap = draw.pick<int64_t>(std::string("gap of ") + name, {0, 8, -1, 24});
+    return draw.note(name, gap == -1 ? a.hidden : gap == 0 ? 0 : a.hidden + gap);
+  };
+  a.ldy = ld("ldy");
+  a.ld_shared = in_place ? draw.note("ld_shared", a.ldy) : ld("ld_shared");
+  const Sizes sizes{a.tokens, a.hidden, 64, 1};
+  const size_t element = a.y_type == WL_F32 ? 4 : 2;
+  const Layout of_y{sizes, element, a.ldy, 0}, of_shared{sizes, element, a.ld_shared, 0};
+  const Factor x_scale = a.a_type == WL_OPERAND_NVFP4
+                             ? Factor{true, draw_float_alignment(draw, "x_scale"), {0.25f, 0.25f}}
+                             : Factor{};
+  if (!x_scale.given) draw.note<std::string>("x_scale", "null");
+  const bool scaled_h = h_type == WL_NVFP4 && draw.pick("with h_scale", {1, 0}) != 0;
+  const Factor h_scale =
+      scaled_h ? Factor{true, draw_float_alignment(draw, "h_scale"), {0.013f, 3.0f}} : Factor{};
+  if (!scaled_h) draw.note<std::string>("h_scale", "null");
+  const uint8_t padding = draw.pick<uint8_t>("padding", {0x7F, 0xFF, 0x38});
+  const bool forced = draw.pick("configs", {0, 1}) != 0;
+  const std::string up = !forced ? ""
+                                 : config_for(warpline::grouped::dual_configs(), c.profile,
+                                              a.a_type, h_type, draw.below("up", 1000));
+  const std::string down =
+      !forced ? ""
+              : config_for(warpline::grouped::linear_configs(), c.profile, operand_of(h_type),
+                           rows_type, draw.below("down", 1000));
+  draw.note<std::string>("config_up", up.empty() ? "null" : up);
+  draw.note<std::string>("config_down", down.empty() ? "null" : down);
+
+  const OutputType x_type = a.x_type == WL_F16 ? OutputType::f16 : OutputType::bf16;
+  const size_t slots = static_cast<size_t>(a.tokens * a.top_k);
+  Run runs[2];
+  for (uint64_t r = 0; r < 2 && filled; ++r) {
+    Run& run = runs[r];
+    const uint64_t seed = (draw.seed_for("operands") + r) * 16;
+    run.ids = draw_ids(kind, static_cast<int64_t>(slots), a.experts, a.first_expert, seed);
+    if (weighted) run.weights = draw_numbers(slots, WL_F32, 1, seed + 1).values;
+    run.x = draw_x(a.tokens, a.hidden, x_type, seed + 2);
+    for (uint64_t i = 0; i < 2; ++i)
+      run.w[i] = draw_operand(a.intermediate, a.hidden, a.experts, fitting_b + 8, seed + 3 + i, 8);
+    run.w[2] = one_hot(a.hidden, a.intermediate, a.experts, seed + 5);
+    for (size_t i = 0; i < 3; ++i) {
+      const Random random(seed + 6 + i, 3);
+      for (int64_t e = 0; e < a.experts && has_alpha[i]; ++e)
+        run.alpha[i].push_back(
+            static_cast<float>(2 * random.uniform(static_cast<uint64_t>(e)) - 0.75));
+      const int64_t n = i == 2 ? a.hidden : a.intermediate;
+      if (has_bias[i])
+        run.bias[i] =
+            draw_numbers(static_cast<size_t>(a.experts * n), bias_type.type, 1, seed + 9 + i);
+    }
+    if (in_place || apart)
+      run.shared = draw_numbers(static_cast<size_t>(a.tokens * a.hidden), a.y_type, 4, seed + 12);
+  }
+  const auto both = [&](const auto& of) {
+    Bytes result[2];
+    if (filled) result[0] = of(runs[0]), result[1] = of(runs[1]);
+    return std::pair{result[0], result[1]};
+  };
+  const auto add = [&](const char* name, bool given, size_t at, const auto& of) {
+    const auto [first, second] = both(of);
+    add_input(name, given, at, {first, second}, filled, draw, &p);
+  };
+  add("x", true, draw_alignment(draw, "x"), [](const Run& r) { return bytes_of(r.x.codes); });
+  add("ids", true, draw_float_alignment(draw, "ids"), [](const Run& r) { return bytes_of(r.ids); });
+  add("weights", weighted, draw_float_alignment(draw, "weights"),
+      [](const Run& r) { return bytes_of(r.weights); });
+  for (size_t i = 0; i < 3; ++i) {
+    const auto w_stride = static_cast<size_t>(i == 2 ? a.w_down_stride_bytes : a.w_stride_bytes);
+    const auto sf_stride = static_cast<size_t>(i == 2 ? a.sf_down_stride_bytes : a.sf_stride_bytes);
+    add(weight_names[i], true, draw_alignment(draw, weight_names[i]),
+        [&](const Run& r) { return at_stride(r.w[i].values, a.experts, w_stride); });
+    add(scale_names[i], true, draw_alignment(draw, scale_names[i]), [&](const Run& r) {
+      return at_stride(scale_bytes(r.w[i], padding), a.experts, sf_stride);
+    });
+    add(alpha_names[i], has_alpha[i], draw_float_alignment(draw, alpha_names[i]),
+        [&](const Run& r) { return bytes_of(r.alpha[i]); });
+    add(bias_names[i], has_bias[i], draw_alignment(draw, bias_names[i]),
+        [&](const Run& r) { return r.bias[i].bytes; });
+  }
+  x_scale.add_to("x_scale", &p.inputs);
+  h_scale.add_to("h_scale", &p.inputs);
+
+  Output y = draw_d(a.y_type, draw);
+  y.name = "y";
+  draw.note("y", y.misalignment);
+  Input added{"shared", draw_alignment(draw, "shared"), {}, ""};
+  if (!apart) draw.note<std::string>("shared", in_place ? "16" : "null");
+  for (size_t r = 0; r < 2 && filled; ++r) {
+    const Bytes out = expected(a, device, runs[r], gate, x_scale.runs[r], h_scale.runs[r]);
+    Bytes image(of_y.bytes());
+    y.written.assign(image.size(), false);
+    of_y.place(out.data(), &image, &y.written);
+    y.runs.push_back(std::move(image));
+    if (!in_place && !apart) continue;
+    Bytes read((in_place ? of_y : of_shared).bytes(), 0xFF);
+    (in_place ? of_y : of_shared).place(runs[r].shared.bytes.data(), &read);
+    (in_place ? y.before : added.runs).push_back(std::move(read));
+  }
+  if (apart) p.inputs.push_back(std::move(added));
+  p.outputs.push_back(std::move(y));
+
+  a.flags = draw_product_way(draw, &p);
+  if (in_place) p.in_a_row = 1; // a second one would add to the first one's sums
+  const int64_t planned = draw_planned_rows(
+      sizes, {"w_gate", "w_up", "w_down", "sf_gate", "sf_up", "sf_down"}, draw, &p);
+  const auto args_of = [=](const Addresses& addresses) {
+    const auto at = [&](const char* name) { return addresses.at(name); };
+    const auto floats = [&](const char* name) { return static_cast<const float*>(at(name)); };
+    wl_moe_args args = a;
+    args.x = at("x"), args.ids = static_cast<const int32_t*>(at("ids"));
+    args.weights = floats("weights");
+    args.w_gate = at("w_gate"), args.w_up = at("w_up"), args.w_down = at("w_down");
+    args.sf_gate = at("sf_gate"), args.sf_up = at("sf_up"), args.sf_down = at("sf_down");
+    args.alpha_gate = floats("alpha_gate"), args.alpha_up = floats("alpha_up");
+    args.alpha_down = floats("alpha_down");
+    args.bias_gate = at("bias_gate"), args.bias_up = at("bias_up");
+    args.bias_down = at("bias_down");
+    args.x_scale = floats("x_scale"), args.h_scale = floats("h_scale");
+    args.shared = in_place ? at("y") : at("shared");
+    args.y = at("y");
+    args.config_up = up.empty() ? nullptr : up.c_str();
+    args.config_down = down.empty() ? nullptr : down.c_str();
+    return args;
+  };
+  p.plan = [=](wl_context* context, const Addresses& at, wl_plan** plan) {
+    wl_moe_args args = args_of(at);
+    if (planned != 0) {
+      args.tokens = planned;
+      args.ldy = args.ld_shared = 0;
+      args.shared = nullptr;
+      args.gate = args.gate == WL_GATE_SILU ? WL_GATE_GELU_TANH : WL_GATE_SILU;
+      args.gate_limit = 0;
+    }
+    return wl_moe_plan(context, &args, plan);
+  };
+  if (planned != 0)
+    p.run_with = [=](const wl_plan* plan, const Addresses& at, void* workspace, size_t bytes,
+                     wl_stream stream) {
+      wl_moe_args args = args_of(at);
+      args.config_up = args.config_down = "the plan's";
+      args.flags = ~0u;
+      return wl_moe_run(plan, &args, workspace, bytes, stream);
+    };
+  return p;
+}
+
+} // namespace
+
+Operation moe() {
+  Operation op{"moe", "moe", "wl_moe_args", {}, make};
+  const struct {
+    const char *name, *profile;
+    wl_dtype x_type;
+    wl_operand a_type;
+  } kinds[] = {{"moe_sm100_f16", "b200", WL_F16, WL_OPERAND_NVFP4},
+               {"moe_sm100_bf16", "b200", WL_BF16, WL_OPERAND_NVFP4},
+               {"moe_sm90_nvfp4_f16", "h200", WL_F16, WL_OPERAND_NVFP4},
+               {"moe_sm90_nvfp4_bf16", "h200", WL_BF16, WL_OPERAND_NVFP4},
+               {"moe_sm90_f16", "h200", WL_F16, WL_OPERAND_F16},
+               {"moe_sm90_bf16", "h200", WL_BF16, WL_OPERAND_BF16}};
+  for (const auto& kind : kinds) {
+    Configuration c;
+    c.name = kind.name, c.profile = kind.profile;
+    c.type = kind.x_type;
+    c.types = {{kind.a_type, WL_OPERAND_NVFP4}};
+    c.sms = 4;
+    c.problems = 10;
+    op.configurations.push_back(c);
+  }
+  return op;
+}
+
+} // namespace wltest::problems
