@@ -18,14 +18,19 @@ constexpr int64_t most_ids = int64_t{1} << 31;
 
 bool in(int64_t value, int64_t least, int64_t most) { return value >= least && value <= most; }
 
+// Of one expert.
+int64_t w_entry(int64_t rows, int64_t k) { return rows * (k / 2); }
+int64_t sf_entry(int64_t rows, int64_t k) {
+  return static_cast<int64_t>(wl_sf_bytes(WL_SF_128x4, rows, k));
+}
 uint64_t matrix_bytes(const Args& a, int64_t rows, int64_t k, int64_t stride) {
   if (!sized(a) || stride < 0) return 0;
-  const int64_t entry = rows * (k / 2);
+  const int64_t entry = w_entry(rows, k);
   return static_cast<uint64_t>((a.experts - 1) * (stride != 0 ? stride : entry) + entry);
 }
 uint64_t scale_bytes(const Args& a, int64_t rows, int64_t k, int64_t stride) {
   if (!sized(a) || stride < 0) return 0;
-  const auto entry = static_cast<int64_t>(wl_sf_bytes(WL_SF_128x4, rows, k));
+  const int64_t entry = sf_entry(rows, k);
   return static_cast<uint64_t>((a.experts - 1) * (stride != 0 ? stride : entry) + entry);
 }
 uint64_t of_slots(const Args& a) { return sized(a) ? 4 * static_cast<uint64_t>(slots_of(a)) : 0; }
@@ -115,7 +120,10 @@ Verdict y_type(wl_dtype type) {
 Verdict stride_covers(const Args& a, int64_t stride, int64_t least) {
   constexpr int64_t limit = int64_t{1} << 40;
   if (!sized(a) || stride == 0) return holds();
-  return in_range(stride, least, limit - 16, 16);
+  return in_range(stride, least, limit - 16, least);
+}
+Verdict experts_fit(const Args& a, int64_t stride, uint64_t bytes) {
+  return sized(a) && stride < int64_t{1} << 40 ? batch_fits_address_space(bytes) : holds();
 }
 Verdict stride_multiple_of_16(int64_t stride) {
   return stride > 0 ? multiple_of(stride, 16) : holds();
@@ -197,11 +205,13 @@ std::vector<Extent> operands(const Args& a) {
 #define GIVEN(id, field, extent, bytes)                                                            \
   WL_RULE(id "_null", id, "must not be null", pointer, not_null(s.args.field)),                    \
       OPTIONAL(id, field, extent, bytes)
-#define STRIDE(id, field, least)                                                                   \
+#define STRIDE(id, field, least, extent)                                                           \
   WL_RULE(id "_covers", id, "must be 0 or from a dense expert's to 2^40 - 16 bytes", range,        \
           stride_covers(s.args, s.args.field, least)),                                             \
       WL_RULE(id "_multiple", id, "must be a multiple of 16 bytes", multiple,                      \
-              stride_multiple_of_16(s.args.field))
+              stride_multiple_of_16(s.args.field)),                                                \
+      WL_RULE(id "_size", id, "must keep all experts below 2^47 bytes", range,                     \
+              experts_fit(s.args, s.args.field, extent(s.args).bytes))
 
 const RuleTable<Subject>& rules() {
   static const RuleTable<Subject> table{
@@ -268,15 +278,14 @@ const RuleTable<Subject>& rules() {
           OPTIONAL("bias_down", bias_down, bias_down_of, 16),
           OPTIONAL("x_scale", x_scale, x_scale_of, 4),
           OPTIONAL("h_scale", h_scale, h_scale_of, 4),
-          STRIDE("w_stride_bytes", w_stride_bytes, s.args.intermediate * (s.args.hidden / 2)),
-          STRIDE(
-              "sf_stride_bytes", sf_stride_bytes,
-              static_cast<int64_t>(wl_sf_bytes(WL_SF_128x4, s.args.intermediate, s.args.hidden))),
+          STRIDE("w_stride_bytes", w_stride_bytes, w_entry(s.args.intermediate, s.args.hidden),
+                 w_gate_of),
+          STRIDE("sf_stride_bytes", sf_stride_bytes, sf_entry(s.args.intermediate, s.args.hidden),
+                 sf_gate_of),
           STRIDE("w_down_stride_bytes", w_down_stride_bytes,
-                 s.args.hidden * (s.args.intermediate / 2)),
-          STRIDE(
-              "sf_down_stride_bytes", sf_down_stride_bytes,
-              static_cast<int64_t>(wl_sf_bytes(WL_SF_128x4, s.args.hidden, s.args.intermediate))),
+                 w_entry(s.args.hidden, s.args.intermediate), w_down_of),
+          STRIDE("sf_down_stride_bytes", sf_down_stride_bytes,
+                 sf_entry(s.args.hidden, s.args.intermediate), sf_down_of),
 
           WL_RULE("shared_aligned", "shared", "must be 16-byte aligned", alignment,
                   aligned(s.args.shared, 16)),

@@ -1,0 +1,350 @@
+// wl_moe without a device: both sides of every rule, the workspace's sections, and the reference of
+// the order of experts and of the sum against plain definitions.
+#include "kernels/moe/moe.hpp"
+#include "tests/reference/moe.hpp"
+#include "tests/support/rule_sides.hpp"
+
+#include <climits>
+#include <cmath>
+
+using namespace warpline;
+using namespace warpline::moe;
+using wltest::at;
+
+namespace {
+
+using Args = wl_moe_args;
+using Case = wltest::RuleCase<Args>;
+using Sides = wltest::RuleSides<Args>;
+
+constexpr int64_t kTokens = 64, kHidden = 2048, kIntermediate = 768, kExperts = 128, kTopK = 8;
+
+// Operands far from each other, so that sizes may grow.
+Args legal() {
+  Args a{};
+  a.struct_size = sizeof a;
+  a.tokens = kTokens, a.hidden = kHidden, a.intermediate = kIntermediate;
+  a.experts = kExperts, a.top_k = kTopK;
+  a.x = at(0x010000000000), a.x_type = WL_BF16;
+  a.ids = at<int32_t>(0x020000000000), a.weights = at<float>(0x030000000000);
+  a.w_gate = at(0x110000000000), a.w_up = at(0x120000000000), a.w_down = at(0x130000000000);
+  a.sf_gate = at(0x210000000000), a.sf_up = at(0x220000000000), a.sf_down = at(0x230000000000);
+  a.alpha_gate = at<float>(0x310000000000), a.alpha_up = at<float>(0x320000000000);
+  a.alpha_down = at<float>(0x330000000000);
+  a.bias_gate = at(0x410000000000), a.bias_up = at(0x420000000000);
+  a.bias_down = at(0x430000000000), a.bias_type = WL_F32;
+  a.x_scale = at<float>(0x510000000000), a.h_scale = at<float>(0x520000000000);
+  a.shared = at(0x610000000000);
+  a.y = at(0x710000000000), a.y_type = WL_BF16;
+  return a;
+}
+constexpr uint64_t y_bytes = 2 * kTokens * kHidden;
+
+#define SET(statement) [](Case& s) { s.args.statement; }
+
+// The sides of an operand of `bytes`.
+void add_operand(const char* name, void (*set)(Args&, void*), uint64_t alignment, uint64_t bytes,
+                 bool optional, std::vector<Sides>* all) {
+  const std::string id = name, unit = std::to_string(alignment);
+  const auto to = [set](uint64_t address) {
+    return wltest::RuleChange<Args>([=](Case& s) { set(s.args, at(address)); });
+  };
+  const auto beside_y = [set](uint64_t offset) {
+    return wltest::RuleChange<Args>([=](Case& s) {
+      set(s.args, static_cast<uint8_t*>(s.args.y) + static_cast<int64_t>(offset));
+    });
+  };
+  if (!optional)
+    all->push_back({id + "_null", {}, to(0), id + ": address is null, must not be null"});
+  all->push_back({id + "_aligned",
+                  {to(0x10000 + alignment)},
+                  to(0x10000 + alignment - 1),
+                  " modulo " + unit + ", must be " + unit + "-byte aligned"});
+  all->push_back({id + "_reachable",
+                  {to(wltest::host_window - 16)},
+                  to(wltest::host_window),
+                  id + ": address 0x7fff00000000 is the host's or was freed"});
+  const uint64_t before = (bytes + alignment - 1) / alignment * alignment;
+  all->push_back({"y_overlaps_" + id,
+                  {beside_y(y_bytes), beside_y(0 - before)},
+                  beside_y(y_bytes - alignment),
+                  " overlap " + id});
+}
+#define OPERAND(field, alignment, bytes, optional)                                                 \
+  add_operand(                                                                                     \
+      #field,                                                                                      \
+      [](Args& args, void* pointer) { args.field = static_cast<decltype(args.field)>(pointer); },  \
+      alignment, bytes, optional, &all)
+
+std::vector<Sides> make_sides() {
+  constexpr int64_t w = kIntermediate * kHidden / 2, sf = kIntermediate * kHidden / 16;
+  std::vector<Sides> all = {
+      {"device",
+       {[](Case& s) { s.device.compute_minor = 3; }, [](Case& s) { s.device.compute_major = 9; }},
+       [](Case& s) { s.device.compute_major = 8; },
+       "device B200 has compute capability 8.0, which must run one of the library's targets"},
+      {"tokens_range", {SET(tokens = 1)}, SET(tokens = 0), "T = 0 must be from 1 to 2^30 tokens"},
+      {"top_k_range",
+       {SET(top_k = 1), SET(top_k = 32)},
+       SET(top_k = 33),
+       "top_k = 33 must be from 1 to 32 (nearest: 32)"},
+      {"slots",
+       {SET(tokens = (1 << 27) - 1)},
+       SET(tokens = 1 << 27),
+       "T, top_k = 134217728, 8 must make fewer than 2^30 rows (nearest: T = 134217727)"},
+      {"hidden_range",
+       {SET(hidden = 64), SET(hidden = 1 << 20)},
+       SET(hidden = (1 << 20) + 64),
+       "H = 1048640 must be from 64 to 2^20 elements (nearest: 1048576)"},
+      {"hidden_multiple",
+       {SET(hidden = 2880)},
+       SET(hidden = 2000),
+       "H = 2000 must be a multiple of 64 elements (nearest: 1984, 2048)"},
+      {"intermediate_range",
+       {SET(intermediate = 64)},
+       SET(intermediate = 0),
+       "I = 0 must be from 64 to 2^20 elements (nearest: 64)"},
+      {"intermediate_multiple",
+       {SET(intermediate = 2880)},
+       SET(intermediate = 96),
+       "I = 96 must be a multiple of 64 elements (nearest: 64, 128)"},
+      {"experts_range",
+       {SET(experts = 1), SET(experts = 512)},
+       SET(experts = 513),
+       "E = 513 must be from 1 to 512 experts (nearest: 512)"},
+      {"first_expert",
+       {SET(first_expert = (int64_t{1} << 31) - 128)},
+       SET(first_expert = (int64_t{1} << 31) - 127),
+       "first_expert = 2147483521 must be from 0 to 2^31 - E (nearest: 2147483520)"},
+      {"x_type",
+       {SET(x_type = WL_F16)},
+       SET(x_type = WL_F32),
+       "x_type = 3 must be WL_F16 (0) or WL_BF16 (1) (nearest: 1)"},
+      {"a_type",
+       {[](Case& s) { s.device.compute_major = 9, s.args.a_type = WL_OPERAND_BF16; }},
+       SET(a_type = WL_OPERAND_F16),
+       "a_type = 1 must be WL_OPERAND_NVFP4 (0) or what x_type is (nearest: 0, 2)"},
+      {"a_type_runs",
+       {},
+       SET(a_type = WL_OPERAND_BF16),
+       "a_type = 2 on compute capability 10.0 must be multiplied with NVFP4 by the device "
+       "(nearest: 0)"},
+      {"sf_layout",
+       {},
+       SET(sf_layout = static_cast<wl_sf_layout>(1)),
+       "sf_layout = 1 must be WL_SF_128x4 (0) (nearest: 0)"},
+      {"y_type",
+       {SET(y_type = WL_F16), SET(y_type = WL_F32)},
+       SET(y_type = WL_NVFP4),
+       "y_type = 2 must be WL_F16 (0), WL_BF16 (1) or WL_F32 (3) (nearest: 0, 1, 3)"},
+      {"bias_type",
+       {SET(bias_type = WL_F16),
+        [](Case& s) {
+          s.args.bias_gate = s.args.bias_up = s.args.bias_down = nullptr;
+          s.args.bias_type = static_cast<wl_dtype>(9);
+        }},
+       SET(bias_type = WL_NVFP4),
+       "bias_type = 2 must be"},
+      {"gate",
+       {SET(gate = WL_GATE_GELU_TANH)},
+       SET(gate = static_cast<wl_gate>(3)),
+       "gate = 3 must be from WL_GATE_SILU (0) to WL_GATE_CLAMPED (2) (nearest: 2)"},
+      {"gate_limit",
+       {SET(gate_limit = 0.5f)},
+       SET(gate_limit = -1),
+       "gate_limit = -1 must be positive, or 0 for none (nearest: 0)"},
+      {"clamped_limit",
+       {[](Case& s) { s.args.gate = WL_GATE_CLAMPED, s.args.gate_limit = 7; }},
+       SET(gate = WL_GATE_CLAMPED),
+       "gate_limit = 0 must be positive for WL_GATE_CLAMPED (nearest: 7, as GPT-OSS has it)"},
+      {"flags",
+       {SET(flags = 3)},
+       SET(flags = 4),
+       "flags = 4 must be of WL_STATIC_WEIGHTS (1) and WL_GRAPH_LAUNCH (2)"},
+      {"y_null", {}, SET(y = nullptr), "y: address is null, must not be null"},
+      {"y_aligned", {SET(y = at(0x710000000010))}, SET(y = at(0x710000000008)), "modulo 16"},
+      {"y_reachable",
+       {SET(y = at(wltest::host_window - y_bytes))},
+       SET(y = at(wltest::host_window)),
+       "y: address 0x7fff00000000 is the host's or was freed"},
+      {"shared_aligned",
+       {SET(shared = nullptr)},
+       SET(shared = at(0x610000000004)),
+       "shared: address 0x610000000004 is 4 modulo 16"},
+      {"shared_reachable",
+       {},
+       SET(shared = at(wltest::host_window)),
+       "shared: address 0x7fff00000000 is the host's or was freed"},
+      {"y_overlaps_shared",
+       {SET(shared = s.args.y),
+        [](Case& s) {
+          s.args.shared = s.args.y, s.args.ldy = kHidden; // the default, said otherwise
+        }},
+       [](Case& s) { s.args.shared = s.args.y, s.args.ldy = kHidden + 8; },
+       "must not overlap shared, unless it is shared, with its stride"},
+      {"ld_shared_covers",
+       {SET(ld_shared = kHidden), [](Case& s) { s.args.shared = nullptr, s.args.ld_shared = 8; }},
+       SET(ld_shared = kHidden - 8),
+       "ld_shared = 2040 must be 0 or at least H elements"},
+      {"ld_shared_multiple",
+       {SET(ld_shared = kHidden + 8)},
+       SET(ld_shared = kHidden + 4),
+       "ld_shared = 2052 must be a multiple of 8 elements"},
+      {"ldy_covers",
+       {SET(ldy = kHidden)},
+       SET(ldy = 8),
+       "ldy = 8 must be 0 or at least H elements"},
+      {"ldy_multiple",
+       {SET(ldy = kHidden + 8)},
+       SET(ldy = kHidden + 1),
+       "ldy = 2049 must be a multiple of 8 elements"},
+      {"y_size", {}, SET(ldy = int64_t{1} << 45), "must be below 2^47 bytes"},
+      {"shared_size", {}, SET(ld_shared = int64_t{1} << 45), "must be below 2^47 bytes"},
+      {"config_up_known",
+       {SET(config_up = "grouped_dual_gemm_sm100_n64_nvfp4")},
+       SET(config_up = "fastest"),
+       "config_up = \"fastest\" must name a configuration of wl_grouped_dual_gemm"},
+      {"config_up_runs",
+       {},
+       SET(config_up = "grouped_dual_gemm_sm100_n64_f16"),
+       "but it writes WL_F16, must be a configuration for this device and these types"},
+      {"config_down_known",
+       {SET(config_down = "grouped_gemm_sm100_n128_bf16")},
+       SET(config_down = "grouped_dual_gemm_sm100_n64_nvfp4"),
+       "must name a configuration of wl_grouped_gemm"},
+      {"config_down_runs",
+       {},
+       SET(config_down = "grouped_gemm_sm100_n128_f16"),
+       "but it writes WL_F16, must be a configuration for this device and these types"},
+      {"w_stride_bytes_covers",
+       {SET(w_stride_bytes = w)},
+       SET(w_stride_bytes = w - 16),
+       "w_stride_bytes = 786416 must be 0 or from a dense expert's to 2^40 - 16 bytes (nearest: "
+       "786432)"},
+      {"w_stride_bytes_multiple",
+       {SET(w_stride_bytes = w + 16)},
+       SET(w_stride_bytes = w + 8),
+       "w_stride_bytes = 786440 must be a multiple of 16 bytes"},
+      {"sf_stride_bytes_covers",
+       {SET(sf_stride_bytes = sf)},
+       SET(sf_stride_bytes = -16),
+       "sf_stride_bytes = -16 must be 0 or from a dense expert's"},
+      {"sf_stride_bytes_multiple",
+       {},
+       SET(sf_stride_bytes = sf + 4),
+       "sf_stride_bytes = 98308 must be a multiple of 16 bytes"},
+      {"w_down_stride_bytes_covers",
+       {SET(w_down_stride_bytes = w)},
+       SET(w_down_stride_bytes = int64_t{1} << 40),
+       "w_down_stride_bytes = 1099511627776 must be 0 or from"},
+      {"w_down_stride_bytes_multiple",
+       {},
+       SET(w_down_stride_bytes = w + 1),
+       "must be a multiple of 16 bytes"},
+      {"sf_down_stride_bytes_covers",
+       {SET(sf_down_stride_bytes = sf)},
+       SET(sf_down_stride_bytes = 16),
+       "sf_down_stride_bytes = 16 must be 0 or from"},
+      {"sf_down_stride_bytes_multiple",
+       {},
+       SET(sf_down_stride_bytes = sf + 8),
+       "must be a multiple of 16 bytes"},
+  };
+#define SIZE(name, field)                                                                          \
+  all.push_back({name "_size",                                                                     \
+                 {},                                                                               \
+                 [](Case& s) { s.args.experts = 512, s.args.field = (int64_t{1} << 40) - 16; },    \
+                 "must keep all experts below 2^47 bytes"})
+  SIZE("w_stride_bytes", w_stride_bytes);
+  SIZE("sf_stride_bytes", sf_stride_bytes);
+  SIZE("w_down_stride_bytes", w_down_stride_bytes);
+  SIZE("sf_down_stride_bytes", sf_down_stride_bytes);
+  constexpr uint64_t slots = 4 * kTokens * kTopK, of_experts = 4 * kExperts;
+  OPERAND(x, 16, 2 * kTokens * kHidden, false);
+  OPERAND(ids, 4, slots, false);
+  OPERAND(weights, 4, slots, true);
+  OPERAND(w_gate, 16, kExperts * w, false);
+  OPERAND(w_up, 16, kExperts * w, false);
+  OPERAND(w_down, 16, kExperts * w, false);
+  OPERAND(sf_gate, 16, kExperts * sf, false);
+  OPERAND(sf_up, 16, kExperts * sf, false);
+  OPERAND(sf_down, 16, kExperts * sf, false);
+  OPERAND(alpha_gate, 4, of_experts, true);
+  OPERAND(alpha_up, 4, of_experts, true);
+  OPERAND(alpha_down, 4, of_experts, true);
+  OPERAND(bias_gate, 16, of_experts * kIntermediate, true);
+  OPERAND(bias_up, 16, of_experts * kIntermediate, true);
+  OPERAND(bias_down, 16, of_experts * kHidden, true);
+  OPERAND(x_scale, 4, 4, true);
+  OPERAND(h_scale, 4, 4, true);
+  return all;
+}
+
+const wltest::RuleLimits<Args, Subject>& limits() {
+  static const std::vector<Sides> sides = make_sides();
+  static const wltest::RuleLimits<Args, Subject> all(rules(), legal(), sides);
+  return all;
+}
+
+} // namespace
+
+TEST_CASE("wl_moe accepts the last legal values", "[host][moe]") {
+  limits().accepts_the_last_legal_values();
+}
+
+TEST_CASE("wl_moe refuses with its sentence", "[host][moe]") {
+  limits().refuses_with_its_sentence();
+}
+
+// A run of fewer tokens finds room in the workspace of a plan for more.
+TEST_CASE("sections of a layer's workspace do not overlap, and grow with the tokens",
+          "[host][moe]") {
+  for (const int major : {9, 10})
+    for (const wl_operand a_type : {WL_OPERAND_NVFP4, WL_OPERAND_BF16}) {
+      DeviceLimits device = wltest::b200_limits();
+      device.compute_major = major;
+      Args a = legal();
+      a.a_type = a_type;
+      size_t before = 0;
+      for (const int64_t tokens : {1, 2, 16, 127, 4096}) {
+        INFO("compute capability " << major << ", a_type " << a_type << ", T " << tokens);
+        a.tokens = tokens;
+        const Space s = space_of(a, device);
+        const auto slots = static_cast<size_t>(tokens * kTopK);
+        CHECK(s.rows >= s.group_ends + 4 * kExperts);
+        CHECK(s.positions >= s.rows + 4 * slots);
+        const size_t h = a_type == WL_OPERAND_NVFP4 ? s.sfa : s.positions + 4 * slots;
+        if (a_type == WL_OPERAND_NVFP4) {
+          CHECK(s.a >= s.positions + 4 * slots);
+          CHECK(s.sfa >= s.a + slots * kHidden / 2);
+        }
+        CHECK(s.h > h - 1);
+        const size_t h_bytes = major == 9 ? 2 * slots * kIntermediate : slots * kIntermediate / 2;
+        CHECK(s.down >= s.h + h_bytes);
+        CHECK(s.products >= s.down + 2 * slots * kHidden);
+        for (const size_t section :
+             {s.rows, s.positions, s.a, s.sfa, s.h, s.sfh, s.down, s.products})
+          CHECK(section % 256 == 0);
+        CHECK(s.products >= before);
+        before = s.products;
+      }
+    }
+}
+
+TEST_CASE("the order of experts by its definition", "[host][moe]") {
+  const std::vector<int32_t> ids = {3, 1, -1, 3, 2, INT_MAX, 1, 3};
+  const wltest::ExpertOrder order = wltest::order_experts(ids, 2, 3, 1);
+  CHECK(order.ends == std::vector<int32_t>{2, 3, 6});
+  CHECK(order.rows == std::vector<int32_t>{0, 3, 2, 0, 1, 3});
+  CHECK(order.positions == std::vector<int32_t>{3, 0, -1, 4, 2, -1, 1, 5});
+}
+
+TEST_CASE("the sum over experts by its definition", "[host][moe]") {
+  const std::vector<float> rows = {1, 10, 2, 20, INFINITY, NAN};
+  const std::vector<float> y =
+      wltest::combined(rows, {1, 0, -1, 3, 0, -1}, {0.5f, 2, 1, 1, 3, 0}, {1, 1, 1, 1, 1, 1}, 2, 2);
+  CHECK(y == std::vector<float>{0.5f * 2 + 2 * 1 + 1, 0.5f * 20 + 2 * 10 + 1, 1, 1, 3 + 1, 30 + 1});
+  // A zero that a negative number left too small stays what it is.
+  const std::vector<float> small = wltest::combined({-1e-30f, 1}, {0, 1}, {1e-30f, 0}, {}, 1, 1);
+  CHECK(std::signbit(small[0]));
+}
