@@ -3,6 +3,7 @@
 #include "kernels/moe/moe.hpp"
 
 #include "kernels/gemm/engine.hpp"
+#include "runtime/src/configs.hpp"
 #include "runtime/src/log.hpp"
 #include "runtime/src/operation.hpp"
 #include "runtime/src/status.hpp"
@@ -55,6 +56,43 @@ struct OwnedPlan {
   ~OwnedPlan() { wl_plan_destroy(plan); }
 };
 
+gemm::Problem up_problem(const Parts& parts) {
+  return grouped::problem_of(grouped::DualArgs(parts.up));
+}
+
+// Bytes of DRAM a clock, as the models of the products have it, of what a copy reads and writes and
+// the product reads again; and the launch.
+double copy_clocks(const wl_moe_args& args) {
+  const double row = 2.0 * static_cast<double>(args.hidden);
+  return 2 * static_cast<double>(slots_of(args)) * row / 2400 + 3000;
+}
+
+// How tokens come to the first product, and its configuration: what takes least by the model.
+wl_status choose_up(wl_context* context, const wl_moe_args& args, Tokens* as,
+                    const gemm::Config** config) {
+  const gemm::Table& table = grouped::dual_configs();
+  const DeviceLimits& device = context->limits;
+  *as = quantised(args) ? Tokens::quantised : Tokens::copied;
+  const gemm::Problem dense = up_problem(parts_of(args, device, *as, nullptr));
+  if (*as == Tokens::copied) {
+    const gemm::Problem gathered = up_problem(parts_of(args, device, Tokens::gathered, nullptr));
+    const gemm::Config* const one = args.config_up != nullptr
+                                        ? find_config(table, args.config_up)
+                                        : gemm::choose(table, gathered, device);
+    const gemm::Config* const other =
+        args.config_up != nullptr ? one : gemm::choose(table, dense, device);
+    const bool gathers = one != nullptr && gemm::can_run(*one, gathered, device, nullptr);
+    if (gathers &&
+        (other == nullptr || gemm::cost(*one, gathered, device).total <=
+                                 gemm::cost(*other, dense, device).total + copy_clocks(args))) {
+      *as = Tokens::gathered;
+      *config = one;
+      return WL_SUCCESS;
+    }
+  }
+  return gemm::take(context, table, dense, args.config_up, config);
+}
+
 template <class View, class Args>
 wl_status make_product(wl_context* context, const gemm::Table& table, const Args& args,
                        wl_plan** plan) {
@@ -79,10 +117,15 @@ public:
   wl_moe_args args;
 
   wl_status make(wl_context* context, const wl_moe_args& of, wl_plan* whole) {
-    const Parts parts = parts_of(of, context->limits, nullptr);
+    const gemm::Config* up = nullptr;
+    WL_TRY(choose_up(context, of, &as_, &up));
+    const Parts parts = parts_of(of, context->limits, as_, nullptr);
     WL_TRY(make_part_plan(context, parts.order, &order_.plan));
-    if (quantised(of)) WL_TRY(make_part_plan(context, parts.tokens, &tokens_.plan));
-    WL_TRY(make_product<grouped::DualArgs>(context, grouped::dual_configs(), parts.up, &up_.plan));
+    if (as_ == Tokens::quantised)
+      WL_TRY(make_part_plan(context, parts.quantised, &tokens_.plan));
+    else if (as_ == Tokens::copied)
+      WL_TRY(make_part_plan(context, parts.copied, &tokens_.plan));
+    WL_TRY(gemm::make_product_plan(context, up_problem(parts), *up, &up_.plan));
     WL_TRY(make_product<grouped::LinearArgs>(context, grouped::linear_configs(), parts.down,
                                              &down_.plan));
     WL_TRY(make_part_plan(context, parts.sum, &sum_.plan));
@@ -99,7 +142,7 @@ public:
     }
     // One product's own workspace is another's when it has ended.
     info.workspace_bytes =
-        space_of(of, context->limits).products +
+        space_of(of, context->limits, as_).products +
         std::max(up_.plan->info.workspace_bytes, down_.plan->info.workspace_bytes);
     return WL_SUCCESS;
   }
@@ -112,16 +155,20 @@ public:
   wl_status run(const wl_plan& plan, const wl_moe_args& of, void* workspace,
                 wl_stream stream) const {
     const DeviceLimits& device = plan.context->limits;
-    const Parts parts = parts_of(of, device, workspace);
-    void* const own = static_cast<std::byte*>(workspace) + space_of(of, device).products;
+    const Parts parts = parts_of(of, device, as_, workspace);
+    void* const own = static_cast<std::byte*>(workspace) + space_of(of, device, as_).products;
     WL_TRY(run_part(*order_.plan, parts.order, stream));
-    if (tokens_.plan != nullptr) WL_TRY(run_part(*tokens_.plan, parts.tokens, stream));
+    if (as_ == Tokens::quantised)
+      WL_TRY(run_part(*tokens_.plan, parts.quantised, stream));
+    else if (as_ == Tokens::copied)
+      WL_TRY(run_part(*tokens_.plan, parts.copied, stream));
     WL_TRY(run_product<grouped::DualArgs>(*up_.plan, parts.up, own, stream));
     WL_TRY(run_product<grouped::LinearArgs>(*down_.plan, parts.down, own, stream));
     return run_part(*sum_.plan, parts.sum, stream);
   }
 
 private:
+  Tokens as_ = Tokens::quantised;
   OwnedPlan order_, tokens_, up_, down_, sum_;
 };
 
@@ -190,7 +237,7 @@ wl_status run_args(const wl_plan* plan, const wl_moe_args* args, void* workspace
 
 } // namespace
 
-Space space_of(const wl_moe_args& args, const DeviceLimits& device) {
+Space space_of(const wl_moe_args& args, const DeviceLimits& device, Tokens tokens) {
   const auto slots = static_cast<size_t>(slots_of(args));
   const auto hidden = static_cast<size_t>(args.hidden);
   const auto intermediate = static_cast<size_t>(args.intermediate);
@@ -201,10 +248,11 @@ Space space_of(const wl_moe_args& args, const DeviceLimits& device) {
   space.group_ends = put(4 * static_cast<size_t>(args.experts), &end);
   space.rows = put(4 * slots, &end);
   space.positions = put(4 * slots, &end);
-  if (quantised(args)) {
+  if (tokens == Tokens::quantised) {
     space.a = put(slots * hidden / 2, &end);
     space.sfa = put(tiles * 128 * (hidden / 16), &end);
   }
+  if (tokens == Tokens::copied) space.a = put(2 * slots * hidden, &end);
   space.h = put(h == WL_NVFP4 ? slots * intermediate / 2 : 2 * slots * intermediate, &end);
   if (h == WL_NVFP4) space.sfh = put(tiles * 128 * (intermediate / 16), &end);
   space.down = put(element_bytes(rows_type(args, device)) * slots * hidden, &end);
@@ -212,8 +260,8 @@ Space space_of(const wl_moe_args& args, const DeviceLimits& device) {
   return space;
 }
 
-Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, const void* workspace) {
-  const Space space = space_of(a, device);
+Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, Tokens as, const void* workspace) {
+  const Space space = space_of(a, device, as);
   const uintptr_t base = workspace != nullptr ? reinterpret_cast<uintptr_t>(workspace) : no_place;
   const auto at = [&](size_t offset) { return reinterpret_cast<void*>(base + offset); };
   const wl_dtype h = h_type(a, device), rows = rows_type(a, device);
@@ -227,7 +275,12 @@ Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, const void* wor
   order.rows = static_cast<int32_t*>(at(space.rows));
   order.positions = static_cast<int32_t*>(at(space.positions));
 
-  Quantisation& tokens = parts.tokens;
+  Spreading& copied = parts.copied;
+  copied.order = order;
+  copied.columns = a.hidden;
+  copied.x = a.x, copied.d = at(space.a);
+
+  Quantisation& tokens = parts.quantised;
   tokens.order = order;
   tokens.k = a.hidden;
   tokens.x = a.x, tokens.x_type = a.x_type, tokens.ldx = a.hidden;
@@ -244,8 +297,10 @@ Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, const void* wor
   parts.up.groups.sfb_stride_bytes = a.sf_stride_bytes;
   up.struct_size = sizeof up;
   up.m = slots_of(a), up.n = a.intermediate, up.k = a.hidden, up.l = 1;
-  if (quantised(a)) {
+  if (as == Tokens::quantised) {
     up.a = tokens.d, up.sfa = tokens.sfd;
+  } else if (as == Tokens::copied) {
+    up.a = copied.d;
   } else {
     up.a = a.x;
     parts.up.groups.rows = order.rows;

@@ -36,23 +36,29 @@ bool quantised(const wl_moe_args& args); // tokens are multiplied as NVFP4
 wl_dtype h_type(const wl_moe_args& args, const DeviceLimits& device);
 wl_dtype rows_type(const wl_moe_args& args, const DeviceLimits& device);
 
+// How tokens come to the first product: as NVFP4 in the order of experts; in 16 bits, copied into
+// that order; or the product gathers them, which not every configuration can.
+enum class Tokens { quantised, copied, gathered };
+
 // Where the parts leave what the next ones read: bytes from the start of the workspace.
 struct Space {
   size_t group_ends, rows, positions; // of the order
-  size_t a, sfa;                      // quantised tokens in it
+  size_t a, sfa;                      // tokens in it, unless they are gathered
   size_t h, sfh, down;                // h and rows of the down products
   size_t products;                    // the products' own
 };
-Space space_of(const wl_moe_args& args, const DeviceLimits& device);
+Space space_of(const wl_moe_args& args, const DeviceLimits& device, Tokens tokens);
 
 // The parts, of operands in a workspace at `workspace`. A plan is made for a place that is none.
 struct Parts {
   Permutation order;
-  Quantisation tokens;
+  Quantisation quantised;
+  Spreading copied;
   wl_grouped_dual_gemm_args up;
   wl_grouped_gemm_args down;
   Combination sum;
 };
-Parts parts_of(const wl_moe_args& args, const DeviceLimits& device, const void* workspace);
+Parts parts_of(const wl_moe_args& args, const DeviceLimits& device, Tokens tokens,
+               const void* workspace);
 
 } // namespace warpline::moe

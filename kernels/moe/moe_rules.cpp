@@ -158,8 +158,9 @@ Verdict known(const Table& table, const char* name, const Subject& s) {
 template <class Problem>
 Verdict runs(const gemm::Table& table, const char* name, const Subject& s, const Problem& of) {
   if (!sized(s.args)) return holds();
+  const Tokens as = quantised(s.args) ? Tokens::quantised : Tokens::copied;
   return config_runs(table, name, [&](const gemm::Config& config, std::string* reason) {
-    return gemm::can_run(config, of(parts_of(s.args, s.device, nullptr)), s.device, reason);
+    return gemm::can_run(config, of(parts_of(s.args, s.device, as, nullptr)), s.device, reason);
   });
 }
 gemm::Problem up_problem(const Parts& parts) {
@@ -185,7 +186,8 @@ wl_dtype h_type(const Args& args, const DeviceLimits& device) {
   return device.compute_major == 9 ? args.x_type : WL_NVFP4;
 }
 wl_dtype rows_type(const Args& args, const DeviceLimits& device) {
-  return args.y_type == WL_F16 && h_type(args, device) == WL_BF16 ? WL_F32 : args.y_type;
+  if (device.compute_major != 9) return args.y_type;
+  return args.y_type == WL_BF16 ? WL_BF16 : h_type(args, device);
 }
 
 std::vector<Extent> operands(const Args& a) {

@@ -13,6 +13,7 @@
 #define SM100_COMBINE_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_PERMUTE_CONFIG(name) WL_EMBEDDED_PTX(name);
 #define SM90_QUANTIZE_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_SPREAD_CONFIG(name) WL_EMBEDDED_PTX(name);
 #define SM90_COMBINE_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #include "kernels/moe/configs.def"
 
@@ -29,6 +30,10 @@ struct QuantizeParams {
 #define PARAM WL_PARAM_FIELD
 #include "kernels/moe/quantize_params.def"
 };
+struct SpreadParams {
+#define PARAM WL_PARAM_FIELD
+#include "kernels/moe/spread_params.def"
+};
 struct CombineParams {
 #define PARAM WL_PARAM_FIELD
 #include "kernels/moe/combine_params.def"
@@ -38,8 +43,8 @@ constexpr int64_t most_warps = 8;        // of a CTA that quantises or combines:
 constexpr int64_t sorters = 32;          // warps of a CTA that permutes
 constexpr int64_t most_sorting_ctas = 8; // a portable cluster
 constexpr int64_t slots_a_warp = 256;    // from which on a CTA more is worth its barrier
-constexpr int quantizing_ctas = 6, combining_ctas = 3; // .minnctapersm
-constexpr int64_t quantized_piece = 512, combined_piece = 256;
+constexpr int quantizing_ctas = 6, copying_ctas = 8, combining_ctas = 3; // .minnctapersm
+constexpr int64_t quantized_piece = 512, copied_piece = 512, combined_piece = 256;
 
 // ---- permute
 
@@ -129,6 +134,33 @@ struct Quantizing {
   }
 };
 
+struct CopyingTokens {
+  using Params = SpreadParams;
+  static constexpr Part part = Part::spread;
+  static std::vector<Param> layout() {
+    using Block = Params;
+    return {
+#define PARAM WL_PARAM_LAYOUT
+#include "kernels/moe/spread_params.def"
+    };
+  }
+  static wl_dtype type_of(const Spreading&) { return WL_F16; }
+  static int most_shared_bytes(const Spreading&) { return 0; }
+  static void fill(const Spreading& work, const DeviceLimits& device, Params* params,
+                   LaunchConfig* launch) {
+    const Permutation& order = work.order;
+    params->x = address_of(work.x);
+    params->positions = address_of(order.positions);
+    params->d = address_of(work.d);
+    params->tokens = static_cast<uint32_t>(order.tokens);
+    params->row_count = static_cast<uint32_t>(order.tokens * order.top_k);
+    params->columns = static_cast<uint32_t>(work.columns);
+    params->top_k = static_cast<uint32_t>(order.top_k);
+    const int64_t units = fill_pieces(order.tokens, work.columns, copied_piece, params);
+    share_out(units, copying_ctas, device, launch);
+  }
+};
+
 struct Combining {
   using Params = CombineParams;
   static constexpr Part part = Part::combine;
@@ -164,8 +196,7 @@ struct Combining {
 
 const Config* config_for(Part part, wl_dtype type, const DeviceLimits& device) {
   for (const Config& config : configs())
-    if (config.part == part && (part == Part::permute || config.type == type) &&
-        target_mismatch(config, device).empty())
+    if (config.part == part && config.type == type && target_mismatch(config, device).empty())
       return &config;
   return nullptr;
 }
@@ -217,6 +248,7 @@ const std::vector<Config>& configs() {
 #define SM100_COMBINE_CONFIG(name, rows) ENTRY(name, "sm_100f", Part::combine, rows)
 #define SM90_PERMUTE_CONFIG(name) ENTRY(name, "sm_90a", Part::permute, F16)
 #define SM90_QUANTIZE_CONFIG(name, in) ENTRY(name, "sm_90a", Part::quantize, in)
+#define SM90_SPREAD_CONFIG(name) ENTRY(name, "sm_90a", Part::spread, F16)
 #define SM90_COMBINE_CONFIG(name, rows) ENTRY(name, "sm_90a", Part::combine, rows)
   static const std::vector<Config> table = {
 #include "kernels/moe/configs.def"
@@ -231,6 +263,9 @@ wl_status make_part_plan(wl_context* context, const Permutation& work, wl_plan**
 wl_status make_part_plan(wl_context* context, const Quantisation& work, wl_plan** plan) {
   return make<Quantizing>(context, work, plan);
 }
+wl_status make_part_plan(wl_context* context, const Spreading& work, wl_plan** plan) {
+  return make<CopyingTokens>(context, work, plan);
+}
 wl_status make_part_plan(wl_context* context, const Combination& work, wl_plan** plan) {
   return make<Combining>(context, work, plan);
 }
@@ -240,6 +275,9 @@ wl_status run_part(const wl_plan& plan, const Permutation& work, wl_stream strea
 }
 wl_status run_part(const wl_plan& plan, const Quantisation& work, wl_stream stream) {
   return run<Quantizing>(plan, work, stream);
+}
+wl_status run_part(const wl_plan& plan, const Spreading& work, wl_stream stream) {
+  return run<CopyingTokens>(plan, work, stream);
 }
 wl_status run_part(const wl_plan& plan, const Combination& work, wl_stream stream) {
   return run<Combining>(plan, work, stream);

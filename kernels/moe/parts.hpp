@@ -12,13 +12,13 @@
 
 namespace warpline::moe {
 
-enum class Part { permute, quantize, combine };
+enum class Part { permute, quantize, spread, combine };
 
 struct Config {
   const char* name;   // also the PTX file and its entry
   const char* target; // of the PTX
   Part part;
-  wl_dtype type; // of the rows that are read; permute: none
+  wl_dtype type; // of the rows that are read; permute, spread: of none
   Image (*image)();
 };
 
@@ -49,6 +49,14 @@ constexpr int64_t scale_tiles(int64_t rows, int64_t experts) {
   return (rows + 127) / 128 + experts - 1;
 }
 
+// Tokens of 16 bits as they are, in the order of experts.
+struct Spreading {
+  Permutation order;
+  int64_t columns = 0; // multiple of 16
+  const void* x = nullptr;
+  void* d = nullptr;
+};
+
 struct Combination {
   int64_t tokens = 0, top_k = 0, columns = 0; // columns: multiple of 8
   int64_t row_count = 0;
@@ -67,11 +75,13 @@ struct Combination {
 // arguments are within the contracts.
 wl_status make_part_plan(wl_context* context, const Permutation& work, wl_plan** plan);
 wl_status make_part_plan(wl_context* context, const Quantisation& work, wl_plan** plan);
+wl_status make_part_plan(wl_context* context, const Spreading& work, wl_plan** plan);
 wl_status make_part_plan(wl_context* context, const Combination& work, wl_plan** plan);
 
 // Runs it with other work of its types, of at most as many tokens. Allocates nothing.
 wl_status run_part(const wl_plan& plan, const Permutation& work, wl_stream stream);
 wl_status run_part(const wl_plan& plan, const Quantisation& work, wl_stream stream);
+wl_status run_part(const wl_plan& plan, const Spreading& work, wl_stream stream);
 wl_status run_part(const wl_plan& plan, const Combination& work, wl_stream stream);
 
 } // namespace warpline::moe

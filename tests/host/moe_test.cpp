@@ -309,7 +309,8 @@ TEST_CASE("sections of a layer's workspace do not overlap, and grow with the tok
       for (const int64_t tokens : {1, 2, 16, 127, 4096}) {
         INFO("compute capability " << major << ", a_type " << a_type << ", T " << tokens);
         a.tokens = tokens;
-        const Space s = space_of(a, device);
+        const Tokens as = a_type == WL_OPERAND_NVFP4 ? Tokens::quantised : Tokens::gathered;
+        const Space s = space_of(a, device, as);
         const auto slots = static_cast<size_t>(tokens * kTopK);
         CHECK(s.rows >= s.group_ends + 4 * kExperts);
         CHECK(s.positions >= s.rows + 4 * slots);

@@ -78,9 +78,9 @@ std::string not_varied(const std::string& text, const Field& field, const Varied
   if (field.name == "struct_size") return values.size() == 1 ? "" : "it has one legal value";
   if (is(field.type, "char")) return values.count("null") && values.size() > 1 ? "" : "null or set";
   if ((is(field.type, "float") || is(field.type, "int32_t")) && is(field.type, "*"))
-    return values.count("null") && has_least_alignment(values, 4) ? "" : "null, aligned to 4 bytes";
-  if (is(field.type, "int32_t") && is(field.type, "*"))
-    return has_least_alignment(values, 4) ? "" : "aligned to 4 bytes";
+    return (values.count("null") || field.name == "ids") && has_least_alignment(values, 4)
+               ? ""
+               : "null, aligned to 4 bytes";
   if (is(field.type, "*"))
     return has_least_alignment(values, 16) && !has_least_alignment(values, 8)
                ? ""

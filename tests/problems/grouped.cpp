@@ -42,7 +42,8 @@ GroupSizes draw_groups(const Configuration& c, bool nvfp4, Draw& draw) {
   s.gathers = draw.pick("with rows", {0, 1}) != 0 && c.gathers;
   s.hostile = draw.pick("hostile", {0, 0, 1, 0}) != 0;
   s.has_status = draw.pick("with status", {1, 0, 1}) != 0 || s.hostile;
-  s.has_tiles = nvfp4 && !s.gathers && draw.pick("with sf_tiles", {0, 1}) != 0;
+  s.has_tiles =
+      ((nvfp4 && !s.gathers) || c.type == WL_NVFP4) && draw.pick("with sf_tiles", {0, 1}) != 0;
   s.b_gap = 16 * draw.pick("gap of B", {0, 1, 5});
   s.sfb_gap = 16 * draw.pick("gap of SFB", {0, 3});
   s.bias_gap = 8 * draw.pick("gap of biases", {0, 2});
@@ -186,7 +187,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const bool filled = wanted == Values::all;
   Problem p;
   const warpline::gemm::Types types = draw_types(c, draw);
-  const bool scaled_a = warpline::gemm::has_scales(types.a);
+  const bool scaled_a = warpline::gemm::has_scales(types.a), nvfp4 = c.type == WL_NVFP4;
   GroupSizes s = draw_groups(c, scaled_a, draw);
   s.tile_count = (s.m + 127) / 128 + 2 * s.count + 3;
   draw.note("sf_tile_count", s.has_tiles ? s.tile_count : 0);
@@ -216,10 +217,12 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
                          gate.kind == WL_GATE_CLAMPED ? 7.0f : draw.pick("limit", {0.0f, 0.75f}));
   const bool has_row = !dual && draw.pick("with row", {1, 0, 1}) != 0;
   const std::string residual =
-      dual ? "null" : draw.pick<const char*>("residual of", {"apart", "in place", "null"});
+      dual || nvfp4 ? "null" : draw.pick<const char*>("residual of", {"apart", "in place", "null"});
   const bool in_place = residual == "in place", apart = residual == "apart";
   const Sizes one_entry{s.m, s.n, s.k, 1};
-  const Layout layout = draw_layout(one_entry, element, "ldd", "batch_stride_d", "D", draw);
+  const Layout layout = nvfp4 ? draw_dense_layout(one_entry, draw)
+                              : draw_layout(one_entry, element, "ldd", "batch_stride_d", "D", draw);
+  const Factor d_scale = nvfp4 ? draw_d_scale(draw) : Factor{};
   Layout of_residual = layout;
   if (apart)
     of_residual = draw_layout(one_entry, element, "ldr", "batch_stride_r", "the residual", draw);
@@ -296,8 +299,10 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     add("row", draw_float_alignment(draw, "row"), [&](size_t run) { return rows[run].bytes; });
   else if (!dual)
     draw.note<std::string>("row", "null");
-  // No kernel of these makes NVFP4.
-  draw.note<std::string>("d_scale", "null");
+  if (nvfp4)
+    d_scale.add_to("d_scale", &p.inputs);
+  else
+    draw.note<std::string>("d_scale", "null");
   const auto add_table = [&](const char* name, bool given, const auto& numbers) {
     if (given)
       add(name, draw.pick<size_t>(name, {4, 12, 0, 20}),
@@ -311,7 +316,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   add_table("rows", s.gathers, [](const GroupTable& t) { return t.rows; });
 
   // Outputs.
-  Output d = draw_d(c.type, draw);
+  Output d = draw_d(c.type, draw), sfd{"sfd", nvfp4 ? draw_alignment(draw, "sfd") : 0, {}, {}};
   Input added{"residual", apart ? draw_alignment(draw, "residual") : d.misalignment, {}, ""};
   Output status{"status", s.has_status ? draw_float_alignment(draw, "status") : 0, {}, {}};
   if (!s.has_status) draw.note<std::string>("status", "null");
@@ -328,18 +333,29 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
       out = grouped_linear_replayed(sums, ranges,
                                     {activation, alphas[0][run], rows[run].values,
                                      biases[0][run].values, residuals[run].values});
-    Bytes image(layout.bytes());
+    const Operand blocks =
+        nvfp4 ? quantized(out, sums, d_scale.runs[run]) : Operand{s.m, s.n, 1, {}, {}};
+    Bytes image(nvfp4 ? blocks.values.size() : layout.bytes());
     std::vector<bool> written(image.size(), false);
-    const Bytes codes = rounded(out, c.type);
-    const size_t row_bytes = element * static_cast<size_t>(s.n);
+    const Bytes codes = nvfp4 ? blocks.values : rounded(out, c.type);
+    const size_t row_bytes = codes.size() / static_cast<size_t>(s.m);
+    const size_t pitch = nvfp4 ? row_bytes : element * static_cast<size_t>(layout.pitch());
     for (const GroupRange& range : ranges)
       for (int64_t row = range.first; row < range.end; ++row) {
-        const size_t at = element * static_cast<size_t>(row * layout.pitch());
+        const size_t at = static_cast<size_t>(row) * pitch;
         std::memcpy(&image[at], &codes[static_cast<size_t>(row) * row_bytes], row_bytes);
         std::fill_n(written.begin() + static_cast<std::ptrdiff_t>(at), row_bytes, true);
       }
     d.runs.push_back(std::move(image));
     d.written_by.push_back(std::move(written));
+    if (nvfp4) {
+      const Bytes one = packed_group_scales(tables[run], s.m, s.n, blocks.scales, 0);
+      const Bytes other = packed_group_scales(tables[run], s.m, s.n, blocks.scales, 1);
+      std::vector<bool> scales(one.size());
+      for (size_t i = 0; i < one.size(); ++i) scales[i] = one[i] == other[i];
+      sfd.runs.push_back(one);
+      sfd.written_by.push_back(std::move(scales));
+    }
     // What was there before stays.
     const uint32_t before = 0x80000010u, after = before | bits;
     Bytes first(4), last(4);
@@ -353,6 +369,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   status.written.assign(4, true);
   if (apart) p.inputs.push_back(std::move(added));
   p.outputs.push_back(std::move(d));
+  if (nvfp4) p.outputs.push_back(std::move(sfd));
   if (s.has_status) p.outputs.push_back(std::move(status));
 
   const uint32_t flags = draw_product_way(draw, &p);
@@ -382,6 +399,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     }
     g.bias_type = bias.said;
     g.d = at("d"), g.d_type = type;
+    g.sfd = at("sfd"), g.d_scale = floats("d_scale");
     g.ldd = layout.ld, g.batch_stride_d = layout.batch_stride;
     g.config = config.empty() ? nullptr : config.c_str();
     g.flags = flags;
@@ -430,7 +448,7 @@ std::vector<Configuration> configurations_of(const warpline::gemm::Table& table)
   std::vector<Configuration> all;
   for (const warpline::gemm::Config& config : table) {
     all.push_back(configuration_of(config, "grouped_sm90_decode", "grouped_sm90_permute"));
-    all.back().gathers = !config.direct;
+    all.back().gathers = !config.direct && !config.blackwell();
   }
   return all;
 }

@@ -186,6 +186,51 @@ Problem make_quantize(const Configuration& c, Draw& draw, Values wanted) {
   return p;
 }
 
+// ---- copy
+
+Problem make_spread(const Configuration& c, Draw& draw, Values wanted) {
+  Problem p;
+  p.config = c.name;
+  Spreading work;
+  Permutation& order = work.order;
+  order.experts = draw.pick<int64_t>("experts", {8, 3, 40});
+  order.top_k = draw.pick<int64_t>("top_k", {4, 1, 2, 32});
+  order.tokens = draw.pick<int64_t>("tokens", {1, 40, 130});
+  work.columns = draw.pick<int64_t>("columns", {64, 512, 576, 256, 1088, 320});
+  note_sizes(order, draw);
+  const std::string kind = draw_kind_of_ids(draw);
+  Input x{"x", draw_alignment(draw, "x"), {}, ""};
+  Input positions{"positions", draw_float_alignment(draw, "positions"), {}, ""};
+  Output d{"d", draw_alignment(draw, "d"), {}, {}, 0};
+  if (wanted == Values::all) {
+    const Order o = draw_order(order, kind, draw.seed_for("ids"));
+    positions.runs = {bytes_of(o.order.positions)};
+    const size_t row_bytes = 2 * static_cast<size_t>(work.columns);
+    const Random random(draw.seed_for("operands"), 7);
+    Bytes tokens(static_cast<size_t>(order.tokens) * row_bytes);
+    for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<uint8_t>(random.bits(i));
+    Bytes rows(o.ids.size() * row_bytes);
+    d.written.assign(rows.size(), false);
+    for (size_t r = 0; r < o.order.rows.size(); ++r) {
+      std::copy_n(&tokens[static_cast<size_t>(o.order.rows[r]) * row_bytes], row_bytes,
+                  &rows[r * row_bytes]);
+      std::fill_n(d.written.begin() + static_cast<std::ptrdiff_t>(r * row_bytes), row_bytes, true);
+    }
+    x.runs = {tokens};
+    d.runs = {rows};
+  }
+  p.inputs = {x, positions};
+  p.outputs = {d};
+  draw_way(draw, &p);
+  set_plan<Spreading>(&p, [work](const Addresses& at) {
+    Spreading w = work;
+    w.x = at.at("x"), w.d = at.at("d");
+    w.order.positions = numbers_at(at, "positions");
+    return w;
+  });
+  return p;
+}
+
 // ---- combine
 
 Problem make_combine(const Configuration& c, Draw& draw, Values wanted) {
@@ -314,6 +359,7 @@ std::string draw_kind_of_ids(Draw& draw) {
 
 Operation moe_permute() { return operation("moe_permute", Part::permute, 8, 18, make_permute); }
 Operation moe_quantize() { return operation("moe_quantize", Part::quantize, 2, 12, make_quantize); }
+Operation moe_spread() { return operation("moe_spread", Part::spread, 2, 12, make_spread); }
 Operation moe_combine() { return operation("moe_combine", Part::combine, 2, 14, make_combine); }
 
 } // namespace wltest::problems

@@ -9,9 +9,9 @@
 namespace wltest::problems {
 
 const std::vector<Operation>& operations() {
-  static const std::vector<Operation> all = {dual_gemm(),    linear(),      grouped_linear(),
-                                             grouped_dual(), quantize(),    moe_permute(),
-                                             moe_quantize(), moe_combine(), moe()};
+  static const std::vector<Operation> all = {
+      dual_gemm(),   linear(),       grouped_linear(), grouped_dual(), quantize(),
+      moe_permute(), moe_quantize(), moe_spread(),     moe_combine(),  moe()};
   return all;
 }
 

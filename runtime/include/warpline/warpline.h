@@ -604,8 +604,8 @@ WL_API wl_status wl_quantize_plan(wl_context* context, const wl_quantize_args* a
  * x_type: they are read where they lie. Or WL_OPERAND_NVFP4: each token is quantised once with
  * *x_scale, by the arithmetic of wl_quantize, and alpha_gate and alpha_up take *x_scale in. On
  * Hopper h is then of x_type. On Blackwell only NVFP4 is there, and h is NVFP4 as well, with
- * *h_scale, which alpha_down takes in. The rows of the down products are rounded to y_type; to FP32
- * where that is FP16 and h is BF16. */
+ * *h_scale, which alpha_down takes in. The rows of the down products are rounded to y_type; on
+ * Hopper to BF16 where y_type is that, else to x_type. */
 typedef struct wl_moe_args {
   size_t struct_size;   /* sizeof(wl_moe_args) */
   int64_t tokens;       /* T, >= 1; T * top_k below 2^30 */
