@@ -9,10 +9,10 @@
 #include <memory>
 
 #define SM100_PERMUTE_CONFIG(name) WL_EMBEDDED_PTX(name);
-#define SM100_QUANTIZE_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM100_ENCODE_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM100_COMBINE_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_PERMUTE_CONFIG(name) WL_EMBEDDED_PTX(name);
-#define SM90_QUANTIZE_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_ENCODE_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_SPREAD_CONFIG(name) WL_EMBEDDED_PTX(name);
 #define SM90_COMBINE_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #include "kernels/moe/configs.def"
@@ -28,7 +28,7 @@ struct PermuteParams {
 };
 struct QuantizeParams {
 #define PARAM WL_PARAM_FIELD
-#include "kernels/moe/quantize_params.def"
+#include "kernels/moe/encode_params.def"
 };
 struct SpreadParams {
 #define PARAM WL_PARAM_FIELD
@@ -103,12 +103,12 @@ int64_t fill_pieces(int64_t tokens, int64_t columns, int64_t piece, Params* para
 
 struct Quantizing {
   using Params = QuantizeParams;
-  static constexpr Part part = Part::quantize;
+  static constexpr Part part = Part::encode;
   static std::vector<Param> layout() {
     using Block = Params;
     return {
 #define PARAM WL_PARAM_LAYOUT
-#include "kernels/moe/quantize_params.def"
+#include "kernels/moe/encode_params.def"
     };
   }
   static wl_dtype type_of(const Quantisation& work) { return work.x_type; }
@@ -244,10 +244,10 @@ const std::vector<Config>& configs() {
   constexpr wl_dtype F16 = WL_F16, BF16 = WL_BF16, F32 = WL_F32;
 #define ENTRY(name, target, part, type) {#name, target, part, type, [] { return WL_IMAGE(name); }},
 #define SM100_PERMUTE_CONFIG(name) ENTRY(name, "sm_100f", Part::permute, F16)
-#define SM100_QUANTIZE_CONFIG(name, in) ENTRY(name, "sm_100f", Part::quantize, in)
+#define SM100_ENCODE_CONFIG(name, in) ENTRY(name, "sm_100f", Part::encode, in)
 #define SM100_COMBINE_CONFIG(name, rows) ENTRY(name, "sm_100f", Part::combine, rows)
 #define SM90_PERMUTE_CONFIG(name) ENTRY(name, "sm_90a", Part::permute, F16)
-#define SM90_QUANTIZE_CONFIG(name, in) ENTRY(name, "sm_90a", Part::quantize, in)
+#define SM90_ENCODE_CONFIG(name, in) ENTRY(name, "sm_90a", Part::encode, in)
 #define SM90_SPREAD_CONFIG(name) ENTRY(name, "sm_90a", Part::spread, F16)
 #define SM90_COMBINE_CONFIG(name, rows) ENTRY(name, "sm_90a", Part::combine, rows)
   static const std::vector<Config> table = {

@@ -1,6 +1,6 @@
 // What stands around the products of a mixture of experts: the order of experts, tokens quantised
 // in that order, and the sum over the experts of a token. The kernels' contracts are in
-// permute.inc, quantize.inc and combine.inc.
+// permute.inc, encode.inc, spread.inc and combine.inc.
 #pragma once
 
 #include "runtime/src/context.hpp"
@@ -12,7 +12,7 @@
 
 namespace warpline::moe {
 
-enum class Part { permute, quantize, spread, combine };
+enum class Part { permute, encode, spread, combine };
 
 struct Config {
   const char* name;   // also the PTX file and its entry

@@ -321,7 +321,9 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   if (apart) p.inputs.push_back(std::move(added));
   p.outputs.push_back(std::move(y));
 
-  a.flags = draw_product_way(draw, &p);
+  draw_product_way(draw, &p);
+  a.flags = draw.pick<uint32_t>(
+      "flags", {0, WL_STATIC_WEIGHTS, WL_GRAPH_LAUNCH, WL_STATIC_WEIGHTS | WL_GRAPH_LAUNCH});
   if (in_place) p.in_a_row = 1; // a second one would add to the first one's sums
   const int64_t planned = draw_planned_rows(
       sizes, {"w_gate", "w_up", "w_down", "sf_gate", "sf_up", "sf_down"}, draw, &p);

@@ -358,7 +358,7 @@ std::string draw_kind_of_ids(Draw& draw) {
 }
 
 Operation moe_permute() { return operation("moe_permute", Part::permute, 8, 18, make_permute); }
-Operation moe_quantize() { return operation("moe_quantize", Part::quantize, 2, 12, make_quantize); }
+Operation moe_encode() { return operation("moe_encode", Part::encode, 2, 12, make_quantize); }
 Operation moe_spread() { return operation("moe_spread", Part::spread, 2, 12, make_spread); }
 Operation moe_combine() { return operation("moe_combine", Part::combine, 2, 14, make_combine); }
 

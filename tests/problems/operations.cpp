@@ -10,8 +10,8 @@ namespace wltest::problems {
 
 const std::vector<Operation>& operations() {
   static const std::vector<Operation> all = {
-      dual_gemm(),   linear(),       grouped_linear(), grouped_dual(), quantize(),
-      moe_permute(), moe_quantize(), moe_spread(),     moe_combine(),  moe()};
+      dual_gemm(),   linear(),     grouped_linear(), grouped_dual(), quantize(),
+      moe_permute(), moe_encode(), moe_spread(),     moe_combine(),  moe()};
   return all;
 }
 
