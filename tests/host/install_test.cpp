@@ -72,7 +72,7 @@ TEST_CASE("a moved tree serves a C and a C++ program through pkg-config", "[host
   // Compilers split pkg-config's words at blanks, so they see the tree through a link.
   fs::create_directory_symlink(directory / "some where", directory / "link");
   const std::string warnings = " -Wall -Wextra -Wpedantic -Werror -O1 ";
-  for (const char* example : {"program", "quantize"})
+  for (const char* example : {"program", "quantize", "moe"})
     shell("cc -std=c11" + warnings + wltest::source_file("tests/examples/") + example + ".c" +
               flags + " -o " + directory / example,
           path);
@@ -81,6 +81,7 @@ TEST_CASE("a moved tree serves a C and a C++ program through pkg-config", "[host
         path);
   check_consumer(directory / "program", tree);
   check_consumer(directory / "quantize", tree);
+  check_consumer(directory / "moe", tree);
   check_consumer(directory / "cpp", tree);
 
   // The installed program finds the tree's virtual GPU by itself.
@@ -100,6 +101,7 @@ TEST_CASE("a moved tree serves C and C++ programs through CMake", "[host][instal
         " -DCMAKE_PREFIX_PATH='" + tree + "' && cmake --build " + directory / "build");
   check_consumer(directory / "build/program_c", tree);
   check_consumer(directory / "build/quantize_c", tree);
+  check_consumer(directory / "build/moe_c", tree);
   check_consumer(directory / "build/program_cpp", tree);
 
   // A version that is not there is refused.
