@@ -131,7 +131,7 @@ $(BUILD)/gen/flags/$(1): $(BUILD)/gen/flags/$(2).stamp
 $(BUILD)/ptx/$(1).ptx: $(firstword $(wildcard kernels/$(2)/$(3).ptx kernels/gemm/$(3).ptx)) \
                        $(BUILD)/gen/flags/$(1) ptx/expand.awk \
                        $(wildcard ptx/*.inc kernels/*/*_form.inc \
-                         $(foreach room,gemm $(if $(findstring norm,$(3)),norm) $(2), \
+                         $(foreach room,gemm $(if $(filter %_norm,$(3)),norm) $(2), \
                            kernels/$(room)/*.inc kernels/$(room)/*_params.def))
 	@mkdir -p $$(@D)
 	@echo "  PTX  $(1)"

@@ -26,6 +26,13 @@ struct PlannedProblem {
   virtual wl_status run_parts(const wl_plan&, void*, wl_stream) const { return WL_SUCCESS; }
 };
 
+// How a plan runs whose kernels take addresses within the run's workspace in more ways than as one
+// parameter, as in tensor maps. Allocates nothing and takes no lock.
+struct OwnRun {
+  virtual ~OwnRun() = default;
+  virtual wl_status run(void* workspace, wl_stream stream) const = 0;
+};
+
 } // namespace warpline
 
 // In the global namespace because the public header declares it there.
@@ -54,7 +61,8 @@ struct wl_plan {
   };
 
   // Enqueues the kernels. Called with the context current and with workspace and stream checked.
-  // Without allocation and locks: several threads may run one plan, also under graph capture.
+  // Without allocation and locks: several threads may run one plan, also under graph capture. Where
+  // there is an own_run, it does all that.
   // `instead` has an entry for each kernel, or is null.
   wl_status run(void* workspace, wl_stream stream, const Instead* instead = nullptr) const;
 
@@ -66,6 +74,7 @@ struct wl_plan {
   // Of workspaces, and of operands that runs brought.
   warpline::Known known;
   std::unique_ptr<warpline::PlannedProblem> problem; // null: runs bring no operands
+  std::unique_ptr<warpline::OwnRun> own_run;         // null: the kernels that were added
   std::unique_ptr<warpline::GraphRuns> graphs; // runs go through it, null without WL_GRAPH_LAUNCH
 
 private:

@@ -4,14 +4,15 @@
 #include "tests/problems/linear.hpp"
 #include "tests/problems/moe.hpp"
 #include "tests/problems/moe_parts.hpp"
+#include "tests/problems/norm_linear.hpp"
 #include "tests/problems/quantize.hpp"
 
 namespace wltest::problems {
 
 const std::vector<Operation>& operations() {
   static const std::vector<Operation> all = {
-      dual_gemm(),   linear(),     grouped_linear(), grouped_dual(), quantize(),
-      moe_permute(), moe_encode(), moe_spread(),     moe_combine(),  moe()};
+      dual_gemm(),   linear(),      grouped_linear(), grouped_dual(), quantize(),
+      norm_linear(), moe_permute(), moe_encode(),     moe_spread(),   moe_combine(), moe()};
   return all;
 }
 

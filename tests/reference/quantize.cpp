@@ -180,6 +180,40 @@ std::vector<float> normalised(const Matrix& x, const Norm& norm) {
   return all;
 }
 
+Matrix normalised_rows(const Matrix& x, const Norm& norm) {
+  Matrix rows = x;
+  const std::vector<float> wide = normalised(x, norm);
+  for (size_t i = 0; i < wide.size(); ++i) rows.codes[i] = encode_output(x.type, double{wide[i]});
+  return rows;
+}
+
+Folded fold(const Matrix& w, const Norm& norm, const std::vector<float>& bias) {
+  Folded folded{w, {}};
+  std::vector<float> row(static_cast<size_t>(w.k));
+  for (size_t n = 0; n < w.codes.size() / row.size(); ++n) {
+    read_row(w, n * row.size(), &row);
+    float totals[32] = {}, shifts[32] = {};
+    for (size_t i = 0; i < row.size(); ++i) {
+      float &total = totals[i / 8 % 32], &shift = shifts[i / 8 % 32];
+      shift = std::fma(row[i], norm.beta.empty() ? 0.0f : norm.beta[i], shift);
+      row[i] = row[i] * (norm.gamma.empty() ? 1.0f : norm.gamma[i]);
+      total = total + row[i];
+    }
+    for (size_t distance = 16; distance != 0; distance /= 2)
+      for (size_t i = 0; i < distance; ++i) {
+        totals[i] = totals[i] + totals[i + distance];
+        shifts[i] = shifts[i] + shifts[i + distance];
+      }
+    const float mean = norm.kind == Norm::Kind::layer ? totals[0] / static_cast<float>(w.k) : 0.0f;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const float centred = row[i] - mean;
+      folded.w.codes[n * row.size() + i] = encode_output(w.type, double{centred});
+    }
+    folded.bias.push_back(bias.empty() ? shifts[0] : shifts[0] + bias[n]);
+  }
+  return folded;
+}
+
 Operand quantize(const Matrix& x, const Norm& norm, float d_scale) {
   Operand out{x.rows, x.k, x.l, {}, {}};
   out.values.resize(x.codes.size() / 2);

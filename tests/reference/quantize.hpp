@@ -55,5 +55,14 @@ RowStatistics statistics(const float* row, int64_t k, const Norm& norm);
 Operand quantize(const Matrix& x, const Norm& norm, float d_scale);
 // The normalised rows as FP32 numbers, RMSNorm's x * gamma * rstd rounded twice.
 std::vector<float> normalised(const Matrix& x, const Norm& norm);
+// The same rounded to x's type.
+Matrix normalised_rows(const Matrix& x, const Norm& norm);
+
+// Weights with gamma and beta in them, as kernels/norm_linear/fold.inc makes them.
+struct Folded {
+  Matrix w;
+  std::vector<float> bias;
+};
+Folded fold(const Matrix& w, const Norm& norm, const std::vector<float>& bias);
 
 } // namespace wltest

@@ -2,6 +2,7 @@
 #include "kernels/dual_gemm/dual_gemm.hpp"
 #include "kernels/linear/linear.hpp"
 #include "kernels/moe/moe.hpp"
+#include "kernels/norm_linear/norm_linear.hpp"
 #include "kernels/quantize/quantize.hpp"
 #include "tools/cli/commands.hpp"
 #include "tools/cli/options.hpp"
@@ -46,6 +47,7 @@ std::vector<Operation> operations() {
   return {{"dual-gemm", dual_gemm::rules().rows()},
           {"gemm", linear::rules().rows()},
           {"quantize", quantize::rules().rows()},
+          {"norm-linear", norm_linear::rules().rows()},
           {"moe", moe::rules().rows()}};
 }
 

@@ -583,6 +583,75 @@ WL_API wl_status wl_quantize_check(wl_context* context, const wl_quantize_args* 
 WL_API wl_status wl_quantize_plan(wl_context* context, const wl_quantize_args* args,
                                   wl_plan** plan);
 
+/* ---- norm and a linear layer ----------------------------------------------------------------- */
+
+/* How wl_norm_linear comes to its result. */
+typedef enum wl_norm_form {
+  /* Rows are normalised, in x_type or, with NVFP4 weights, in NVFP4, and multiplied. */
+  WL_NORM_PLAIN = 0,
+  /* X itself is multiplied, and each row of the sum by the norm's factor: half the memory traffic
+   * ahead of the product. w and bias are what wl_norm_linear_fold made of them. LayerNorm's mean
+   * is then taken off by weights whose rows add up to nothing but for their rounding: beside the
+   * plain form's error stands |mu| / sigma of a row times as much. Take it where |mu| is about
+   * sigma at most, as in a model's residual stream; with FP16 weights 8 times that. */
+  WL_NORM_FOLDED = 1
+} wl_norm_form;
+
+/*     D[m,n] = activation(alpha * (norm(X + residual) . W^T)[m,n] + bias[n])
+ *
+ * norm is that of wl_quantize_args. X [M,K] is FP16 or BF16, W [N,K] of the same type or NVFP4 with
+ * scales. WL_NORM_PLAIN: normalised rows are rounded to x_type once, or become NVFP4 as wl_quantize
+ * makes it under *a_scale, which alpha takes in; what follows is wl_gemm. WL_NORM_FOLDED: rows of
+ * sums are multiplied by rstd in FP32, which is wl_gemm with row factors. */
+typedef struct wl_norm_linear_args {
+  size_t struct_size;   /* sizeof(wl_norm_linear_args) */
+  int64_t m;            /* >= 1 */
+  int64_t n;            /* multiple of 8 */
+  int64_t k;            /* multiple of 64, at most 32768 */
+  const void* x;        /* device, [M,K], 16-byte aligned */
+  wl_dtype x_type;      /* WL_F16 or WL_BF16 */
+  int64_t ldx;          /* elements from row to row of X, multiple of 8, 0 = K; folded: K or 0 */
+  wl_norm norm;         /* WL_NORM_RMS or WL_NORM_LAYER */
+  wl_norm_form form;
+  float eps;            /* positive and finite */
+  wl_dtype gamma_type;  /* of gamma and beta: x_type or WL_F32; counts where there is one */
+  const void* gamma;    /* device, [K] of gamma_type, 16-byte aligned, null = 1; folded: null */
+  const void* beta;     /* likewise, WL_NORM_LAYER only, null = 0 */
+  const void* residual; /* device, [M,K] of x_type, 16-byte aligned, null = none */
+  int64_t ldr;          /* elements from row to row of residual and sum, as ldx */
+  void* sum;            /* takes X plus the residual, as at wl_quantize_args; folded: not null where
+                           there is a residual */
+  const void* w;        /* device, [N,K] of w_type, 16-byte aligned */
+  wl_operand w_type;    /* WL_OPERAND_F16 or _BF16, as x_type is, or WL_OPERAND_NVFP4 */
+  const void* sfw;      /* WL_OPERAND_NVFP4 only: scales of w in sf_layout, 16-byte aligned */
+  wl_sf_layout sf_layout;
+  const float* a_scale; /* WL_OPERAND_NVFP4 only: device, 4-byte aligned, null = 1 */
+  const float* alpha;   /* device, multiplies the sum, 4-byte aligned, null = 1 */
+  const void* bias;     /* device, [N] of bias_type, 16-byte aligned, null = none */
+  wl_dtype bias_type;   /* WL_F32, WL_F16 or WL_BF16 */
+  wl_activation activation;
+  void* d;            /* device, [M,N], 16-byte aligned; may overlap no other operand */
+  wl_dtype d_type;    /* WL_F16, WL_BF16 or WL_F32, as wl_gemm makes it of the types */
+  int64_t ldd;        /* elements from row to row of D, multiple of 8, 0 = N */
+  const char* config; /* name of a configuration of wl_gemm to force, null = the library chooses */
+  uint32_t flags;     /* of enum wl_plan_flags: 0 or WL_GRAPH_LAUNCH */
+} wl_norm_linear_args;
+
+WL_API wl_status wl_norm_linear_check(wl_context* context, const wl_norm_linear_args* args);
+/* Two kernels or more, one behind the other. The workspace holds the normalised rows, M * K * 2
+ * bytes or M * K * 9/16 of NVFP4, of the folded form M floats; and the product's own. */
+WL_API wl_status wl_norm_linear_plan(wl_context* context, const wl_norm_linear_args* args,
+                                     wl_plan** plan);
+/* What the folded form reads, once for a model's weights: of args' norm, k, n, gamma, beta, w and
+ * bias, all else of which counts for nothing here, it makes on the stream
+ *   w_folded[n,k] = w[n,k] * gamma[k], for LayerNorm less the mean of that over k, in w_type
+ *   bias_folded[n] = bias[n] + sum_k beta[k] * w[n,k], in FP32
+ * w_folded is device memory, [N,K], 16-byte aligned, and may be w; bias_folded is device memory,
+ * [N], 16-byte aligned. With an alpha other than 1, beta has no place in bias_folded: it is null
+ * then. Loads a kernel, where wl_plan_run loads none. */
+WL_API wl_status wl_norm_linear_fold(wl_context* context, const wl_norm_linear_args* args,
+                                     void* w_folded, float* bias_folded, wl_stream stream);
+
 /* ---- mixture of experts ---------------------------------------------------------------------- */
 
 /*     y[t] = sum over j of weights[t,j] * down(h(x[t]))  + shared[t]       j = 0 to top_k - 1

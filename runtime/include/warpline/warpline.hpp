@@ -60,6 +60,12 @@ inline wl_grouped_dual_gemm_args grouped_dual_gemm_args() {
   return args;
 }
 
+inline wl_norm_linear_args norm_linear_args() {
+  wl_norm_linear_args args{};
+  args.struct_size = sizeof(args);
+  return args;
+}
+
 inline wl_quantize_args quantize_args() {
   wl_quantize_args args{};
   args.struct_size = sizeof(args);
@@ -232,6 +238,12 @@ inline Plan plan_grouped_gemm(const Context& context, const wl_grouped_gemm_args
 inline Plan plan_grouped_dual_gemm(const Context& context, const wl_grouped_dual_gemm_args& args) {
   wl_plan* plan = nullptr;
   check(wl_grouped_dual_gemm_plan(context.get(), &args, &plan));
+  return Plan(plan);
+}
+
+inline Plan plan_norm_linear(const Context& context, const wl_norm_linear_args& args) {
+  wl_plan* plan = nullptr;
+  check(wl_norm_linear_plan(context.get(), &args, &plan));
   return Plan(plan);
 }
 

@@ -1,0 +1,327 @@
+// wl_norm_linear_check, wl_norm_linear_plan and wl_norm_linear_fold.
+#include "kernels/norm_linear/norm_linear.hpp"
+
+#include "kernels/gemm/rules.hpp"
+#include "kernels/linear/linear.hpp"
+#include "kernels/norm/rows.hpp"
+#include "kernels/quantize/quantize.hpp"
+#include "runtime/src/configs.hpp"
+#include "runtime/src/log.hpp"
+#include "runtime/src/operation.hpp"
+
+#include <algorithm>
+#include <cinttypes>
+#include <memory>
+
+#define SM100_NORM_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM100_FOLD_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_NORM_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_FOLD_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#include "kernels/norm_linear/configs.def"
+
+namespace warpline::norm_linear {
+
+namespace {
+
+using Args = wl_norm_linear_args;
+
+constexpr wl_dtype F16 = WL_F16, BF16 = WL_BF16;
+constexpr wl_norm RMS = WL_NORM_RMS, LAYER = WL_NORM_LAYER;
+constexpr End ROWS = End::rows, RSTD = End::rstd;
+
+// The parameter block of the contract in fold.inc.
+struct FoldParams {
+#define PARAM WL_PARAM_FIELD
+#include "kernels/norm_linear/fold_params.def"
+};
+
+void log_args(const Args& a) {
+  WL_LOG(log_arguments,
+         "M %" PRId64 ", N %" PRId64 ", K %" PRId64 ", X %p, x_type %d, ldx %" PRId64
+         ", norm %d, form %d, eps %g, gamma_type %d, gamma %p, beta %p, residual %p, ldr %" PRId64
+         ", sum %p, W %p, w_type %d, SFW %p, a_scale %p, alpha %p, bias %p, bias_type %d"
+         ", activation %d, D %p, d_type %d, ldd %" PRId64 ", flags 0x%x, config %s",
+         a.m, a.n, a.k, a.x, static_cast<int>(a.x_type), a.ldx, static_cast<int>(a.norm),
+         static_cast<int>(a.form), static_cast<double>(a.eps), static_cast<int>(a.gamma_type),
+         a.gamma, a.beta, a.residual, a.ldr, a.sum, a.w, static_cast<int>(a.w_type), a.sfw,
+         static_cast<const void*>(a.a_scale), static_cast<const void*>(a.alpha), a.bias,
+         static_cast<int>(a.bias_type), static_cast<int>(a.activation), a.d,
+         static_cast<int>(a.d_type), a.ldd, a.flags, a.config != nullptr ? a.config : "(chosen)");
+}
+
+wl_status check(wl_context* context, const Args* args) {
+  return check_args(context, args, "wl_norm_linear_args", rules(), log_args);
+}
+
+// Where the workspace holds what: rows, factors or codes from its start on; scales; the product's.
+struct Space {
+  size_t scales = 0, product = 0;
+};
+size_t up_to_256(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
+Space space_of(const Args& a) {
+  if (a.w_type == WL_OPERAND_NVFP4) {
+    const size_t codes = up_to_256(gemm::operand_bytes(WL_OPERAND_NVFP4, a.m, a.k, 1));
+    return {codes, codes + up_to_256(gemm::scale_bytes(WL_OPERAND_NVFP4, a.m, a.k, 1))};
+  }
+  const auto numbers = static_cast<uint64_t>(a.form == WL_NORM_FOLDED ? 2 * a.m : a.m * a.k);
+  return {0, up_to_256(2 * numbers)};
+}
+
+// The norm's kernel, then the product, whose A or row factors lie in the workspace.
+class NormThenProduct final : public OwnRun {
+public:
+  NormThenProduct(const Args& args, const norm::Work& work, const norm::Params& params)
+      : space_(space_of(args)), folded_(args.form == WL_NORM_FOLDED),
+        nvfp4_(args.w_type == WL_OPERAND_NVFP4), launch_(work.launch), params_(params) {}
+
+  std::unique_ptr<wl_plan> norm, product;
+  size_t workspace_bytes() const { return space_.product + product->info.workspace_bytes; }
+
+  wl_status run(void* workspace, wl_stream stream) const override {
+    auto* const bytes = static_cast<std::byte*>(workspace);
+    norm::Params own = params_;
+    own.d = address_of(bytes);
+    own.sfd = nvfp4_ ? address_of(bytes + space_.scales) : 0;
+    const wl_plan::Instead instead[] = {{&own, &launch_}};
+    WL_TRY(norm->run(nullptr, stream, instead));
+    const auto& planned = static_cast<const gemm::PlannedProduct&>(*product->problem);
+    gemm::Problem problem = planned.problem;
+    if (folded_)
+      problem.operands.row = reinterpret_cast<const float*>(bytes);
+    else
+      problem.operands.a = bytes;
+    if (nvfp4_) problem.operands.sfa = bytes + space_.scales;
+    return planned.run(*product, problem, bytes + space_.product, stream);
+  }
+
+private:
+  const Space space_;
+  const bool folded_, nvfp4_;
+  const LaunchConfig launch_;
+  const norm::Params params_;
+};
+
+// The kernel that reads X.
+const Image* norm_image(const Args& a, const DeviceLimits& device, Image* image) {
+  if (a.w_type == WL_OPERAND_NVFP4) {
+    wl_quantize_args quantised{};
+    quantised.x_type = a.x_type;
+    quantised.norm = a.norm;
+    for (const quantize::Config& config : quantize::configs())
+      if (quantize::can_run(config, quantised, device, nullptr))
+        return *image = config.image(), image;
+    return nullptr;
+  }
+  const End end = a.form == WL_NORM_FOLDED ? End::rstd : End::rows;
+  for (const Config& config : configs())
+    if (target_runs_on(config.target, device.compute_major, device.compute_minor) &&
+        config.x_type == a.x_type && config.norm == a.norm && config.end == end)
+      return *image = config.image(), image;
+  return nullptr;
+}
+
+wl_status make_plan(wl_context* context, const Args& args, wl_plan** plan) {
+  Image image{};
+  if (norm_image(args, context->limits, &image) == nullptr)
+    return fail(WL_ERROR_NOT_SUPPORTED, "no kernel normalises x_type %d on %s",
+                static_cast<int>(args.x_type), context->limits.name.c_str());
+  norm::Rows rows;
+  rows.m = args.m, rows.k = args.k;
+  rows.x = args.x, rows.ldx = strided_x(args).row_stride();
+  rows.residual = args.residual, rows.sum = args.sum, rows.ldr = strided_r(args).row_stride();
+  rows.gamma = args.gamma, rows.beta = args.beta, rows.gamma_type = args.gamma_type;
+  rows.eps = args.eps, rows.d_scale = args.a_scale;
+  const norm::Work work =
+      norm::share_out(args.m, args.k, 1, args.residual != nullptr, context->limits);
+  const norm::Params params = norm::params_of(rows, work);
+  auto whole = std::make_unique<NormThenProduct>(args, work, params);
+
+  const Kernel* kernel = nullptr;
+  WL_TRY(norm::load(*context, image, &kernel));
+  whole->norm = std::make_unique<wl_plan>(context);
+  WL_TRY(whole->norm->add(*kernel, work.launch, params));
+
+  const gemm::Problem problem = problem_of(args);
+  const gemm::Config* config = nullptr;
+  WL_TRY(gemm::take(context, linear::configs(), problem, args.config, &config));
+  wl_plan* product = nullptr;
+  WL_TRY(gemm::make_product_plan(context, problem, *config, &product));
+  whole->product.reset(product);
+
+  auto made = std::make_unique<wl_plan>(context);
+  made->info = product->info;
+  made->info.launches += 1;
+  made->info.load_ms += kernel->load_ms;
+  made->info.precompiled = made->info.precompiled && kernel->precompiled;
+  made->info.workspace_bytes = whole->workspace_bytes();
+  made->own_run = std::move(whole);
+  *plan = made.release();
+  return WL_SUCCESS;
+}
+
+// Of the arguments what folding reads.
+wl_status check_fold(wl_context* context, const Args* args, const void* w_folded,
+                     const float* bias_folded) {
+  WL_TRY(check_context(context));
+  if (args == nullptr) return fail(WL_ERROR_INVALID_ARGUMENT, "args is null");
+  WL_TRY(check_struct_size("wl_norm_linear_args", args->struct_size, sizeof(Args)));
+  static const char* const ids[] = {
+      "device",          "n_range",      "n_multiple",     "k_range",     "k_multiple",
+      "x_type",          "w_type",       "folded_weights", "norm",        "gamma_type",
+      "bias_type",       "w_null",       "w_aligned",      "w_reachable", "gamma_aligned",
+      "gamma_reachable", "beta_aligned", "beta_reachable", "beta_layer",  "bias_aligned",
+      "bias_reachable"};
+  const ContextScope scope(*context);
+  WL_TRY(scope.status());
+  Args own = *args;
+  own.m = 1;
+  own.form = WL_NORM_FOLDED;
+  own.eps = 1;
+  std::vector<Violation> violations;
+  for (Violation& violation : rules().violations(Subject{own, context->limits, context}))
+    if (std::find(std::begin(ids), std::end(ids), violation.rule.id) != std::end(ids))
+      violations.push_back(std::move(violation));
+  const auto judge = [&](const char* id, const char* name, const void* pointer, uint64_t bytes,
+                         const void* same) {
+    const auto note = [&](const char* text, RuleKind kind, const Verdict& verdict) {
+      if (!verdict.holds) violations.push_back({{id, name, text, kind}, verdict});
+    };
+    const Extent extent{name, pointer, bytes};
+    note("must not be null", RuleKind::pointer, not_null(pointer));
+    note("must be 16-byte aligned", RuleKind::alignment, aligned(pointer, 16));
+    note(reachable_text, RuleKind::memory, reachable(context, extent));
+    for (const Extent& other : operands(own)) {
+      const std::string other_name = other.name;
+      const bool read = other_name == "W" || other_name == "gamma" || other_name == "beta" ||
+                        other_name == "bias";
+      if (read && other.start != same)
+        note("must overlap nothing that is read, unless it is W", RuleKind::overlap,
+             disjoint(extent, other));
+    }
+  };
+  const bool sized = args->n >= 8 && args->n <= gemm::largest_extent && args->k >= 64 &&
+                     args->k <= norm::largest_row;
+  const uint64_t count = sized ? static_cast<uint64_t>(args->n) : 0;
+  const uint64_t w_bytes = 2 * count * static_cast<uint64_t>(sized ? args->k : 0);
+  judge("w_folded", "w_folded", w_folded, w_bytes, args->w);
+  judge("bias_folded", "bias_folded", bias_folded, 4 * count, nullptr);
+  if (w_folded != nullptr && bias_folded != nullptr) {
+    const Verdict apart = disjoint(Extent{"w_folded", w_folded, w_bytes},
+                                   Extent{"bias_folded", bias_folded, 4 * count});
+    if (!apart.holds)
+      violations.push_back(
+          {{"folded_apart", "w_folded", "must not overlap bias_folded", RuleKind::overlap}, apart});
+  }
+  return report_violations("wl_norm_linear_fold", violations);
+}
+
+wl_status fold(wl_context* context, const Args& args, void* w_folded, float* bias_folded,
+               wl_stream stream) {
+  const ContextScope scope(*context);
+  WL_TRY(scope.status());
+  WL_TRY(check_stream(*context, stream));
+  const DeviceLimits& device = context->limits;
+  const auto serves = [&](const Fold& entry) {
+    return entry.type == args.x_type &&
+           target_runs_on(entry.target, device.compute_major, device.compute_minor);
+  };
+  const auto found = std::find_if(folds().begin(), folds().end(), serves);
+  if (found == folds().end())
+    return fail(WL_ERROR_NOT_SUPPORTED, "no kernel folds on %s", device.name.c_str());
+  KernelNeeds needs;
+  using Block = FoldParams;
+  needs.params = {
+#define PARAM WL_PARAM_LAYOUT
+#include "kernels/norm_linear/fold_params.def"
+  };
+  const Kernel* kernel = nullptr;
+  WL_TRY(load_kernel(*context, found->image(), needs, &kernel));
+  FoldParams params{};
+  params.w = address_of(args.w);
+  params.gamma = address_of(args.gamma);
+  params.beta = address_of(args.beta);
+  params.bias = address_of(args.bias);
+  params.folded = address_of(w_folded);
+  params.folded_bias = address_of(bias_folded);
+  params.n = static_cast<uint32_t>(args.n);
+  params.k = static_cast<uint32_t>(args.k);
+  params.centred = args.norm == WL_NORM_LAYER ? 1 : 0;
+  params.wide_gamma = args.gamma_type == WL_F32 ? 1 : 0;
+  params.bias_type = static_cast<uint32_t>(args.bias_type);
+  LaunchConfig launch;
+  launch.grid[0] = static_cast<unsigned>(
+      std::min<int64_t>(divide_up(args.n, 8), int64_t{8} * std::max(device.sm_count, 1)));
+  launch.block[0] = 256;
+  launch.programmatic_dependent = true;
+  wl_plan once(context);
+  WL_TRY(once.add(*kernel, launch, params));
+  return once.run(nullptr, stream);
+}
+
+} // namespace
+
+const std::vector<Config>& configs() {
+#define SM100_NORM_CONFIG(name, in, norm, end)                                                     \
+  {#name, "sm_100f", in, norm, end, [] { return WL_IMAGE(name); }},
+#define SM90_NORM_CONFIG(name, in, norm, end)                                                      \
+  {#name, "sm_90a", in, norm, end, [] { return WL_IMAGE(name); }},
+#define SM100_FOLD_CONFIG(...)
+#define SM90_FOLD_CONFIG(...)
+  static const std::vector<Config> table = {
+#include "kernels/norm_linear/configs.def"
+  };
+  return table;
+}
+
+const std::vector<Fold>& folds() {
+#define SM100_NORM_CONFIG(...)
+#define SM90_NORM_CONFIG(...)
+#define SM100_FOLD_CONFIG(name, in) {#name, "sm_100f", in, [] { return WL_IMAGE(name); }},
+#define SM90_FOLD_CONFIG(name, in) {#name, "sm_90a", in, [] { return WL_IMAGE(name); }},
+  static const std::vector<Fold> table = {
+#include "kernels/norm_linear/configs.def"
+  };
+  return table;
+}
+
+// X, or the sums, stand for an A that a run has elsewhere.
+gemm::Problem problem_of(const Args& a) {
+  const bool nvfp4 = a.w_type == WL_OPERAND_NVFP4;
+  wl_gemm_args g{};
+  g.m = a.m, g.n = a.n, g.k = a.k, g.l = 1;
+  g.a = a.residual != nullptr && a.sum != nullptr ? a.sum : a.x;
+  g.b = a.w;
+  g.sfa = nvfp4 ? a.x : nullptr;
+  g.sfb = a.sfw;
+  g.alpha = a.alpha;
+  g.bias = a.bias, g.bias_type = a.bias_type;
+  g.activation = a.activation;
+  g.d = a.d, g.d_type = a.d_type, g.ldd = a.ldd;
+  g.a_type = nvfp4 ? WL_OPERAND_NVFP4 : a.x_type == WL_F16 ? WL_OPERAND_F16 : WL_OPERAND_BF16;
+  g.b_type = a.w_type;
+  return linear::problem_of(g);
+}
+
+} // namespace warpline::norm_linear
+
+wl_status wl_norm_linear_check(wl_context* context, const wl_norm_linear_args* args) {
+  return warpline::api("wl_norm_linear_check",
+                       [&] { return warpline::norm_linear::check(context, args); });
+}
+
+wl_status wl_norm_linear_plan(wl_context* context, const wl_norm_linear_args* args,
+                              wl_plan** plan) {
+  return warpline::api("wl_norm_linear_plan", [&] {
+    return warpline::plan_args(context, args, plan, warpline::norm_linear::check,
+                               warpline::norm_linear::make_plan, warpline::norm_linear::operands);
+  });
+}
+
+wl_status wl_norm_linear_fold(wl_context* context, const wl_norm_linear_args* args, void* w_folded,
+                              float* bias_folded, wl_stream stream) {
+  using namespace warpline;
+  return api("wl_norm_linear_fold", [&]() -> wl_status {
+    WL_TRY(norm_linear::check_fold(context, args, w_folded, bias_folded));
+    return norm_linear::fold(context, *args, w_folded, bias_folded, stream);
+  });
+}

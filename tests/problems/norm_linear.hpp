@@ -1,0 +1,9 @@
+#pragma once
+
+#include "tests/problems/problem.hpp"
+
+namespace wltest::problems {
+
+Operation norm_linear();
+
+} // namespace wltest::problems
