@@ -194,7 +194,7 @@ wl_status check_fold(wl_context* context, const Args* args, const void* w_folded
       const std::string other_name = other.name;
       const bool read = other_name == "W" || other_name == "gamma" || other_name == "beta" ||
                         other_name == "bias";
-      if (read && other.start != same)
+      if (read && (other.start != same || pointer != same))
         note("must overlap nothing that is read, unless it is W", RuleKind::overlap,
              disjoint(extent, other));
     }
