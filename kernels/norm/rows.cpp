@@ -12,22 +12,28 @@ namespace {
 // Of rows.inc.
 constexpr int64_t norm_warps = 16, most_slots = 32, totals_at = 1024;
 
+constexpr int64_t least_team = 4, most_in_tables = 8192;
+
 } // namespace
 
-// As many teams as there are rows for, of more warps where rows are few; and slots for half as many
-// rows again, which come while the teams work.
-Work share_out(int64_t m, int64_t k, int64_t l, bool residual, const DeviceLimits& device) {
+// As many teams as there are rows for, of at least four warps, of more where rows are few; and
+// slots for half as many rows again, which come while the teams work. Gamma and beta lie in shared
+// memory where that leaves room for rows: on an H200 reading them elsewhere for every row took a
+// third of the time.
+Work share_out(int64_t m, int64_t k, int64_t l, bool residual, int tables,
+               const DeviceLimits& device) {
   Work work{};
   const int64_t sms = std::max(device.sm_count, 1), rows = m * l;
   const int64_t ctas = std::min(rows, sms), rows_each = divide_up(rows, ctas);
   const int64_t slot_bytes = 2 * k * (residual ? 2 : 1), team_bytes = k / 2;
+  const int64_t number_bytes = k <= most_in_tables ? 4 * k * tables : 0;
   const int64_t warps_of_use =
       static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(divide_up(k, 512))));
   const auto fit = [&](int64_t teams) {
-    const int64_t at = (totals_at + teams * team_bytes + 127) / 128 * 128;
+    const int64_t at = (totals_at + teams * team_bytes + 127) / 128 * 128 + number_bytes;
     return std::min((device.shared_bytes_per_block - at) / slot_bytes, most_slots);
   };
-  work.team_warps = 1;
+  work.team_warps = std::min(least_team, warps_of_use);
   for (; 2 * work.team_warps <= norm_warps && work.team_warps < warps_of_use;
        work.team_warps *= 2) {
     const int64_t teams = norm_warps / work.team_warps;
@@ -37,6 +43,8 @@ Work share_out(int64_t m, int64_t k, int64_t l, bool residual, const DeviceLimit
   while (work.teams > 1 && fit(work.teams) < work.teams) --work.teams;
   work.slots = std::min(fit(work.teams), std::max(rows_each, work.teams));
   work.slots_at = (totals_at + work.teams * team_bytes + 127) / 128 * 128;
+  work.numbers_at = number_bytes != 0 ? work.slots_at : 0;
+  work.slots_at += number_bytes;
   work.launch.grid[0] = static_cast<unsigned>(ctas);
   work.launch.block[0] = 32 * (norm_warps + 1);
   work.launch.dynamic_shared_bytes = static_cast<unsigned>(work.slots_at + work.slots * slot_bytes);
@@ -72,6 +80,7 @@ Params params_of(const Rows& rows, const Work& work) {
   params.teams = static_cast<uint32_t>(work.teams);
   params.slots = static_cast<uint32_t>(work.slots);
   params.fulls = static_cast<uint32_t>(divide_up(work.slots, work.teams) * work.teams);
+  params.numbers_at = static_cast<uint32_t>(work.numbers_at);
   params.slots_at = static_cast<uint32_t>(work.slots_at);
   return params;
 }

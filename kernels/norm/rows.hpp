@@ -37,11 +37,17 @@ struct Params {
 
 // Teams and slots of rows.inc, and the step of a CTA through the rows.
 struct Work {
-  int64_t team_warps, teams, slots, slots_at;
+  int64_t team_warps, teams, slots, numbers_at, slots_at;
   LaunchConfig launch;
   uint32_t step_rows, step_entries;
 };
-Work share_out(int64_t m, int64_t k, int64_t l, bool residual, const DeviceLimits& device);
+// Those that a kernel keeps in shared memory: LayerNorm has both or none.
+inline int tables(wl_norm norm, const void* gamma, const void* beta) {
+  return gamma == nullptr && beta == nullptr ? 0 : norm == WL_NORM_LAYER ? 2 : 1;
+}
+// `tables`: of gamma and beta those that there are, 0 to 2.
+Work share_out(int64_t m, int64_t k, int64_t l, bool residual, int tables,
+               const DeviceLimits& device);
 
 Params params_of(const Rows& rows, const Work& work);
 

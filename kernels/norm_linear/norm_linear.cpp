@@ -132,7 +132,8 @@ wl_status make_plan(wl_context* context, const Args& args, wl_plan** plan) {
   rows.gamma = args.gamma, rows.beta = args.beta, rows.gamma_type = args.gamma_type;
   rows.eps = args.eps, rows.d_scale = args.a_scale;
   const norm::Work work =
-      norm::share_out(args.m, args.k, 1, args.residual != nullptr, context->limits);
+      norm::share_out(args.m, args.k, 1, args.residual != nullptr,
+                      norm::tables(args.norm, args.gamma, args.beta), context->limits);
   const norm::Params params = norm::params_of(rows, work);
   auto whole = std::make_unique<NormThenProduct>(args, work, params);
 

@@ -109,7 +109,8 @@ wl_status add_normalising(wl_context* context, const wl_quantize_args& args, con
   rows.eps = args.eps;
   rows.d = args.d, rows.sfd = args.sfd, rows.d_scale = args.d_scale;
   const norm::Work work =
-      norm::share_out(args.m, args.k, args.l, args.residual != nullptr, context->limits);
+      norm::share_out(args.m, args.k, args.l, args.residual != nullptr,
+                      norm::tables(args.norm, args.gamma, args.beta), context->limits);
   const Kernel* kernel = nullptr;
   WL_TRY(norm::load(*context, config.image(), &kernel));
   WL_TRY(plan->add(*kernel, work.launch, norm::params_of(rows, work)));

@@ -434,9 +434,12 @@ TEST_CASE("rows of a norm are shared out", "[host][quantize]") {
   for (const int sms : {1, 132})
     for (const int64_t k : {64, 512, 576, 2048, 7168, 8192, 8256, 16384, 32768})
       for (const int64_t m : {1, 2, 5, 17, 132, 4096, 100000})
-        for (const bool residual : {false, true}) {
+        for (const int kind : {0, 1, 2, 3, 4, 5}) {
           device.sm_count = sms;
-          const norm::Work work = norm::share_out(m, k, 3, residual, device);
+          const bool residual = kind % 2 != 0;
+          const int tables = kind / 2;
+          const norm::Work work = norm::share_out(m, k, 3, residual, tables, device);
+          const int64_t numbers = work.numbers_at == 0 ? 0 : 4 * k * tables;
           INFO("m " << m << " k " << k << " sms " << sms << " residual " << residual << ": "
                     << work.teams << " teams of " << work.team_warps << ", " << work.slots
                     << " slots");
@@ -447,7 +450,9 @@ TEST_CASE("rows of a norm are shared out", "[host][quantize]") {
           CHECK(work.slots <= 32);
           CHECK((work.slots + work.teams - 1) / work.teams * work.teams <= 48);
           CHECK(work.slots_at % 128 == 0);
-          CHECK(work.slots_at >= 1024 + work.teams * k / 2);
+          CHECK(work.slots_at >= 1024 + work.teams * k / 2 + numbers);
+          if (numbers != 0) CHECK(work.numbers_at >= 1024 + work.teams * k / 2);
+          CHECK(work.numbers_at % 128 == 0);
           CHECK(work.launch.dynamic_shared_bytes ==
                 work.slots_at + work.slots * k * (residual ? 4 : 2));
           CHECK(work.launch.dynamic_shared_bytes <= 232448);
@@ -457,8 +462,8 @@ TEST_CASE("rows of a norm are shared out", "[host][quantize]") {
         }
   // Few rows are spread over the warps; many are prefetched while teams work.
   device.sm_count = 132;
-  CHECK(norm::share_out(1, 7168, 1, false, device).team_warps == 16);
-  const norm::Work many = norm::share_out(4096, 7168, 1, false, device);
+  CHECK(norm::share_out(1, 7168, 1, false, 1, device).team_warps == 16);
+  const norm::Work many = norm::share_out(4096, 7168, 1, false, 1, device);
   CHECK(2 * many.slots >= 3 * many.teams);
   CHECK(many.teams * many.team_warps == 16);
 }
@@ -496,7 +501,7 @@ TEST_CASE("configurations of the quantiser agree with their PTX", "[host][quanti
     const Image image = config.image();
     CHECK(image.name == config.name);
     CHECK(image.target == config.target);
-    CHECK(image.params == (normalises ? 24 : 13));
+    CHECK(image.params == (normalises ? 25 : 13));
     const std::string text = image.text();
     CHECK_THAT(text, ContainsSubstring(".visible .entry " + std::string(config.name) + "("));
     CHECK_THAT(text, ContainsSubstring(normalises ? ".maxntid 544, 1, 1" : ".maxntid 256, 1, 1"));
