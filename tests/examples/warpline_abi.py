@@ -73,6 +73,20 @@ class QuantizeArgs(c.Structure):  # wl_quantize_args
                    ("sum", c.c_void_p)])
 
 
+class NormLinearArgs(c.Structure):  # wl_norm_linear_args
+    _fields_ = ([("struct_size", c.c_size_t)]
+                + [(name, c.c_int64) for name in "mnk"]
+                + [("x", c.c_void_p), ("x_type", c.c_int), ("ldx", c.c_int64), ("norm", c.c_int),
+                   ("form", c.c_int), ("eps", c.c_float), ("gamma_type", c.c_int),
+                   ("gamma", c.c_void_p), ("beta", c.c_void_p), ("residual", c.c_void_p),
+                   ("ldr", c.c_int64), ("sum", c.c_void_p), ("w", c.c_void_p),
+                   ("w_type", c.c_int), ("sfw", c.c_void_p), ("sf_layout", c.c_int),
+                   ("a_scale", c.c_void_p), ("alpha", c.c_void_p), ("bias", c.c_void_p),
+                   ("bias_type", c.c_int), ("activation", c.c_int), ("d", c.c_void_p),
+                   ("d_type", c.c_int), ("ldd", c.c_int64), ("config", c.c_char_p),
+                   ("flags", c.c_uint32)])
+
+
 class MoeArgs(c.Structure):  # wl_moe_args
     _fields_ = ([("struct_size", c.c_size_t)]
                 + [(name, c.c_int64) for name in (
@@ -112,7 +126,8 @@ class PlanInfo(c.Structure):  # wl_plan_info
 STRUCTS = {"wl_dual_gemm_args": DualGemmArgs, "wl_gemm_args": GemmArgs, "wl_groups": Groups,
            "wl_grouped_gemm_args": GroupedGemmArgs,
            "wl_grouped_dual_gemm_args": GroupedDualGemmArgs, "wl_quantize_args": QuantizeArgs,
-           "wl_moe_args": MoeArgs, "wl_plan_info": PlanInfo}
+            "wl_norm_linear_args": NormLinearArgs, "wl_moe_args": MoeArgs,
+            "wl_plan_info": PlanInfo}
 
 
 class Library:
@@ -175,6 +190,15 @@ class Library:
 
     def quantize(self, **fields):
         return Plan(self, self.lib.wl_quantize_plan, QuantizeArgs, fields)
+
+    def norm_linear(self, **fields):
+        return Plan(self, self.lib.wl_norm_linear_plan, NormLinearArgs, fields)
+
+    def fold(self, w_folded, bias_folded, stream=None, **fields):
+        """Of the fields of wl_norm_linear_args: w and bias of the folded form, two addresses."""
+        args = NormLinearArgs(struct_size=c.sizeof(NormLinearArgs), **fields)
+        self.check(self.lib.wl_norm_linear_fold(self.context, c.byref(args), c.c_void_p(w_folded),
+                                                c.c_void_p(bias_folded), c.c_void_p(stream)))
 
     def moe(self, **fields):
         return Plan(self, self.lib.wl_moe_plan, MoeArgs, fields)

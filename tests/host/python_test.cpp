@@ -61,6 +61,15 @@ std::string header_layout() {
   QUANTIZE(d_scale), QUANTIZE(config), QUANTIZE(flags), QUANTIZE(norm), QUANTIZE(eps);
   QUANTIZE(gamma_type), QUANTIZE(gamma), QUANTIZE(beta), QUANTIZE(residual), QUANTIZE(ldr);
   QUANTIZE(batch_stride_r), QUANTIZE(sum);
+  STRUCT(wl_norm_linear_args);
+#define NORM_LINEAR(field) FIELD(wl_norm_linear_args, field)
+  NORM_LINEAR(struct_size), NORM_LINEAR(m), NORM_LINEAR(n), NORM_LINEAR(k), NORM_LINEAR(x);
+  NORM_LINEAR(x_type), NORM_LINEAR(ldx), NORM_LINEAR(norm), NORM_LINEAR(form), NORM_LINEAR(eps);
+  NORM_LINEAR(gamma_type), NORM_LINEAR(gamma), NORM_LINEAR(beta), NORM_LINEAR(residual);
+  NORM_LINEAR(ldr), NORM_LINEAR(sum), NORM_LINEAR(w), NORM_LINEAR(w_type), NORM_LINEAR(sfw);
+  NORM_LINEAR(sf_layout), NORM_LINEAR(a_scale), NORM_LINEAR(alpha), NORM_LINEAR(bias);
+  NORM_LINEAR(bias_type), NORM_LINEAR(activation), NORM_LINEAR(d), NORM_LINEAR(d_type);
+  NORM_LINEAR(ldd), NORM_LINEAR(config), NORM_LINEAR(flags);
   STRUCT(wl_moe_args);
 #define MOE(field) FIELD(wl_moe_args, field)
   MOE(struct_size), MOE(tokens), MOE(hidden), MOE(intermediate), MOE(experts), MOE(top_k);

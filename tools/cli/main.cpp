@@ -30,6 +30,7 @@ constexpr Command commands[] = {
     {"dual-gemm", run_dual_gemm, "run D = silu(alpha1 A.B1^T) * (alpha2 A.B2^T) and check it"},
     {"gemm", run_gemm, "run D = act(row * alpha * A.B^T + bias) + residual and check it"},
     {"quantize", run_quantize, "turn FP16 or BF16 matrices into NVFP4 and check them"},
+    {"norm-linear", run_norm_linear, "run D = act(norm(X) . W^T + bias) and check it"},
     {"moe", run_moe, "run a layer of experts on random tensors and check it"},
     {"configs", run_configs, "list the configurations for a problem and why one wins"},
     {"devices", run_devices, "list the real and virtual devices and the kernels for each"},
