@@ -13,6 +13,8 @@ using Arguments = std::vector<std::string>;
 
 ExitStatus run_dual_gemm(const Arguments& arguments);
 ExitStatus run_gemm(const Arguments& arguments);
+ExitStatus run_grouped_gemm(const Arguments& arguments);
+ExitStatus run_grouped_dual_gemm(const Arguments& arguments);
 ExitStatus run_quantize(const Arguments& arguments);
 ExitStatus run_norm_linear(const Arguments& arguments);
 ExitStatus run_moe(const Arguments& arguments);

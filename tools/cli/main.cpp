@@ -29,6 +29,8 @@ ExitStatus run_version(const Arguments& arguments) {
 constexpr Command commands[] = {
     {"dual-gemm", run_dual_gemm, "run D = silu(alpha1 A.B1^T) * (alpha2 A.B2^T) and check it"},
     {"gemm", run_gemm, "run D = act(row * alpha * A.B^T + bias) + residual and check it"},
+    {"grouped-gemm", run_grouped_gemm, "run gemm for groups of rows, each with a B of its own"},
+    {"grouped-dual-gemm", run_grouped_dual_gemm, "run dual-gemm for groups of rows"},
     {"quantize", run_quantize, "turn FP16 or BF16 matrices into NVFP4 and check them"},
     {"norm-linear", run_norm_linear, "run D = act(norm(X) . W^T + bias) and check it"},
     {"moe", run_moe, "run a layer of experts on random tensors and check it"},
@@ -46,7 +48,7 @@ std::string help_text() {
                      "GPU\n\nUsage: warpline COMMAND [options]\n\n";
   for (const Command& command : commands) {
     std::string name = command.name;
-    name.resize(14, ' ');
+    name.resize(19, ' ');
     text += "  " + name + command.summary + "\n";
   }
   return text + "\nwarpline COMMAND --help   the options of a command\n"

@@ -183,6 +183,16 @@ wltest::Operand ProductFile::read_b(const std::string& name) {
   return b;
 }
 
+wltest::Operand ProductFile::read_groups(const std::string& name) {
+  bool grouped = false;
+  wltest::Operand b = read_operand(name, &grouped);
+  if (!grouped) refuse("tensor " + shown_name(name) + " has no groups, must be [groups, N, K/2]");
+  if (b.k != k_)
+    refuse("tensor " + shown_name(name) + " has K = " + std::to_string(b.k) +
+           ", \"a\" has K = " + std::to_string(k_) + ": they must be equal");
+  return b;
+}
+
 float ProductFile::factor(const std::string& name) const {
   const Tensor* tensor = file_.find(name);
   if (!tensor) return 1;

@@ -45,6 +45,7 @@ public:
 
   wltest::Operand read_a(); // first: its batch and K are those of all
   wltest::Operand read_b(const std::string& name);
+  wltest::Operand read_groups(const std::string& name); // [groups, rows, K] of any A
   bool batched() const { return batched_; }
   float factor(const std::string& name) const; // 1 where there is none
 

@@ -1,5 +1,6 @@
 // warpline rules: the constraint tables as Markdown, for kernels/RULES.md.
 #include "kernels/dual_gemm/dual_gemm.hpp"
+#include "kernels/grouped/grouped.hpp"
 #include "kernels/linear/linear.hpp"
 #include "kernels/moe/moe.hpp"
 #include "kernels/norm_linear/norm_linear.hpp"
@@ -20,7 +21,7 @@ struct Line {
 };
 
 // Arguments under one rule share a line, and so do the tensors that one argument may not overlap.
-std::vector<Line> grouped(const std::vector<RuleRow>& rows) {
+std::vector<Line> in_lines(const std::vector<RuleRow>& rows) {
   const std::string overlap = "must not overlap ";
   std::vector<Line> lines;
   for (const RuleRow& row : rows) {
@@ -46,6 +47,8 @@ struct Operation {
 std::vector<Operation> operations() {
   return {{"dual-gemm", dual_gemm::rules().rows()},
           {"gemm", linear::rules().rows()},
+          {"grouped-gemm", grouped::linear_rules().rows()},
+          {"grouped-dual-gemm", grouped::dual_rules().rows()},
           {"quantize", quantize::rules().rows()},
           {"norm-linear", norm_linear::rules().rows()},
           {"moe", moe::rules().rows()}};
@@ -67,7 +70,7 @@ ExitStatus run_rules(const Arguments& arguments) {
   std::string text = "| argument | rule | kind |\n|---|---|---|\n";
   for (const Operation& operation : operations()) {
     if (operation.name != name) continue;
-    for (const Line& line : grouped(operation.rules)) {
+    for (const Line& line : in_lines(operation.rules)) {
       std::string arguments_text;
       for (const std::string& argument : line.arguments)
         arguments_text += (arguments_text.empty() ? "`" : ", `") + argument + "`";
