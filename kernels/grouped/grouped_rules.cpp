@@ -192,7 +192,9 @@ Verdict stride_multiple_of(int64_t stride, int64_t multiple) {
   return stride > 0 ? multiple_of(stride, multiple) : holds();
 }
 Verdict below_address_space(const Shape& s, const wl_groups& g) {
-  if (!s.sized() || !counted(g) || b_stride(s, g) >= stride_limit) return holds();
+  const int64_t stride = s.sized() ? b_stride(s, g) : 0;
+  if (!counted(g) || stride < (s.sized() ? b_entry(s) : 1) || stride >= stride_limit)
+    return holds();
   return batch_fits_address_space(b_bytes(s, g));
 }
 Verdict tiles_fit(const Shape& s, const wl_groups& g) {

@@ -99,7 +99,8 @@ TEST_CASE("the tables of types on the engine's page are the configurations'", "[
 }
 
 TEST_CASE("the tables on the page of rules are the constraint tables", "[host][readme]") {
-  for (const char* operation : {"dual-gemm", "gemm", "quantize", "norm-linear", "moe"}) {
+  for (const char* operation : {"dual-gemm", "gemm", "grouped-gemm", "grouped-dual-gemm",
+                                "quantize", "norm-linear", "moe"}) {
     const ChildResult child =
         wltest::run_child({wltest::build_file("warpline"), "rules", "--operation", operation});
     REQUIRE(child.status == 0);
