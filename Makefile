@@ -315,7 +315,7 @@ $(eval $(call suite_rule,hardware,$(VGPU_CORE) $(PROBLEMS_PARTS)))
 $(BUILD)/tests/mutation: $(call object,$(wildcard tests/virtual/mutation/*.cpp) \
                           $(addprefix tests/support/,dual_gemm_run.cpp dual_gemm_nvfp4_run.cpp linear_run.cpp quantize_run.cpp \
                             ledger_names.cpp virtual_gpu.cpp) \
-                          $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
+                          $(PROBLEMS_PARTS) $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
 	@mkdir -p $(@D)
 	@echo "  LD   $@"
 	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)

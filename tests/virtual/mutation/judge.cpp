@@ -3,6 +3,7 @@
 #include "kernels/dual_gemm/dual_gemm.hpp"
 #include "kernels/linear/linear.hpp"
 #include "runtime/src/driver.hpp"
+#include "tests/problems/problem.hpp"
 #include "tests/support/dual_gemm_nvfp4_run.hpp"
 #include "tests/support/ledger_names.hpp"
 #include "tests/support/linear_run.hpp"
@@ -105,6 +106,34 @@ bool right_quantised(wl_context* context, const Kernel&, const DualGemmCase& c,
   return r.guards_intact && r.unequal == 0;
 }
 
+// The problems of tests/problems that launch the kernel, of the first configuration that does.
+struct Drawn {
+  const problems::Operation* operation = nullptr;
+  const problems::Configuration* configuration = nullptr;
+};
+Drawn drawn_for(const std::string& kernel) {
+  for (const problems::Operation& operation : problems::operations())
+    for (const problems::Configuration& c : operation.configurations)
+      if (std::find(c.kernels.begin(), c.kernels.end(), kernel) != c.kernels.end())
+        return {&operation, &c};
+  return {};
+}
+
+bool right_drawn(wl_context* context, const Kernel& kernel, const DualGemmCase& c,
+                 std::string& message) {
+  const Drawn drawn = drawn_for(kernel.name);
+  for (size_t index = 0; index < std::min<size_t>(drawn.configuration->problems, 6); ++index) {
+    const problems::Problem problem =
+        problems::make_problem(*drawn.operation, *drawn.configuration, c.seed, index);
+    const std::string wrong = problems::run(context, problem);
+    if (wrong.empty()) continue;
+    // What is wrong with bytes is no message of the driver's.
+    if (wrong.find(" byte ") == std::string::npos) message = wrong;
+    return false;
+  }
+  return true;
+}
+
 // In a child process. Returns what noticed something wrong, and when.
 Verdict judge(const Kernel& kernel, const std::string& source, const std::string& check,
               const std::vector<std::string>& schedules, std::string* report_text) {
@@ -156,6 +185,7 @@ Verdict judge(const Kernel& kernel, const std::string& source, const std::string
     const auto right_run = kernel.run == Kernel::Run::dual_gemm         ? right_values
                            : kernel.run == Kernel::Run::dual_gemm_nvfp4 ? right_nvfp4
                            : kernel.run == Kernel::Run::linear          ? right_linear
+                           : kernel.run == Kernel::Run::drawn           ? right_drawn
                                                                         : right_quantised;
     const bool right = right_run(context, kernel, c, message);
     *report_text = report();
@@ -198,6 +228,15 @@ Kernel make_kernel(const warpline::Image& image) {
     c.out = r.name.find("bf16") != std::string::npos ? OutputType::bf16 : OutputType::f16;
     c.config = r.config;
     r.short_k = 256;
+    return r;
+  }
+  if (r.name.rfind("moe_", 0) == 0 || r.name.rfind("grouped_", 0) == 0) {
+    const Drawn drawn = drawn_for(r.name);
+    if (drawn.operation == nullptr)
+      throw std::runtime_error("no configuration of tests/problems launches " + r.name);
+    r.run = Kernel::Run::drawn;
+    r.profile = drawn.configuration->profile;
+    r.sms = drawn.configuration->sms;
     return r;
   }
   if (r.name == "dual_gemm_sm90_decode" || r.name == "dual_gemm_sm90_permute")
