@@ -267,9 +267,11 @@ Judgement judge(const Request& r, const Layer& layer, const LayerOutcome& outcom
     for (size_t j = 0; j < row.size(); ++j)
       squares += (wide[first + j] - mean) * (wide[first + j] - mean);
     const double rstd = 1 / std::sqrt(squares / static_cast<double>(r.k) + double{layer.norm.eps});
-    for (size_t j = 0; j < row.size(); ++j)
-      wide[first + j] = (wide[first + j] - mean) * rstd * double{layer.norm.gamma[j]} +
-                        (r.layer() ? double{layer.norm.beta[j]} : 0.0);
+    for (size_t j = 0; j < row.size(); ++j) {
+      const double beta = r.layer() ? double{layer.norm.beta[j]} : 0.0;
+      double& value = wide[first + j];
+      value = (value - mean) * rstd * double{layer.norm.gamma[j]} + beta;
+    }
   }
   double error = 0, all = 0;
   const double w_scale = r.nvfp4() ? double{alpha_of(r, layer)} / double{layer.a_scale} : 1;
