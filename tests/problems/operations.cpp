@@ -11,8 +11,8 @@ namespace wltest::problems {
 
 const std::vector<Operation>& operations() {
   static const std::vector<Operation> all = {
-      dual_gemm(),   linear(),      grouped_linear(), grouped_dual(), quantize(),
-      norm_linear(), moe_permute(), moe_encode(),     moe_spread(),   moe_combine(), moe()};
+      dual_gemm(),   linear(),     grouped_linear(), grouped_dual(), quantize(), norm_linear(),
+      moe_permute(), moe_encode(), moe_spread(),     moe_combine(),  moe()};
   return all;
 }
 

@@ -472,6 +472,35 @@ TEST_CASE("cli: quantize with a norm", "[virtual][cli][quantize]") {
                 "must be \"random\" without --input");
 }
 
+TEST_CASE("cli: norm-linear", "[virtual][cli][norm_linear]") {
+  const std::vector<std::vector<std::string>> calls = {
+      {"--norm", "rms", "--bias", "--act", "gelu_tanh"},
+      {"--form", "folded", "--residual"},
+      {"--weights", "nvfp4", "--residual"},
+      {"--type", "f16", "--out", "f32", "--form", "folded", "--mean", "4"}};
+  for (size_t i = 0; i < calls.size(); ++i) {
+    std::vector<std::string> words = {
+        "norm-linear", "-m",       "20",
+        "-n",          "72",       "-k",
+        "192",         "--device", i % 2 == 0 ? "virtual:h200" : "virtual:b200",
+        "--json",      "-"};
+    words.insert(words.end(), calls[i].begin(), calls[i].end());
+    const ChildResult child = warpline_cli(words);
+    INFO_CHILD(child);
+    REQUIRE(child.status == 0);
+    const Json json = parse_json(child.out);
+    CHECK(json.find("result")->text == "PASS");
+    CHECK(json.find("relative_error")->number < (i == 2 ? 0.2 : 0.01));
+  }
+  check_refusal(warpline_cli({"norm-linear", "-k", "100", "--device", "virtual:h200"}), 2,
+                "K = 100 must be a multiple of 64 elements (nearest: 64, 128)");
+  check_refusal(warpline_cli({"norm-linear", "--form", "folded", "--weights", "nvfp4", "--device",
+                              "virtual:h200"}),
+                2, "w_type = 0 must have no block scales in the folded form");
+  check_refusal(warpline_cli({"norm-linear", "--output", "x", "--device", "virtual:h200"}), 2,
+                "--output is not taken");
+}
+
 TEST_CASE("cli: what quantize refuses", "[virtual][cli][quantize]") {
   TemporaryDirectory directory;
   check_refusal(warpline_cli({"quantize", "-m", "0", "-k", "63", "--device", "virtual:b200"}), 2,

@@ -560,15 +560,15 @@ typedef struct wl_quantize_args {
   void* d;                /* device, 16-byte aligned; may not overlap an input */
   void* sfd;              /* device, scales of D in sf_layout, 16-byte aligned, likewise */
   wl_sf_layout sf_layout;
-  const float* d_scale; /* device, 4-byte aligned, null = 1; read when the kernel runs */
-  const char* config;   /* name of a configuration to force, null = the library chooses */
-  uint32_t flags;       /* of enum wl_plan_flags: 0 or WL_GRAPH_LAUNCH */
-  wl_norm norm;         /* K is at most 32768 with one; without, all that follows is 0 or null */
-  float eps;            /* positive and finite */
-  wl_dtype gamma_type;  /* of gamma and beta: x_type or WL_F32; counts where there is one */
-  const void* gamma;    /* device, [K] of gamma_type, 16-byte aligned, null = 1 */
-  const void* beta;     /* likewise, WL_NORM_LAYER only, null = 0 */
-  const void* residual; /* device, [L,M,K] of x_type, 16-byte aligned, null = none */
+  const float* d_scale;   /* device, 4-byte aligned, null = 1; read when the kernel runs */
+  const char* config;     /* name of a configuration to force, null = the library chooses */
+  uint32_t flags;         /* of enum wl_plan_flags: 0 or WL_GRAPH_LAUNCH */
+  wl_norm norm;           /* K is at most 32768 with one; without, all that follows is 0 or null */
+  float eps;              /* positive and finite */
+  wl_dtype gamma_type;    /* of gamma and beta: x_type or WL_F32; counts where there is one */
+  const void* gamma;      /* device, [K] of gamma_type, 16-byte aligned, null = 1 */
+  const void* beta;       /* likewise, WL_NORM_LAYER only, null = 0 */
+  const void* residual;   /* device, [L,M,K] of x_type, 16-byte aligned, null = none */
   int64_t ldr;            /* elements from row to row of the residual, multiple of 8, 0 = K */
   int64_t batch_stride_r; /* from entry to entry, multiple of 8, 0 = M * ldr */
   /* Takes X plus the residual in x_type, at the residual's strides: device, 16-byte aligned, null =
@@ -604,14 +604,14 @@ typedef enum wl_norm_form {
  * makes it under *a_scale, which alpha takes in; what follows is wl_gemm. WL_NORM_FOLDED: rows of
  * sums are multiplied by rstd in FP32, which is wl_gemm with row factors. */
 typedef struct wl_norm_linear_args {
-  size_t struct_size;   /* sizeof(wl_norm_linear_args) */
-  int64_t m;            /* >= 1 */
-  int64_t n;            /* multiple of 8 */
-  int64_t k;            /* multiple of 64, at most 32768 */
-  const void* x;        /* device, [M,K], 16-byte aligned */
-  wl_dtype x_type;      /* WL_F16 or WL_BF16 */
-  int64_t ldx;          /* elements from row to row of X, multiple of 8, 0 = K; folded: K or 0 */
-  wl_norm norm;         /* WL_NORM_RMS or WL_NORM_LAYER */
+  size_t struct_size; /* sizeof(wl_norm_linear_args) */
+  int64_t m;          /* >= 1 */
+  int64_t n;          /* multiple of 8 */
+  int64_t k;          /* multiple of 64, at most 32768 */
+  const void* x;      /* device, [M,K], 16-byte aligned */
+  wl_dtype x_type;    /* WL_F16 or WL_BF16 */
+  int64_t ldx;        /* elements from row to row of X, multiple of 8, 0 = K; folded: K or 0 */
+  wl_norm norm;       /* WL_NORM_RMS or WL_NORM_LAYER */
   wl_norm_form form;
   float eps;            /* positive and finite */
   wl_dtype gamma_type;  /* of gamma and beta: x_type or WL_F32; counts where there is one */
