@@ -250,8 +250,8 @@ wl_status fold(wl_context* context, const Args& args, void* w_folded, float* bia
   params.wide_gamma = args.gamma_type == WL_F32 ? 1 : 0;
   params.bias_type = static_cast<uint32_t>(args.bias_type);
   LaunchConfig launch;
-  launch.grid[0] = static_cast<unsigned>(
-      std::min<int64_t>(divide_up(args.n, 8), int64_t{8} * std::max(device.sm_count, 1)));
+  const int64_t most = 8 * static_cast<int64_t>(std::max(device.sm_count, 1));
+  launch.grid[0] = static_cast<unsigned>(std::min(divide_up(args.n, 8), most));
   launch.block[0] = 256;
   launch.programmatic_dependent = true;
   wl_plan once(context);
