@@ -2,8 +2,11 @@
 
 #include "kernels/dual_gemm/dual_gemm.hpp"
 #include "kernels/linear/linear.hpp"
+#include "kernels/norm/rows.hpp"
 #include "runtime/src/driver.hpp"
 #include "tests/problems/problem.hpp"
+#include "tests/reference/quantize.hpp"
+#include "tests/support/device_buffer.hpp"
 #include "tests/support/dual_gemm_nvfp4_run.hpp"
 #include "tests/support/ledger_names.hpp"
 #include "tests/support/linear_run.hpp"
@@ -11,6 +14,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -134,6 +138,95 @@ bool right_drawn(wl_context* context, const Kernel& kernel, const DualGemmCase& 
   return true;
 }
 
+// The product behind the norm.
+const char* product_of(const Kernel& kernel) {
+  if (kernel.profile == "b200") return "gemm_sm100_pair_n64_h16_f32";
+  return kernel.problem.out == OutputType::f16 ? "gemm_sm90_f16_t64c64_f32"
+                                               : "gemm_sm90_bf16_t64c64_f32";
+}
+
+// Weights that are 1 on the diagonal: D is the normalised rows, or X times the factors of rows.
+bool right_norm_linear(wl_context* context, const Kernel& kernel, const DualGemmCase& c,
+                       std::string& message) {
+  const auto named = [&](const char* part) { return kernel.name.find(part) != std::string::npos; };
+  const bool folding = named("_fold_"), factors = named("_rstd_");
+  const Matrix x = random_matrix(c.m, c.k, 1, c.out, c.seed),
+               added = random_matrix(c.m, c.k, 1, c.out, c.seed + 1);
+  Matrix w{c.k, c.k, 1, c.out, std::vector<uint16_t>(static_cast<size_t>(c.k * c.k))};
+  for (int64_t i = 0; i < c.k; ++i)
+    w.codes[static_cast<size_t>(i * c.k + i)] = encode_output(c.out, 1);
+  Norm norm;
+  norm.kind = named("_rms_") ? Norm::Kind::rms : Norm::Kind::layer;
+  norm.eps = 1e-5f;
+  std::vector<float> gamma(static_cast<size_t>(c.k)), beta(gamma.size());
+  for (size_t i = 0; i < gamma.size(); ++i)
+    gamma[i] = 0.5f + static_cast<float>(i % 7) / 8, beta[i] = static_cast<float>(i % 5) / 4;
+  const DeviceBuffer input(context, x.codes), sums(context, added.codes),
+      weights(context, folding ? x.codes : w.codes), gammas(context, gamma), betas(context, beta),
+      d(context, std::vector<float>(static_cast<size_t>(c.m * c.k), NAN)),
+      folded_bias(context, std::vector<float>(static_cast<size_t>(c.m), NAN));
+  wl_norm_linear_args args{};
+  args.struct_size = sizeof args;
+  args.m = c.m, args.n = c.k, args.k = c.k;
+  args.x = input.pointer, args.x_type = c.out == OutputType::f16 ? WL_F16 : WL_BF16;
+  args.norm = norm.kind == Norm::Kind::rms ? WL_NORM_RMS : WL_NORM_LAYER, args.eps = norm.eps;
+  args.gamma_type = WL_F32;
+  args.w = weights.pointer;
+  args.w_type = c.out == OutputType::f16 ? WL_OPERAND_F16 : WL_OPERAND_BF16;
+  args.d = d.pointer, args.d_type = WL_F32;
+  if (!factors) {
+    args.gamma = gammas.pointer, norm.gamma = gamma;
+    if (norm.kind == Norm::Kind::layer) args.beta = betas.pointer, norm.beta = beta;
+  }
+  const auto failed = [&](wl_status status) {
+    if (status != WL_SUCCESS) message = wl_last_error();
+    return status != WL_SUCCESS;
+  };
+  if (folding) {
+    args.n = c.m;
+    if (failed(wl_norm_linear_fold(context, &args, weights.pointer,
+                                   static_cast<float*>(folded_bias.pointer), nullptr)) ||
+        failed(wl_stream_synchronize(context, nullptr)))
+      return false;
+    const Folded expected = fold(x, norm, {});
+    std::vector<uint16_t> found(x.codes.size());
+    std::vector<float> bias(expected.bias.size());
+    wl_download(context, found.data(), weights.pointer, 2 * found.size());
+    wl_download(context, bias.data(), folded_bias.pointer, 4 * bias.size());
+    return found == expected.w.codes && bias == expected.bias;
+  }
+  args.config = product_of(kernel);
+  args.form = factors ? WL_NORM_FOLDED : WL_NORM_PLAIN;
+  args.residual = args.sum = sums.pointer;
+  wl_plan* plan = nullptr;
+  if (failed(wl_norm_linear_plan(context, &args, &plan))) return false;
+  wl_plan_info info{};
+  info.struct_size = sizeof info;
+  wl_plan_get_info(plan, &info);
+  const DeviceBuffer workspace(context, info.workspace_bytes);
+  const bool ran = !failed(wl_plan_run(plan, workspace.pointer, info.workspace_bytes, nullptr)) &&
+                   !failed(wl_stream_synchronize(context, nullptr));
+  wl_plan_destroy(plan);
+  if (!ran) return false;
+  const Matrix rows = add(x, added), wide = normalised_rows(rows, norm);
+  std::vector<uint16_t> sum(rows.codes.size());
+  std::vector<float> found(sum.size()), row(static_cast<size_t>(c.k));
+  wl_download(context, sum.data(), sums.pointer, 2 * sum.size());
+  wl_download(context, found.data(), d.pointer, 4 * found.size());
+  bool right = sum == rows.codes;
+  for (size_t first = 0; first < sum.size(); first += row.size()) {
+    for (size_t i = 0; i < row.size(); ++i)
+      row[i] = static_cast<float>(decode_output(c.out, rows.codes[first + i]));
+    const float rstd = statistics(row.data(), c.k, norm).rstd;
+    for (size_t i = 0; i < row.size(); ++i)
+      right =
+          right && found[first + i] ==
+                       (factors ? row[i] * rstd
+                                : static_cast<float>(decode_output(c.out, wide.codes[first + i])));
+  }
+  return right;
+}
+
 // In a child process. Returns what noticed something wrong, and when.
 Verdict judge(const Kernel& kernel, const std::string& source, const std::string& check,
               const std::vector<std::string>& schedules, std::string* report_text) {
@@ -186,6 +279,7 @@ Verdict judge(const Kernel& kernel, const std::string& source, const std::string
                            : kernel.run == Kernel::Run::dual_gemm_nvfp4 ? right_nvfp4
                            : kernel.run == Kernel::Run::linear          ? right_linear
                            : kernel.run == Kernel::Run::drawn           ? right_drawn
+                           : kernel.run == Kernel::Run::norm_linear     ? right_norm_linear
                                                                         : right_quantised;
     const bool right = right_run(context, kernel, c, message);
     *report_text = report();
@@ -208,6 +302,25 @@ const warpline::gemm::Config* find_config(const std::string& name) {
   return warpline::dual_gemm::find_config(name);
 }
 
+// Of the ledger's names in kernels/norm/rows.inc; rows have a residual.
+std::string names_of_rows(const Kernel& kernel, int tables) {
+  warpline::DeviceLimits device;
+  device.sm_count = kernel.sms;
+  device.shared_bytes_per_block = 232448;
+  const DualGemmCase& c = kernel.problem;
+  const warpline::norm::Work work = warpline::norm::share_out(c.m, c.k, c.l, true, tables, device);
+  vgpu::check::LedgerNames names;
+  if (kernel.run == Kernel::Run::norm_linear) {
+    names = ledger_names(*find_config(product_of(kernel)));
+    names["EDGES"] = "1";
+  }
+  names["TEAM"] = std::to_string(work.team_warps);
+  names["S"] = std::to_string(work.slots);
+  names["F"] = std::to_string((work.slots + work.teams - 1) / work.teams * work.teams);
+  names["ROW"] = std::to_string(4 * c.k);
+  return names_text(names);
+}
+
 } // namespace
 
 // A problem of a few tiles with an edge in every direction, on a device so small that each cluster
@@ -228,6 +341,24 @@ Kernel make_kernel(const warpline::Image& image) {
     c.out = r.name.find("bf16") != std::string::npos ? OutputType::bf16 : OutputType::f16;
     c.config = r.config;
     r.short_k = 256;
+    const bool rms = r.name.find("_rms_") != std::string::npos;
+    if (rms || r.name.find("_layer_") != std::string::npos) {
+      r.short_k = c.k; // its names are of one K
+      r.names = names_of_rows(r, 0);
+    }
+    return r;
+  }
+  if (r.name.rfind("norm_linear_", 0) == 0) {
+    r.run = Kernel::Run::norm_linear;
+    r.profile = r.name.find("sm100") != std::string::npos ? "b200" : "h200";
+    c.m = 24;
+    c.k = 576;
+    c.out = r.name.find("bf16") != std::string::npos ? OutputType::bf16 : OutputType::f16;
+    r.short_k = c.k; // its names are of one K
+    const bool rms = r.name.find("_rms_") != std::string::npos;
+    const bool factors = r.name.find("_rstd_") != std::string::npos;
+    if (r.name.find("_fold_") == std::string::npos)
+      r.names = names_of_rows(r, factors ? 0 : rms ? 1 : 2);
     return r;
   }
   if (r.name.rfind("moe_", 0) == 0 || r.name.rfind("grouped_", 0) == 0) {

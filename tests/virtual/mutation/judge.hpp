@@ -19,8 +19,16 @@ struct Kernel {
   int64_t short_k = 192;
   int sms = 1;
   // What the kernel is run as: a dual GEMM with 16-bit outputs, or with D in NVFP4; a wl_gemm with
-  // D of any type; a quantisation with another behind it; or the problems drawn for it.
-  enum class Run { dual_gemm, dual_gemm_nvfp4, linear, quantize, drawn } run = Run::dual_gemm;
+  // D of any type; a quantisation with another behind it; a kernel of wl_norm_linear, ahead of a
+  // product; or the problems drawn for it.
+  enum class Run {
+    dual_gemm,
+    dual_gemm_nvfp4,
+    linear,
+    quantize,
+    norm_linear,
+    drawn
+  } run = Run::dual_gemm;
   wl_dtype d_type = WL_F16; // of a wl_gemm
 };
 
