@@ -18,12 +18,13 @@ constexpr int64_t most_groups = 512;
 template <class Product>
 struct View : Product {
   wl_groups groups;
+  View(const Product& product, const wl_groups& of) : Product(product), groups(of) {}
 };
 struct LinearArgs : View<wl_gemm_args> {
-  LinearArgs(const wl_grouped_gemm_args& a) : View{{a.gemm}, a.groups} {}
+  LinearArgs(const wl_grouped_gemm_args& a) : View(a.gemm, a.groups) {}
 };
 struct DualArgs : View<wl_dual_gemm_args> {
-  DualArgs(const wl_grouped_dual_gemm_args& a) : View{{a.gemm}, a.groups} {}
+  DualArgs(const wl_grouped_dual_gemm_args& a) : View(a.gemm, a.groups) {}
 };
 
 template <class Args>
