@@ -249,10 +249,10 @@ void fill_grouped_decode(const wl_context& context, const Problem& problem, cons
   decode.per_tiles = reciprocal(decode.tiles_n);
   fill_groups(problem, &decode);
   const int64_t units = problem.groups.most_tiles(problem.m, 8) * blocks;
+  const int64_t resident = int64_t{grouped_decode_ctas} * std::max(context.limits.sm_count, 1);
   LaunchConfig launch;
-  launch.grid[0] = static_cast<unsigned>(
-      std::min<int64_t>(divide_up(units, grouped_decode_warps),
-                        int64_t{grouped_decode_ctas} * std::max(context.limits.sm_count, 1)));
+  launch.grid[0] =
+      static_cast<unsigned>(std::min(divide_up(units, grouped_decode_warps), resident));
   launch.block[0] = 32 * grouped_decode_warps;
   launch.dynamic_shared_bytes = grouped_decode_shared_bytes;
   launch.programmatic_dependent = true;

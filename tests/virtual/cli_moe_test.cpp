@@ -2,17 +2,24 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/cli.hpp"
 
+#include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace wltest;
 
 namespace {
 
-std::vector<std::string> small(const std::string& device, std::vector<std::string> more) {
-  std::vector<std::string> all = {"moe", "--tokens",  "9",   "--hidden", "128", "--intermediate",
-                                  "64",  "--experts", "8",   "--top-k",  "3",   "--first-expert",
-                                  "2",   "--device",  device};
+// A small layer; an option of `more` takes the place of its own.
+std::vector<std::string> small(const std::string& device, const std::vector<std::string>& more) {
+  const std::vector<std::pair<std::string, std::string>> own = {
+      {"--tokens", "9"}, {"--hidden", "128"},     {"--intermediate", "64"}, {"--experts", "8"},
+      {"--top-k", "3"},  {"--first-expert", "2"}, {"--device", device}};
+  std::vector<std::string> all = {"moe"};
+  for (const auto& [option, value] : own)
+    if (std::find(more.begin(), more.end(), option) == more.end())
+      all.insert(all.end(), {option, value});
   all.insert(all.end(), more.begin(), more.end());
   return all;
 }
