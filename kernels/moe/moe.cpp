@@ -147,10 +147,6 @@ public:
     return WL_SUCCESS;
   }
 
-  wl_status run_parts(const wl_plan& plan, void* workspace, wl_stream stream) const override {
-    return run(plan, args, workspace, stream);
-  }
-
   // With the plan's configurations. Allocates nothing.
   wl_status run(const wl_plan& plan, const wl_moe_args& of, void* workspace,
                 wl_stream stream) const {
@@ -172,10 +168,21 @@ private:
   OwnedPlan order_, tokens_, up_, down_, sum_;
 };
 
+// Of a plan with its own operands.
+struct MoeRun final : OwnRun {
+  MoeRun(const wl_plan& plan_, const PlannedMoe& planned_) : plan(plan_), planned(planned_) {}
+  wl_status run(void* workspace, wl_stream stream) const override {
+    return planned.run(plan, planned.args, workspace, stream);
+  }
+  const wl_plan& plan;
+  const PlannedMoe& planned;
+};
+
 wl_status make_plan(wl_context* context, const wl_moe_args& args, wl_plan** plan) {
   auto made = std::make_unique<wl_plan>(context);
   auto planned = std::make_unique<PlannedMoe>(args);
   WL_TRY(planned->make(context, args, made.get()));
+  made->own_run = std::make_unique<MoeRun>(*made, *planned);
   made->problem = std::move(planned);
   *plan = made.release();
   return WL_SUCCESS;

@@ -99,7 +99,6 @@ wl_status wl_plan::add(const Kernel& kernel, const LaunchConfig& config, const v
 }
 
 wl_status wl_plan::run(void* workspace, wl_stream stream, const Instead* instead) const {
-  if (steps_.empty() && problem != nullptr) return problem->run_parts(*this, workspace, stream);
   if (own_run) return own_run->run(workspace, stream);
   uint64_t word = 0;
   for (const Step& step : steps_) {

@@ -22,12 +22,11 @@ namespace warpline {
 // What an operation keeps with a plan to run it with other operands; a class of its own derives.
 struct PlannedProblem {
   virtual ~PlannedProblem() = default;
-  // Of a plan that has no kernels but is made of others: enqueues theirs, as wl_plan::run does.
-  virtual wl_status run_parts(const wl_plan&, void*, wl_stream) const { return WL_SUCCESS; }
 };
 
-// How a plan runs whose kernels take addresses within the run's workspace in more ways than as one
-// parameter, as in tensor maps. Allocates nothing and takes no lock.
+// How a plan runs that is made of others, or whose kernels take addresses within the run's
+// workspace in more ways than as one parameter, as in tensor maps. Allocates nothing and takes no
+// lock.
 struct OwnRun {
   virtual ~OwnRun() = default;
   virtual wl_status run(void* workspace, wl_stream stream) const = 0;
