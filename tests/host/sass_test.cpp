@@ -4,6 +4,7 @@
 #include "tests/support/sass_toolkit.hpp"
 
 #include <filesystem>
+#include <sstream>
 
 using wltest::ChildResult;
 using wltest::ContainsSubstring;
@@ -63,6 +64,23 @@ TEST_CASE("sass-summary counts per role and compares with golden files", "[host]
   const ChildResult different = run("--check");
   CHECK(different.status == 1);
   CHECK_THAT(different.out, ContainsSubstring("spill 1"));
+
+  // The changed lines of some kernels: those and no others are written.
+  const auto lines_of = [&](const std::string& prefix, bool those) {
+    std::istringstream text(wltest::read_text(toolkit.directory / "golden/sass-ptxas-13.0.88.txt"));
+    std::string line, found;
+    while (std::getline(text, line))
+      if ((line.compare(0, prefix.size(), prefix) == 0) == those) found += line + "\n";
+    return found;
+  };
+  const std::string some = "quantize_sm90", before = lines_of(some, true),
+                    others = lines_of(some, false);
+  REQUIRE(!before.empty());
+  REQUIRE(toolkit.run("sass-summary", {"--update", some, golden[0], golden[1]}).status == 0);
+  CHECK(lines_of(some, false) == others);
+  CHECK(lines_of(some, true) != before);
+  CHECK(run("--check").status == 1);
+  CHECK(toolkit.run("sass-summary", {"--update", file, golden[0], golden[1]}).status == 2);
 
   // 13 instructions around the one MMA; the head of the Blackwell kernels allows 12.125.
   std::string longer = wltest::sass_listing;
