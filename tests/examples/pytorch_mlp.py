@@ -1,20 +1,29 @@
 #!/usr/bin/env python3
-"""A gated MLP layer whose two up-projections run in NVFP4 through libwarpline.so, by ctypes, on the
-caller's stream and inside a CUDA graph:
+"""A gated MLP layer in NVFP4 through libwarpline.so, by ctypes, on the caller's stream and inside a
+CUDA graph:
 
     y = (silu(x Wg^T) * (x Wu^T)) Wd^T         x [tokens, hidden], Wg and Wu [inner, hidden]
 
     make shared && python3 tests/examples/pytorch_mlp.py [--tokens 64] [--hidden 2048] [--inner 5632]
 
-The library quantises weights and activations, each with one FP32 scale, PyTorch finds that scale.
+First the library quantises weights and activations, each with one FP32 scale that PyTorch finds,
+and multiplies NVFP4 by NVFP4. Then, on Hopper, it serves the same weights from a safetensors file as
+ModelOpt writes it, with activations that stay in BF16 (modelopt.py). With a file of one's own that
+is all:
+
+    python3 tests/examples/pytorch_mlp.py --weights model.safetensors --prefix model.layers.0.mlp.
+
 Needs PyTorch with CUDA and a GPU that warpline has kernels for; exit status 3 without. Exit status
-0 when codes and scales are PyTorch's bit for bit and the result agrees with PyTorch on the
+0 when codes and scales are PyTorch's bit for bit and the results agree with PyTorch on the
 dequantised operands, eagerly and replayed from the graph on other inputs; the error against the
 BF16 layer, which is that of the quantisation, is printed.
 """
 import argparse
+import os
 import sys
+import tempfile
 
+import modelopt
 import warpline_abi as abi
 
 try:
@@ -141,18 +150,91 @@ def within(found, reference, what):
     return excess <= 1
 
 
+def modelopt_tensors(matrix, name):
+    """The three tensors of a layer from a quantised matrix."""
+    def data(tensor):
+        return bytes(tensor.contiguous().view(torch.uint8).flatten().cpu().numpy())
+
+    return {f"{name}.weight": ("U8", tuple(matrix.values.shape), data(matrix.values)),
+            f"{name}.weight_scale": ("F8_E4M3", (matrix.rows, matrix.k // 16),
+                                     data(matrix.plain_scales())),
+            f"{name}.weight_scale_2": ("F32", (), data(matrix.scale))}
+
+
+def dequantised(tensors, name, device):
+    def tensor(suffix, dtype):
+        _, shape, data = tensors[f"{name}.{suffix}"]
+        return torch.frombuffer(bytearray(data), dtype=dtype).view(shape).to(device)
+
+    codes, scales = tensor("weight", torch.uint8), tensor("weight_scale", torch.float8_e4m3fn)
+    levels = torch.tensor(modelopt.E2M1, dtype=torch.float64, device=device)
+    values = levels[torch.stack((codes & 15, codes >> 4), -1).flatten(-2).long()]
+    return (values * scales.double().repeat_interleave(16, -1)
+            * tensor("weight_scale_2", torch.float32).double())
+
+
+def serve(library, path, prefix, tokens, device):
+    """BF16 activations and the weights of a file, eagerly and in a graph."""
+    tensors = modelopt.read_safetensors(path)
+    layer = modelopt.GatedMlp(library, tensors, prefix, tokens)
+    print(f"{path}: {layer.up_plan.info.config.decode()}, {layer.down_plan.info.config.decode()}, "
+          f"tokens {tokens}, hidden {layer.hidden}, inner {layer.inner}")
+    gate, up, down = (dequantised(tensors, prefix + name, device) for name in modelopt.LAYERS)
+
+    def drawn(count):
+        return torch.randn(count, layer.hidden, device=device).bfloat16()
+
+    def run(x):
+        y = torch.empty_like(x)
+        layer.run(x.data_ptr(), y.data_ptr(), len(x), torch.cuda.current_stream().cuda_stream)
+        return y
+
+    def agrees(x, y, what):
+        x = x.double()
+        reference = (torch.nn.functional.silu(x @ gate.T) * (x @ up.T)) @ down.T
+        error = ((y.double() - reference).norm() / reference.norm()).item()
+        # BF16 rounds h, then y, by 2^-9 at most: half of that each, root mean square.
+        print(f"{what}: relative error {error:.5f}")
+        return error < 2 ** -8
+
+    good = True
+    for count in sorted({1, tokens // 2 or 1, tokens}):
+        x = drawn(count)
+        good = agrees(x, run(x), f"BF16 activations, {count} tokens") and good
+    x = drawn(tokens)
+    run(x)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = run(x)
+    for step in range(3):
+        x.copy_(drawn(tokens))
+        graph.replay()
+        good = agrees(x, y, f"graph replay {step}") and torch.equal(y, run(x)) and good
+    torch.cuda.synchronize()
+    layer.close()
+    return good
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--hidden", type=int, default=2048)
     parser.add_argument("--inner", type=int, default=5632)
+    parser.add_argument("--weights", help="a safetensors file with the layer's weights")
+    parser.add_argument("--prefix", default="", help="of gate_proj, up_proj and down_proj there")
     args = parser.parse_args()
     if not torch.cuda.is_available():
         print("pytorch_mlp: PyTorch sees no CUDA device", file=sys.stderr)
         return 3
     device = torch.device("cuda", 0)
     torch.manual_seed(0)
+    library = abi.Library()
+    if args.weights:
+        good = serve(library, args.weights, args.prefix, args.tokens, device)
+        print("PASS" if good else "FAIL")
+        return 0 if good else 1
 
     def weights(rows, columns):
         return (torch.randn(rows, columns, device=device) / columns ** 0.5).bfloat16()
@@ -161,8 +243,8 @@ def main():
     down = weights(args.hidden, args.inner)
     x = torch.randn(args.tokens, args.hidden, device=device).bfloat16()
 
-    layer = GatedMlp(abi.Library(), gate, up, down, args.tokens)
-    print(f"{torch.cuda.get_device_name(0)}, row {layer.plan.info.config.decode()}, "
+    layer = GatedMlp(library, gate, up, down, args.tokens)
+    print(f"{torch.cuda.get_device_name(0)}, {layer.plan.info.config.decode()}, "
           f"tokens {args.tokens}, hidden {args.hidden}, inner {args.inner}")
 
     y = layer(x)
@@ -199,6 +281,17 @@ def main():
         again = layer(inputs)
         good = torch.equal(replayed, layer.h) and torch.allclose(outputs, again) and good
     torch.cuda.synchronize()
+    if torch.cuda.get_device_capability(0)[0] == 9:
+        wd = Nvfp4(library, *down.shape, device).measure(down).quantise(down)
+        torch.cuda.synchronize()
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.safetensors")
+            modelopt.write_safetensors(path, {
+                **modelopt_tensors(layer.gate, "mlp.gate_proj"),
+                **modelopt_tensors(layer.up, "mlp.up_proj"),
+                **modelopt_tensors(wd, "mlp.down_proj")})
+            good = serve(library, path, "mlp.", args.tokens, device) and good
+        wd.close()
     layer.close()
     print("PASS" if good else "FAIL")
     return 0 if good else 1

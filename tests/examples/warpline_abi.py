@@ -208,7 +208,7 @@ class Plan:
     """A plan holds the addresses that it was made with; what lies there is read when it runs."""
 
     def __init__(self, library, make, struct, fields):
-        self.library = library
+        self.library, self.fields, self.struct = library, fields, struct
         args = struct(struct_size=c.sizeof(struct), **fields)
         self.handle = c.c_void_p()
         library.check(make(library.context, c.byref(args), c.byref(self.handle)))
@@ -219,6 +219,16 @@ class Plan:
         """`workspace`: the address of info.workspace_bytes bytes, None where that is 0."""
         self.library.check(self.library.lib.wl_plan_run(
             self.handle, workspace, self.info.workspace_bytes if workspace else 0, stream))
+
+    def run_with(self, stream=None, workspace=None, **fields):
+        """With other operands, or fewer rows, than the plan was made with: a plan of gemm or
+        dual_gemm."""
+        run = {GemmArgs: self.library.lib.wl_gemm_run,
+               DualGemmArgs: self.library.lib.wl_dual_gemm_run}[self.struct]
+        args = self.struct(struct_size=c.sizeof(self.struct), **{**self.fields, **fields})
+        self.library.check(run(self.handle, c.byref(args), c.c_void_p(workspace),
+                               c.c_size_t(self.info.workspace_bytes if workspace else 0),
+                               c.c_void_p(stream)))
 
     def close(self):
         """After its last run has ended."""

@@ -1,5 +1,5 @@
 // The gated MLP of tests/examples/pytorch_mlp.py: the library under PyTorch, on its stream and in
-// its CUDA graph.
+// its CUDA graph, with activations in NVFP4 and, on Hopper, in BF16.
 #include "tests/support/catch.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/gpu.hpp"

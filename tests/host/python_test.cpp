@@ -125,6 +125,19 @@ TEST_CASE("the smallest Python program multiplies", "[host][python]") {
   }
 }
 
+TEST_CASE("a Python program serves a ModelOpt file", "[host][python]") {
+  if (!wltest::plain_build()) WL_SKIP("an instrumented build");
+  if (!has_python()) WL_SKIP("no python3");
+  const ChildResult result =
+      run_child({"python3", source_file("tests/examples/modelopt.py")},
+                {{"WARPLINE_DRIVER", "virtual:h200"},
+                 {"WARPLINE_LIBRARY", wltest::build_file("libwarpline.so")}});
+  INFO(result.out << result.err);
+  CHECK(result.status == 0);
+  CHECK_THAT(result.out,
+             ContainsSubstring("12 tokens: 0 outputs wrong\n5 tokens: 0 outputs wrong"));
+}
+
 TEST_CASE("the PyTorch example says what it lacks", "[host][python]") {
   if (!has_python()) WL_SKIP("no python3");
   // No device is visible, so the example stops where PyTorch is installed, too.
