@@ -38,6 +38,32 @@ TEST_CASE("sass shows PTX lines, roles and the main loop", "[host][sass]") {
   CHECK(toolkit.run("sass", {"no_such_row"}).status == 2);
 }
 
+TEST_CASE("sass --arrivals finds arrivals that pending loads may outlast", "[host][sass]") {
+  if (!has_python()) WL_SKIP("no python3");
+  SassToolkit toolkit;
+  // A load that sets scoreboard 2, an instruction that waits for it or not, an arrival.
+  const auto listing = [](const char* between) {
+    const auto line = [](const char* text, const char* control) {
+      return std::string("        /*0050*/  ") + text + " ;  /* 0x0000000000000000 */\n" +
+             "                                   /* " + control + " */\n";
+    };
+    return "        .text.small:\n//## File \".nv_debug_ptx_txt\", line 18\n" +
+           line("LDS.128 R4, [R2]", "0x0000800000000000") + line("IADD3 R1, R4, R5, RZ", between) +
+           line("@!P0 SYNCS.ARRIVE.TRANS64.A1T0 RZ, [R3+URZ+0x20], RZ", "0x0000000000000000");
+  };
+  const auto arrivals = [&](const char* between) {
+    toolkit.list(listing(between));
+    const ChildResult result = toolkit.run("sass", {toolkit.directory / "small.ptx", "--arrivals"});
+    CHECK(result.status == 0);
+    return result.out;
+  };
+  const std::string early = "consumer: st.global.b32 [d], r; with pending:\n"
+                            "  18: st.global.b32 [d], r;\n";
+  CHECK(arrivals("0x0000000000000000") == early);
+  CHECK(arrivals("0x0040000000000000").empty());  // waits for scoreboard 2: bit 13 of the control
+  CHECK(arrivals("0x0020000000000000") == early); // for scoreboard 1
+}
+
 TEST_CASE("sass-summary counts per role and compares with golden files", "[host][sass]") {
   if (!has_python()) WL_SKIP("no python3");
   SassToolkit toolkit;

@@ -85,11 +85,12 @@ def find_configs(kernel, config=None, folder=None):
 
 
 class Instruction:
-    __slots__ = ("address", "predicate", "opcode", "operands", "line", "role")
+    # control: the upper bits of the encoding, or None: which scoreboards it waits for and sets.
+    __slots__ = ("address", "predicate", "opcode", "operands", "line", "role", "control")
 
     def __init__(self, address, text, line, role):
         match = re.match(r"(@!?U?P\w+\s+)?(\S+)\s*(.*)", text)
-        self.address, self.line, self.role = address, line, role
+        self.address, self.line, self.role, self.control = address, line, role, None
         self.predicate = (match.group(1) or "").strip()
         self.opcode, self.operands = match.group(2), match.group(3)
 
@@ -158,14 +159,15 @@ def assemble(path, arch, ptxas, folder):
 
 
 def disassemble(cubin, nvdisasm):
-    run = subprocess.run([nvdisasm, "-gp", "-c", cubin], capture_output=True, text=True, check=False)
+    run = subprocess.run([nvdisasm, "-gp", "-hex", "-c", cubin], capture_output=True, text=True, check=False)
     if run.returncode != 0:
         raise Failure(f"{nvdisasm} cannot read the cubin: {run.stderr.strip()}")
     return run.stdout
 
 
 def read_listing(listing, roles):
-    """Instructions and labels ({name: address}) of nvdisasm -gp -c."""
+    """Instructions and labels ({name: address}) of nvdisasm -gp -hex -c, which prints an
+    instruction's lower 64 bits on its line and the upper ones on the next."""
     instructions, labels, waiting, line = [], {}, [], 0
     for text in listing.splitlines():
         match = re.search(r'//## File ".*", line (\d+)', text)
@@ -176,6 +178,9 @@ def read_listing(listing, roles):
         if match:
             waiting.append(match.group(1))
             continue
+        match = re.match(r"\s*/\* 0x([0-9a-f]{16}) \*/\s*$", text)
+        if match and instructions:
+            instructions[-1].control = int(match.group(1), 16) >> 41
         match = re.match(r"\s*/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;", text)
         if not match:
             continue
@@ -291,6 +296,29 @@ def over_limits(kernels):
     """A sentence for each kernel whose main loop is longer than its head allows."""
     return [f"{k.name}: {per_mma(k):.2f} instructions an MMA in the main loop, its head allows {most}"
             for k in kernels if (most := most_per_mma(k)) is not None and per_mma(k) > most]
+
+
+def early_arrivals(kernel):
+    """(arrival, loads): arrivals on mbarriers that may be done while loads from shared memory,
+    ahead of them in the code, are not, since nobody has waited for those loads' scoreboards. An
+    asynchronous copy that waits for such a barrier may overwrite what the loads have still to read
+    (an H200 did); an ordinary store behind the barrier may not. A scan in the order of addresses:
+    what a branch leaves pending is not followed. Control bits of sm_90 and sm_100: 4 stall, 1
+    yield, 3 scoreboard of the result, 3 of the operands, 6 to wait for."""
+    found, pending = [], []
+    for instruction in kernel.instructions:
+        if instruction.control is None:
+            continue
+        wait = instruction.control >> 11 & 63
+        pending = [(board, load) for board, load in pending if not wait >> board & 1]
+        board, opcode = instruction.control >> 5 & 7, instruction.opcode
+        if pending and opcode.startswith("SYNCS.ARRIVE") and "A1T0" in opcode:
+            found.append((instruction, [load for _, load in pending]))
+        elif re.match(r"LDS(M|\.|$)", opcode) and board != 7:
+            pending.append((board, instruction))
+        elif re.match(r"BRA|EXIT|RET", opcode):
+            pending = []
+    return found
 
 
 def summary_lines(kernel):
