@@ -369,7 +369,8 @@ private:
 //
 // Of groups CTAs go on from tile to tile; 128 of K of 128 rows of weights take 560 clocks and 5.4 a
 // token, in one launch a quarter more; the first of two launches takes 3000 and 4 bytes an element
-// of A through L2. Rows are spread as `spread` says.
+// of A through L2. Rows are spread as `spread` says; in tiles of 64 tokens and more a group's last
+// tile takes MMAs of all, half or a quarter of them, all of its rows equally likely.
 namespace {
 
 Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
@@ -383,7 +384,9 @@ Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimi
   result.tile_clocks = k_blocks * (560 + 5.4 * config.tile_m) * (config.direct ? 1.25 : 1);
   result.epilogue_clocks = 16.0 * (3 - config.b_tensors) * config.tile_m;
   const double tile = result.tile_clocks + result.epilogue_clocks;
-  result.loop_clocks = std::max(tiles / std::max(device.sm_count, 1), 1.0) * tile;
+  const double spared = config.tile_m >= 64 ? 0.3125 * s.groups / s.tiles : 0;
+  const double shorter = k_blocks * 5.4 * config.tile_m * spared;
+  result.loop_clocks = std::max(tiles / std::max(device.sm_count, 1), 1.0) * (tile - shorter);
   result.memory_clocks = (s.groups * config.b_tensors * static_cast<double>(problem.n) * 9 / 16 +
                           static_cast<double>(problem.m) * 2) *
                          static_cast<double>(problem.k) / 2400;

@@ -82,7 +82,22 @@ std::vector<int64_t> draw_rows(const GroupSizes& s, int64_t tile, const std::str
     return rows;
   }
   if (kind == "skew") take(some, s.m / 2);
-  const int64_t sides[] = {1, tile - 1, tile, tile + 1, 127, 128, 129, 0, 2, 3 * tile + 1};
+  // Of the last tile's rows a quarter and a half are sides too.
+  const int64_t sides[] = {1,
+                           tile - 1,
+                           tile,
+                           tile + 1,
+                           tile / 4,
+                           tile / 4 + 1,
+                           tile / 2,
+                           tile / 2 + 1,
+                           tile + tile / 2,
+                           127,
+                           128,
+                           129,
+                           0,
+                           2,
+                           3 * tile + 1};
   for (size_t g = 0; g < rows.size(); ++g) {
     if (kind == "skew" && g == some) continue;
     const bool end = g == 0 || g + 1 == rows.size();
