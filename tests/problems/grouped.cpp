@@ -37,6 +37,9 @@ GroupSizes draw_groups(const Configuration& c, bool nvfp4, Draw& draw) {
   const bool many = s.count > 20;
   s.n = step * (1 + below(draw, "n", many ? 2 : 2 * c.columns / step));
   s.k = many ? 64 * (1 + below(draw, "k", 2)) : 64 * (1 + below(draw, "k", 5 * c.depth / 128));
+  const bool as_models = s.count == 5;
+  if (as_models) s.n = draw.pick<int64_t>("n of a model", {768, 2880, 64});
+  if (as_models) s.k = 64 * (1 + below(draw, "k of a model", 2));
   if (index == 1) s.k = c.turn + 64; // stages and all loops come round
   s.masked = draw.pick("table", {0, 1, 0}) != 0;
   s.gathers = draw.pick("with rows", {0, 1}) != 0 && c.gathers;
@@ -48,7 +51,8 @@ GroupSizes draw_groups(const Configuration& c, bool nvfp4, Draw& draw) {
   s.sfb_gap = 16 * draw.pick("gap of SFB", {0, 3});
   s.bias_gap = 8 * draw.pick("gap of biases", {0, 2});
   const int64_t tile = c.rows;
-  const int64_t rows = many ? s.count * 2 : 3 * tile + below(draw, "m", 4 * tile) + 130;
+  const int64_t most = as_models ? tile + 130 : 3 * tile + below(draw, "m", 4 * tile) + 130;
+  const int64_t rows = many ? s.count * 2 : most;
   s.row_stride = s.masked ? 1 + below(draw, "row_stride", 2 * rows / s.count) : 0;
   s.m = s.masked ? s.count * s.row_stride + below(draw, "rows behind", 9) : rows;
   s.a_rows = s.gathers ? 1 + below(draw, "a_rows", s.m) : 0;
@@ -63,8 +67,8 @@ GroupSizes draw_groups(const Configuration& c, bool nvfp4, Draw& draw) {
   return s;
 }
 
-// Rows that m is cut into: all in one, the first and the last none, around the sides of tiles, half
-// of all in one.
+// Rows that m is cut into: none at all, all in one, the first and the last none, around the sides
+// of tiles, half of all in one.
 std::vector<int64_t> draw_rows(const GroupSizes& s, int64_t tile, const std::string& kind,
                                uint64_t seed) {
   const Random random(seed, 20);
@@ -77,6 +81,7 @@ std::vector<int64_t> draw_rows(const GroupSizes& s, int64_t tile, const std::str
     left -= wanted;
   };
   const auto some = static_cast<size_t>(random.below(2, static_cast<uint64_t>(s.count)));
+  if (kind == "none") return rows;
   if (kind == "one") {
     take(some, s.m);
     return rows;
@@ -149,6 +154,19 @@ GroupTable table_of(const GroupSizes& s, int64_t tile, const std::string& kind, 
   return t;
 }
 
+// In rows of A that are no group's, NaN, where the type has one.
+void spoil_other_rows(const GroupTable& t, int64_t m, Operand* a) {
+  if (a->type != WL_OPERAND_F16 && a->type != WL_OPERAND_BF16) return;
+  std::vector<bool> used(static_cast<size_t>(a->rows));
+  for (const GroupRange& range : ranges_of(t, m))
+    for (int64_t i = range.first; i < range.end; ++i)
+      used[static_cast<size_t>(row_of_a(t, i))] = true;
+  for (size_t row = 0; row < used.size(); ++row)
+    if (!used[row])
+      std::fill_n(a->values.begin() + static_cast<std::ptrdiff_t>(row * a->row_bytes()),
+                  a->row_bytes(), uint8_t{0xFF});
+}
+
 Bytes bytes_of(const std::vector<int32_t>& numbers) {
   Bytes bytes(4 * numbers.size());
   std::memcpy(bytes.data(), numbers.data(), bytes.size());
@@ -212,7 +230,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   draw.note("sf_layout", static_cast<int>(WL_SF_128x4));
   p.config = draw_config(c, draw);
   const std::string kind = draw.pick<const char*>(
-      "sizes of groups", {"sides", "skew", "one", "ends empty", "few", "sides"});
+      "sizes of groups", {"sides", "skew", "one", "ends empty", "few", "none", "sides"});
 
   const char* const alpha_names[] = {dual ? "alpha1" : "alpha", "alpha2"};
   const char* const bias_names[] = {dual ? "bias1" : "bias", "bias2"};
@@ -259,6 +277,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     q = {s.m, s.n, s.k, 1, {}, {}, {}, 1, 1};
     q.a =
         retyped(draw_operand(s.gathers ? s.a_rows : s.m, s.k, 1, base_a, seed), types.a, s.k, seed);
+    spoil_other_rows(tables[run], s.m, &q.a);
     for (size_t i = 0; i < products; ++i) {
       const auto base = static_cast<uint8_t>(fitting_b + (has_alpha[i] ? 8 * binades : 0));
       (i == 0 ? q.b1 : q.b2) =
