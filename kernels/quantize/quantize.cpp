@@ -28,7 +28,7 @@ constexpr wl_norm RMS = WL_NORM_RMS;
 constexpr wl_norm LAYER = WL_NORM_LAYER;
 
 constexpr int most_warps = 8;   // of a CTA: .maxntid
-constexpr int ctas_an_sm = 8;   // .minnctapersm
+constexpr int ctas_an_sm = 5;   // .minnctapersm
 constexpr int group_rows = 8;   // that a warp works on at once
 constexpr int atom_values = 64; // of a row, in a unit
 
@@ -86,7 +86,8 @@ wl_status add_plain(wl_context* context, const wl_quantize_args& args, const Con
   params.l = static_cast<uint32_t>(args.l);
   params.atoms = static_cast<uint32_t>(work.atoms);
   params.groups = static_cast<uint32_t>(work.groups);
-  params.step_atoms = work.step_atoms;
+  params.two_atoms = work.two_atoms ? 1 : 0;
+  params.step_units = work.step_units;
   params.step_groups = work.step_groups;
   params.step_entries = work.step_entries;
   WL_TRY(plan->add(*kernel, work.launch, params));
@@ -162,22 +163,25 @@ bool can_run(const Config& config, const wl_quantize_args& args, const DeviceLim
 }
 
 // Few units are spread over the SMs, a warp each, before CTAs get more warps; then as many CTAs as
-// are resident at once: what starts behind this kernel can start when all of them run.
+// are resident at once: what starts behind this kernel can start when all of them run. Two atoms a
+// unit halve what finding it takes, where as many warps stay busy.
 Work share_out(int64_t m, int64_t k, int64_t l, const DeviceLimits& device) {
   Work work{};
   work.groups = m / 128 * 16 + (std::min<int64_t>(m % 128, 32) + 1) / 2;
   work.atoms = k / atom_values;
-  work.units = work.groups * work.atoms * l;
   const int64_t sms = std::max(device.sm_count, 1);
+  work.two_atoms = work.groups * work.atoms * l >= 2 * sms * ctas_an_sm * most_warps;
+  work.row_units = work.two_atoms ? divide_up(work.atoms, 2) : work.atoms;
+  work.units = work.groups * work.row_units * l;
   const int64_t warps = std::clamp<int64_t>(divide_up(work.units, sms), 1, most_warps);
   const int64_t ctas = std::min(divide_up(work.units, warps), sms * ctas_an_sm);
   work.launch.grid[0] = static_cast<unsigned>(ctas);
   work.launch.block[0] = static_cast<unsigned>(32 * warps);
   work.launch.programmatic_dependent = true;
   const int64_t step = ctas * warps;
-  work.step_atoms = static_cast<uint32_t>(step % work.atoms);
-  work.step_groups = static_cast<uint32_t>(step / work.atoms % work.groups);
-  work.step_entries = static_cast<uint32_t>(step / work.atoms / work.groups);
+  work.step_units = static_cast<uint32_t>(step % work.row_units);
+  work.step_groups = static_cast<uint32_t>(step / work.row_units % work.groups);
+  work.step_entries = static_cast<uint32_t>(step / work.row_units / work.groups);
   return work;
 }
 

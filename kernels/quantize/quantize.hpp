@@ -44,9 +44,10 @@ Strided strided_r(const wl_quantize_args& args);
 
 // How a problem is shared out: quantize.inc's units, and the step of a warp through them.
 struct Work {
-  int64_t groups, atoms, units; // of an entry, of a row, in all
+  int64_t groups, atoms, row_units, units; // of an entry, of a row, of a row, in all
+  bool two_atoms;
   LaunchConfig launch;
-  uint32_t step_atoms, step_groups, step_entries;
+  uint32_t step_units, step_groups, step_entries;
 };
 Work share_out(int64_t m, int64_t k, int64_t l, const DeviceLimits& device);
 

@@ -387,27 +387,30 @@ TEST_CASE("every unit of a quantisation is taken once", "[host][quantize]") {
   const struct {
     int64_t m, k, l;
     int sms;
-  } problems[] = {{1, 64, 1, 148},   {1, 7168, 1, 148}, {130, 192, 3, 4}, {97, 64, 50, 1},
-                  {257, 320, 2, 1},  {33, 1088, 7, 2},  {128, 64, 1, 1},  {2048, 64, 1, 1},
-                  {31, 128, 100, 3}, {5, 64, 5000, 4}};
+  } problems[] = {{1, 64, 1, 148},   {1, 7168, 1, 148}, {130, 192, 3, 4},  {97, 64, 50, 1},
+                  {257, 320, 2, 1},  {33, 1088, 7, 2},  {128, 64, 1, 1},   {2048, 64, 1, 1},
+                  {31, 128, 100, 3}, {5, 64, 5000, 4},  {257, 320, 20, 1}, {300, 64, 3, 1}};
+  bool seen[2] = {};
   for (const auto& p : problems) {
     INFO("m " << p.m << " k " << p.k << " l " << p.l << " sms " << p.sms);
     device.sm_count = p.sms;
     const Work work = share_out(p.m, p.k, p.l, device);
     const int64_t warps = work.launch.grid[0] * (work.launch.block[0] / 32);
     CHECK(work.launch.block[0] <= 256);
-    CHECK(work.launch.grid[0] <= 8u * static_cast<unsigned>(p.sms));
-    CHECK(work.step_atoms < work.atoms);
+    CHECK(work.launch.grid[0] <= 5u * static_cast<unsigned>(p.sms));
+    CHECK(work.row_units == (work.two_atoms ? (work.atoms + 1) / 2 : work.atoms));
+    seen[work.two_atoms ? 1 : 0] = true;
+    CHECK(work.step_units < work.row_units);
     CHECK(work.step_groups < work.groups);
     std::vector<int> taken(static_cast<size_t>(work.units), 0);
     for (int64_t warp = 0; warp < warps; ++warp) {
-      int64_t group = warp / work.atoms, atom = warp % work.atoms;
+      int64_t group = warp / work.row_units, unit = warp % work.row_units;
       int64_t entry = group / work.groups;
       group %= work.groups;
       while (entry < p.l) {
-        ++taken[static_cast<size_t>((entry * work.groups + group) * work.atoms + atom)];
-        atom += work.step_atoms, group += work.step_groups, entry += work.step_entries;
-        if (atom >= work.atoms) atom -= work.atoms, ++group;
+        ++taken[static_cast<size_t>((entry * work.groups + group) * work.row_units + unit)];
+        unit += work.step_units, group += work.step_groups, entry += work.step_entries;
+        if (unit >= work.row_units) unit -= work.row_units, ++group;
         if (group >= work.groups) group -= work.groups, ++entry;
       }
     }
@@ -425,6 +428,8 @@ TEST_CASE("every unit of a quantisation is taken once", "[host][quantize]") {
     }
     CHECK(static_cast<int64_t>(rows.size()) == p.m);
   }
+  CHECK(seen[0]);
+  CHECK(seen[1]);
 }
 
 // Teams and slots as rows.inc wants them, for all that a device may be asked.
