@@ -391,6 +391,7 @@ $(BUILD)/driver-cost: $(call object,tools/bench/driver_cost.cpp)
 # WARPLINE_DRIVER=virtual... rehearses them.
 define bench_steps
 $(BUILD)/bench $(BENCH_FLAGS)
+$(BUILD)/bench --gemm $(BENCH_FLAGS)
 $(BUILD)/bench --quantize $(BENCH_FLAGS)
 $(BUILD)/host-cost $(HOST_COST_FLAGS)
 $(BUILD)/driver-cost $(DRIVER_COST_FLAGS)

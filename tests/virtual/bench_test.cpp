@@ -32,6 +32,41 @@ TEST_CASE("bench: host-cost measures runs and cold starts", "[virtual][bench]") 
   CHECK(jit->find("least")->number <= jit->find("most")->number);
 }
 
+TEST_CASE("bench: products of every kind of operand, and the quantiser", "[virtual][bench]") {
+  const wltest::TemporaryDirectory directory;
+  const std::string file = directory / "times.json";
+  const struct {
+    std::vector<std::string> options;
+    std::string config;
+  } cases[] = {{{}, "dual_gemm_sm90_"},
+               {{"--gemm"}, "gemm_sm90_"},
+               {{"--gemm", "--a-type", "bf16", "--d-type", "bf16"}, "gemm_sm90_small_abf16"},
+               {{"--gemm", "--a-type", "e4m3", "--b-type", "e5m2"}, "gemm_sm90_f8_"},
+               {{"--quantize", "--norm", "rms"}, "quantize_rms_sm90"}};
+  for (const auto& c : cases) {
+    std::vector<std::string> command = {wltest::build_file("bench"),
+                                        "--m",
+                                        "3",
+                                        "--n",
+                                        "64",
+                                        "--k",
+                                        "128",
+                                        "--replays",
+                                        "1",
+                                        "--json",
+                                        file};
+    command.insert(command.end(), c.options.begin(), c.options.end());
+    const wltest::ChildResult child =
+        wltest::run_child(command, {{"WARPLINE_DRIVER", "virtual:h200"}});
+    INFO(c.config << "\n" << child.out << child.err);
+    REQUIRE(child.status == 0);
+    const Json json = warpline::cli::parse_json(wltest::read_text(file));
+    REQUIRE(json.items.size() == 1);
+    CHECK(json.items[0].find("us")->number > 0);
+    CHECK(json.items[0].find("config")->text.rfind(c.config, 0) == 0);
+  }
+}
+
 TEST_CASE("bench: wrong options are refused, and help lists the right ones", "[virtual][bench]") {
   const auto said = [](const char* program, const std::vector<std::string>& options, int status) {
     std::vector<std::string> command{wltest::build_file(program)};

@@ -1,10 +1,11 @@
-// bench: time of the dual GEMM, or of the quantisation, on a GPU, without any framework.
+// bench: time of the dual GEMM, of wl_gemm or of the quantisation on a GPU, without any framework.
 //
 // Operand sets rotate: together they exceed three times the L2, so that every call finds its
 // weights in DRAM. One CUDA graph holds one call for each set; a time is a graph's time between two
 // events over its calls, the median of the replays, launches included. --warm uses one set for all
 // calls: the difference proves the flush. The first lines give what a launch costs in such a graph
 // (the smallest legal problem) and what a copy of the rotated bytes reaches.
+#include "kernels/gemm/operand.hpp"
 #include "runtime/src/context.hpp"
 #include "tools/bench/problem.hpp"
 #include "tools/bench/timing.hpp"
@@ -21,16 +22,28 @@ using namespace bench;
 
 namespace {
 
+wl_operand operand(const std::string& name) {
+  std::string full = "WL_OPERAND_";
+  for (const char c : name) full += static_cast<char>(std::toupper(c));
+  int type = WL_OPERAND_NVFP4;
+  while (warpline::gemm::format_of(static_cast<wl_operand>(type)).name != full) ++type;
+  return static_cast<wl_operand>(type);
+}
+
 struct Options {
   int64_t n = 4096, k = 7168;
   std::vector<int64_t> m = {1, 16, 64, 256, 512, 4096};
   std::vector<std::string> configs = {""};
   int64_t replays = 30;
-  bool warm = false, quantize = false;
-  std::string norm = "none";
+  bool warm = false, quantize = false, gemm = false;
+  std::string a_type = "nvfp4", b_type = "nvfp4", d_type = "f16", norm = "none";
   bool residual = false;
   std::string json;
 
+  Shape shape(int64_t m) const {
+    const wl_dtype d = d_type == "bf16" ? WL_BF16 : d_type == "f32" ? WL_F32 : WL_F16;
+    return {m, n, k, operand(a_type), operand(b_type), d};
+  }
   NormOptions norm_options() const {
     return {norm == "rms" ? WL_NORM_RMS : norm == "layer" ? WL_NORM_LAYER : WL_NORM_NONE, residual};
   }
@@ -39,23 +52,43 @@ struct Options {
 Options parse_options(int argc, char** argv) {
   Options o;
   warpline::cli::Options options(
-      "bench", "Times the dual GEMM, or the quantisation, on the GPU of this machine.", "");
-  count(options, "--n", "columns of B1 and B2 (4096)", o.n);
+      "bench", "Times the dual GEMM, wl_gemm or the quantisation on the GPU of this machine.", "");
+  count(options, "--n", "columns of a product (4096)", o.n);
   count(options, "--k", "the common extent (7168)", o.k);
   counts(options, "--m", "rows of A, one time for each (1,16,64,256,512,4096)", o.m);
   names(options, "--config", "configurations to force (the library's choice)", o.configs);
   count(options, "--replays", "replays of a graph, of which the median counts (30)", o.replays);
   options.flag("--warm", "one set of operands, which L2 may hold", o.warm);
+  options.flag("--gemm", "wl_gemm in place of the dual GEMM", o.gemm);
+  const std::vector<std::string> types = {"nvfp4", "f16", "bf16", "tf32", "e4m3", "e5m2", "int8"};
+  options.choice("--a-type", "of A (nvfp4)", o.a_type, types);
+  options.choice("--b-type", "of the weights (nvfp4)", o.b_type, types);
+  options.choice("--d-type", "of D (f16)", o.d_type, {"f16", "bf16", "f32"});
   options.flag("--quantize", "the quantisation of an M x K matrix", o.quantize);
   options.choice("--norm", "of the rows that are quantised (none)", o.norm,
                  {"none", "rms", "layer"});
   options.flag("--residual", "with a norm: a residual, and its sums", o.residual);
   options.text("--json", "FILE", "the figures", o.json);
   parse(options, argc, argv);
+  if (o.quantize && o.gemm) die("--gemm and --quantize are two operations: give one");
+  if (o.quantize && (o.a_type != "nvfp4" || o.b_type != "nvfp4" || o.d_type != "f16"))
+    die("--a-type, --b-type and --d-type are of products, not of --quantize");
   if (!o.quantize && o.norm != "none") die("--norm is of --quantize");
   if (o.residual && o.norm == "none") die("--residual is of --norm rms and layer");
   return o;
 }
+
+template <class Problem>
+constexpr size_t tensors = 1;
+template <>
+constexpr size_t tensors<Problem> = 2;
+
+double bytes_of(wl_operand type, int64_t rows, int64_t k) {
+  const double elements = static_cast<double>(rows) * static_cast<double>(k);
+  return elements * warpline::gemm::format_of(type).bits / 8 +
+         (warpline::gemm::has_scales(type) ? elements / 16 : 0);
+}
+size_t weight_bytes(const Shape& s) { return static_cast<size_t>(bytes_of(s.b_type, s.n, s.k)); }
 
 class Bench {
 public:
@@ -75,12 +108,10 @@ public:
   };
 
   // Microseconds of one call.
-  Result dual_gemm(int64_t m, int64_t n, int64_t k, const std::string& config, bool warm) {
-    const size_t weights = static_cast<size_t>(n) * static_cast<size_t>(k);
-    const size_t bytes = weights + 2 * wl_sf_bytes(WL_SF_128x4, n, k);
-    return time(bytes, 64, m > 1024 ? 4 : 16, warm, [&] {
-      return std::make_unique<Problem>(context_, Shape{m, n, k}, config, &state_);
-    });
+  template <class Problem>
+  Result product(const Shape& s, const std::string& config, bool warm) {
+    return time(weight_bytes(s) * tensors<Problem>, 64, s.m > 1024 ? 4 : 16, warm,
+                [&] { return std::make_unique<Problem>(context_, s, config, &state_); });
   }
   Result quantize(int64_t m, int64_t k, const std::string& config, bool warm) {
     const size_t bytes = 2 * static_cast<size_t>(m) * static_cast<size_t>(k);
@@ -165,33 +196,36 @@ int main(int argc, char** argv) {
   Bench bench(options);
   std::printf("%s, driver %s: copy %.2f TB/s, the smallest call %.2f us\n",
               bench.limits().name.c_str(), warpline::version_text(bench.driver_version()).c_str(),
-              bench.copy_rate(), bench.dual_gemm(1, 8, 64, "", true).median);
-  std::printf("%6s %6s %6s %10s %10s %9s %9s %6s  %s\n", "M", "N", "K", "us", "best us", "TFLOP/s",
-              "TB/s", "grid", options.warm ? "row (warm L2)" : "row (cold L2)");
+              bench.copy_rate(), bench.product<Problem>({1, 8, 64}, "", true).median);
+  std::printf("%6s %6s %6s %10s %10s %9s %9s %6s  configuration, %s L2\n", "M", "N", "K", "us",
+              "best us", "TFLOP/s", "TB/s", "grid", options.warm ? "warm" : "cold");
   std::string json = "[";
   for (const int64_t m : options.m)
     for (const std::string& config : options.configs) {
-      const int64_t n = options.quantize ? 0 : options.n, k = options.k;
-      const auto r = options.quantize ? bench.quantize(m, k, config, options.warm)
-                                      : bench.dual_gemm(m, n, k, config, options.warm);
-      const double mk = static_cast<double>(m) * static_cast<double>(k);
-      const double nk = static_cast<double>(n) * static_cast<double>(k);
-      // Quantised operands, and what is wide: X, or D.
+      const Shape s = options.shape(m);
+      const int64_t n = options.quantize ? 0 : s.n;
+      const auto r = options.quantize ? bench.quantize(m, s.k, config, options.warm)
+                     : options.gemm   ? bench.product<Linear>(s, config, options.warm)
+                                      : bench.product<Problem>(s, config, options.warm);
+      const double products = options.quantize ? 0 : options.gemm ? 1 : 2;
+      // Operands, and what is wide: X, the residual and its sums, or D.
+      const double wide = static_cast<double>(m) * static_cast<double>(options.quantize ? s.k : n) *
+                          (s.d_type == WL_F32 ? 4 : 2) * (options.residual ? 3 : 1);
       const double bytes =
-          (mk + 2 * nk) * 9 / 16 + 2 * static_cast<double>(m) *
-                                       static_cast<double>(options.quantize ? k : n) *
-                                       (options.residual ? 3 : 1);
+          bytes_of(s.a_type, m, s.k) + products * bytes_of(s.b_type, s.n, s.k) + wide;
+      const double flops =
+          2 * products * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(s.k);
       std::printf("%6lld %6lld %6lld %10.2f %10.2f %9.1f %9.2f %6u  %s\n",
-                  static_cast<long long>(m), static_cast<long long>(n), static_cast<long long>(k),
-                  r.median, r.best, 4 * static_cast<double>(m) * nk / r.median * 1e-6,
-                  bytes / r.median * 1e-6, r.grid, r.config.c_str());
+                  static_cast<long long>(m), static_cast<long long>(n), static_cast<long long>(s.k),
+                  r.median, r.best, flops / r.median * 1e-6, bytes / r.median * 1e-6, r.grid,
+                  r.config.c_str());
       std::fflush(stdout);
       char entry[320];
       std::snprintf(entry, sizeof entry,
                     "%s\n{\"m\": %lld, \"n\": %lld, \"k\": %lld, \"us\": %.3f, \"best_us\": %.3f, "
                     "\"config\": \"%s\"}",
                     json.size() > 1 ? "," : "", static_cast<long long>(m),
-                    static_cast<long long>(n), static_cast<long long>(k), r.median, r.best,
+                    static_cast<long long>(n), static_cast<long long>(s.k), r.median, r.best,
                     r.config.c_str());
       json += entry;
     }

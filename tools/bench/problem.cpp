@@ -1,5 +1,7 @@
 #include "tools/bench/problem.hpp"
 
+#include "kernels/gemm/operand.hpp"
+
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -17,7 +19,7 @@ uint64_t next_random(uint64_t* state) { // SplitMix64
   return z ^ (z >> 31);
 }
 
-// Random E2M1 codes, or scales of 0.25 to 2.
+// Random E2M1 codes, or scales of 0.25 to 2, which are finite 16-bit numbers, too.
 std::unique_ptr<Memory> random_bytes(wl_context* context, size_t bytes, bool scales,
                                      uint64_t* state) {
   std::vector<uint8_t> host((bytes + 7) / 8 * 8);
@@ -106,64 +108,89 @@ Memory::Memory(wl_context* context, size_t bytes) : context_(context) {
 }
 Memory::~Memory() { wl_free(context_, pointer_); }
 
-Problem::Problem(wl_context* context, Shape shape, const std::string& config, uint64_t* state)
+namespace {
+
+constexpr auto plan_of(const wl_dual_gemm_args&) { return wl_dual_gemm_plan; }
+constexpr auto plan_of(const wl_gemm_args&) { return wl_gemm_plan; }
+constexpr auto run_of(const wl_dual_gemm_args&) { return wl_dual_gemm_run; }
+constexpr auto run_of(const wl_gemm_args&) { return wl_gemm_run; }
+
+struct Weights {
+  const void **values, **scales;
+};
+std::vector<Weights> weights_of(wl_dual_gemm_args& args) {
+  return {{&args.b1, &args.sfb1}, {&args.b2, &args.sfb2}};
+}
+std::vector<Weights> weights_of(wl_gemm_args& args) { return {{&args.b, &args.sfb}}; }
+
+} // namespace
+
+template <class Args>
+Product<Args>::Product(wl_context* context, const Shape& shape, const std::string& config,
+                       uint64_t* state)
     : context_(context), config_(config) {
-  const auto operand = [&](int64_t rows) {
-    return random_bytes(context, static_cast<size_t>(rows) * static_cast<size_t>(shape.k) / 2,
-                        false, state);
+  const auto fill = [&](wl_operand type, int64_t rows, const void** values, const void** scales) {
+    const auto bits = static_cast<size_t>(warpline::gemm::format_of(type).bits);
+    const size_t elements = static_cast<size_t>(rows) * static_cast<size_t>(shape.k);
+    memory_.push_back(random_bytes(context, elements * bits / 8, bits > 4, state));
+    *values = memory_.back()->get();
+    if (!warpline::gemm::has_scales(type)) return;
+    memory_.push_back(random_bytes(context, wl_sf_bytes(WL_SF_128x4, rows, shape.k), true, state));
+    *scales = memory_.back()->get();
   };
-  const auto scales = [&](int64_t rows) {
-    return random_bytes(context, wl_sf_bytes(WL_SF_128x4, rows, shape.k), true, state);
-  };
-  a_ = operand(shape.m);
-  b1_ = operand(shape.n);
-  b2_ = operand(shape.n);
-  sfa_ = scales(shape.m);
-  sfb1_ = scales(shape.n);
-  sfb2_ = scales(shape.n);
-  d_ = std::make_unique<Memory>(context, static_cast<size_t>(shape.m * shape.n) * 2);
+  fill(shape.a_type, shape.m, &args_.a, &args_.sfa);
+  for (const Weights& weights : weights_of(args_))
+    fill(shape.b_type, shape.n, weights.values, weights.scales);
+  memory_.push_back(std::make_unique<Memory>(context, static_cast<size_t>(shape.m * shape.n) *
+                                                          (shape.d_type == WL_F32 ? 4 : 2)));
   args_.struct_size = sizeof args_;
   args_.m = shape.m;
   args_.n = shape.n;
   args_.k = shape.k;
   args_.l = 1;
-  args_.a = a_->get();
-  args_.b1 = b1_->get();
-  args_.b2 = b2_->get();
-  args_.sfa = sfa_->get();
-  args_.sfb1 = sfb1_->get();
-  args_.sfb2 = sfb2_->get();
   args_.sf_layout = WL_SF_128x4;
-  args_.d = d_->get();
-  args_.d_type = WL_F16;
+  args_.d = memory_.back()->get();
+  args_.d_type = shape.d_type;
+  args_.a_type = shape.a_type;
+  args_.b_type = shape.b_type;
   args_.config = config_.empty() ? nullptr : config_.c_str();
 }
 
-Problem::~Problem() { wl_plan_destroy(plan_); }
+template <class Args>
+Product<Args>::~Product() {
+  wl_plan_destroy(plan_);
+}
 
-void Problem::make_plan(uint32_t flags) {
+template <class Args>
+void Product<Args>::make_plan(uint32_t flags) {
   wl_plan_destroy(plan_);
   plan_ = nullptr;
   args_.flags = flags;
-  require(wl_dual_gemm_plan(context_, &args_, &plan_));
+  require(plan_of(args_)(context_, &args_, &plan_));
   info_.struct_size = sizeof info_;
   require(wl_plan_get_info(plan_, &info_));
   workspace_ = std::make_unique<Memory>(context_, info_.workspace_bytes + 256);
 }
 
-void Problem::run(wl_stream stream) const {
+template <class Args>
+void Product<Args>::run(wl_stream stream) const {
   require(wl_plan_run(plan_, workspace_->get(), info_.workspace_bytes, stream));
 }
 
-void Problem::plan_once() const {
+template <class Args>
+void Product<Args>::plan_once() const {
   wl_plan* plan = nullptr;
-  require(wl_dual_gemm_plan(context_, &args_, &plan));
+  require(plan_of(args_)(context_, &args_, &plan));
   wl_plan_destroy(plan);
 }
 
-void Problem::run_with(const Problem& other, wl_stream stream) const {
-  require(wl_dual_gemm_run(plan_, &other.args_, workspace_->get(), info_.workspace_bytes, stream));
+template <class Args>
+void Product<Args>::run_with(const Product& other, wl_stream stream) const {
+  require(run_of(args_)(plan_, &other.args_, workspace_->get(), info_.workspace_bytes, stream));
 }
+
+template class Product<wl_dual_gemm_args>;
+template class Product<wl_gemm_args>;
 
 Quantization::Quantization(wl_context* context, int64_t m, int64_t k, const NormOptions& norm,
                            const std::string& config, uint64_t* state)

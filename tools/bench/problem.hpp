@@ -43,32 +43,39 @@ private:
 
 struct Shape {
   int64_t m, n, k;
+  wl_operand a_type = WL_OPERAND_NVFP4, b_type = WL_OPERAND_NVFP4;
+  wl_dtype d_type = WL_F16;
 };
 
-// Random operands in device memory, and the plan on them.
-class Problem {
+// Random operands of the dual GEMM (wl_dual_gemm_args) or of wl_gemm (wl_gemm_args) in device
+// memory, and the plan on them.
+template <class Args>
+class Product {
 public:
-  // The row's name, or "" for the library's choice. *state is of a random sequence.
-  Problem(wl_context* context, Shape shape, const std::string& config, uint64_t* state);
-  ~Problem();
-  Problem(const Problem&) = delete;
-  Problem& operator=(const Problem&) = delete;
+  // The configuration's name, or "" for the library's choice. *state is of a random sequence.
+  Product(wl_context* context, const Shape& shape, const std::string& config, uint64_t* state);
+  ~Product();
+  Product(const Product&) = delete;
+  Product& operator=(const Product&) = delete;
 
   void make_plan(uint32_t flags = 0); // in place of the one before
   void run(wl_stream stream) const;
   void plan_once() const; // another plan, destroyed at once
   // The plan, with another problem's operands.
-  void run_with(const Problem& other, wl_stream stream) const;
+  void run_with(const Product& other, wl_stream stream) const;
   const wl_plan_info& info() const { return info_; }
 
 private:
   wl_context* context_;
   std::string config_;
-  std::unique_ptr<Memory> a_, b1_, b2_, sfa_, sfb1_, sfb2_, d_, workspace_;
-  wl_dual_gemm_args args_{};
+  std::vector<std::unique_ptr<Memory>> memory_;
+  std::unique_ptr<Memory> workspace_;
+  Args args_{};
   wl_plan* plan_ = nullptr;
   wl_plan_info info_{};
 };
+using Problem = Product<wl_dual_gemm_args>;
+using Linear = Product<wl_gemm_args>;
 
 // The quantisation of a random BF16 matrix, in the same way; `config` as above. With a norm and a
 // residual its sums are written in the residual's place.
