@@ -335,7 +335,7 @@ $(BUILD)/tests/semantic: $(call object,$(wildcard tests/virtual/semantic/*.cpp) 
 	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
 $(BUILD)/tests/sweep: $(call object,tests/virtual/sweep/main.cpp \
-                       $(addprefix tests/virtual/mutation/,table.cpp mutants.cpp) \
+                       $(addprefix tests/virtual/mutation/,table.cpp mutants.cpp places.cpp) \
                        tests/support/dual_gemm_run.cpp tests/support/dual_gemm_nvfp4_run.cpp \
                        tests/support/virtual_gpu.cpp $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
 	@mkdir -p $(@D)

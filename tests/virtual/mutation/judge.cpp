@@ -1,6 +1,7 @@
 #include "tests/virtual/mutation/judge.hpp"
 
 #include "kernels/dual_gemm/dual_gemm.hpp"
+#include "kernels/grouped/grouped.hpp"
 #include "kernels/linear/linear.hpp"
 #include "kernels/norm/rows.hpp"
 #include "runtime/src/driver.hpp"
@@ -123,12 +124,17 @@ Drawn drawn_for(const std::string& kernel) {
   return {};
 }
 
+// The first run has several problems, others have the next two of these.
 bool right_drawn(wl_context* context, const Kernel& kernel, const DualGemmCase& c,
                  std::string& message) {
+  static size_t runs = 0;
   const Drawn drawn = drawn_for(kernel.name);
-  for (size_t index = 0; index < std::min<size_t>(drawn.configuration->problems, 6); ++index) {
+  const size_t problems = std::min<size_t>(drawn.configuration->problems, 6);
+  const size_t first = 2 * runs, count = runs == 0 ? problems : 2;
+  ++runs;
+  for (size_t i = first; i < first + count; ++i) {
     const problems::Problem problem =
-        problems::make_problem(*drawn.operation, *drawn.configuration, c.seed, index);
+        problems::make_problem(*drawn.operation, *drawn.configuration, c.seed, i % problems);
     const std::string wrong = problems::run(context, problem);
     if (wrong.empty()) continue;
     // What is wrong with bytes is no message of the driver's.
@@ -262,12 +268,14 @@ Verdict judge(const Kernel& kernel, const std::string& source, const std::string
   // are enough of it.
   std::vector<std::pair<int64_t, std::string>> runs;
   for (const std::string& schedule : schedules) {
-    if (runs.empty()) runs.emplace_back(kernel.short_k, schedule);
+    if (runs.empty() && kernel.short_k != kernel.problem.k)
+      runs.emplace_back(kernel.short_k, schedule);
     runs.emplace_back(kernel.problem.k, schedule);
   }
   size_t plain = 0, hold = 0;
   for (const std::string& schedule : schedules)
-    if ((schedule.starts_with("hold:") ? hold++ : plain++) < 4 && schedule != schedules[0])
+    if ((schedule.starts_with("hold:") ? hold++ : plain++) < 4 && schedule != schedules[0] &&
+        kernel.short_k != kernel.problem.k)
       runs.emplace_back(kernel.short_k, schedule);
   for (const auto& [k, schedule] : runs) {
     option("schedule", schedule);
@@ -297,9 +305,12 @@ Verdict judge(const Kernel& kernel, const std::string& source, const std::string
 }
 
 const warpline::gemm::Config* find_config(const std::string& name) {
-  for (const warpline::gemm::Config& config : warpline::linear::configs())
-    if (name == config.name) return &config;
-  return warpline::dual_gemm::find_config(name);
+  for (const warpline::gemm::Table* table :
+       {&warpline::linear::configs(), &warpline::dual_gemm::configs(),
+        &warpline::grouped::linear_configs(), &warpline::grouped::dual_configs()})
+    for (const warpline::gemm::Config& config : *table)
+      if (name == config.name) return &config;
+  return nullptr;
 }
 
 // Of the ledger's names in kernels/norm/rows.inc; rows have a residual.
@@ -326,7 +337,7 @@ std::string names_of_rows(const Kernel& kernel, int tables) {
 // A problem of a few tiles with an edge in every direction, on a device so small that each cluster
 // makes several of them, and with more K tiles than stages or scale sets where one tile has to show
 // it.
-Kernel make_kernel(const warpline::Image& image) {
+static Kernel kernel_of(const warpline::Image& image) {
   Kernel r;
   r.name = r.config = image.name;
   r.text = image.text();
@@ -368,6 +379,12 @@ Kernel make_kernel(const warpline::Image& image) {
     r.run = Kernel::Run::drawn;
     r.profile = drawn.configuration->profile;
     r.sms = drawn.configuration->sms;
+    if (const warpline::gemm::Config* product = find_config(drawn.configuration->name)) {
+      vgpu::check::LedgerNames names = ledger_names(*product);
+      names["EDGES"] = "1";
+      r.names = names_text(names);
+    }
+    r.short_k = c.k; // they have sizes of their own
     return r;
   }
   if (r.name == "dual_gemm_sm90_decode" || r.name == "dual_gemm_sm90_permute")
@@ -404,6 +421,9 @@ Kernel make_kernel(const warpline::Image& image) {
     // Enough tiles for the ring of tile slots to wrap where clusters share them.
     if (config->d_type == WL_NVFP4 && config->grid == Grid::stream_k && config->tile_n == 128)
       c.n *= 2;
+    // A row of tiles for whose last tile a CTA has no columns; another row meets that tile's
+    // accumulators.
+    if (config->cluster_n > 1 && config->acc_stages > 1) c.l = 2;
     // Swapped operands: few rows in the last tile, so that half of its epilogue warps have none.
     if (config->swapped) c.m = 140;
     c.k = config->swapped        ? config->tile_k * (config->stages + 1) * config->split_k - 64
@@ -429,6 +449,16 @@ Kernel make_kernel(const warpline::Image& image) {
   const int stages =
       config->fused() ? sm90_small_token_stages(config->tile_m, config->decoders) : config->stages;
   c.k = config->tile_k * (2 * stages + 1) * config->split_k - 64;
+  return r;
+}
+
+Kernel make_kernel(const warpline::Image& image) {
+  Kernel r = kernel_of(image);
+  const DualGemmCase& c = r.problem;
+  // Six problems with all that they vary cost more than one of a few tiles.
+  r.work = r.run == Kernel::Run::drawn
+               ? 3e8
+               : static_cast<double>(c.m) * static_cast<double>(c.n) * static_cast<double>(c.k);
   return r;
 }
 

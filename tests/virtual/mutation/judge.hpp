@@ -18,6 +18,7 @@ struct Kernel {
   // Of a second run, with biases, where what one tile leaves behind meets the next.
   int64_t short_k = 192;
   int sms = 1;
+  double work = 1; // of a run, to be compared with that of kernels of the same target
   // What the kernel is run as: a dual GEMM with 16-bit outputs, or with D in NVFP4; a wl_gemm with
   // D of any type; a quantisation with another behind it; a kernel of wl_norm_linear, ahead of a
   // product; or the problems drawn for it.

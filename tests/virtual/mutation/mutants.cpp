@@ -1,4 +1,5 @@
 #include "tests/virtual/mutation/mutants.hpp"
+#include "tests/virtual/mutation/places.hpp"
 #include "tests/virtual/mutation/statement.hpp"
 
 #include <sstream>
@@ -139,10 +140,13 @@ std::vector<Change> changes(const Statement& s) {
 
 } // namespace
 
+bool synchronises(const Statement& s) { return !changes(s).empty(); }
+
 std::vector<Mutant> make_mutants(const std::string& ptx) {
   std::vector<std::string> lines;
   std::istringstream in(ptx);
   for (std::string line; std::getline(in, line);) lines.push_back(line);
+  const std::vector<uint64_t> places = places_of(lines);
   std::vector<Mutant> out;
   std::string label;
   for (size_t i = 0; i < lines.size(); ++i) {
@@ -171,11 +175,18 @@ std::vector<Mutant> make_mutants(const std::string& ptx) {
       };
       m.before = near(-1);
       m.after = near(1);
-      for (size_t k = 0; k < lines.size(); ++k) m.text += (k == i ? c.line : lines[k]) + "\n";
+      m.line_text = c.line;
+      m.identity = hash_of(c.what, places[i]);
       out.push_back(std::move(m));
     }
   }
   return out;
+}
+
+std::string mutated(const std::string& ptx, const Mutant& mutant) {
+  size_t first = 0;
+  for (int line = 1; line < mutant.line; ++line) first = ptx.find('\n', first) + 1;
+  return ptx.substr(0, first) + mutant.line_text + ptx.substr(ptx.find('\n', first));
 }
 
 std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
@@ -233,7 +244,8 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
   if ((has(kernel, "_once") || has(kernel, "split2") || has(kernel, "swapped_split")) &&
       !starts(op, "mbarrier.init") &&
       (m.label == "init_acc" || m.label == "init_tile" || m.label == "scheduler_tile" ||
-       m.label == "consumer_tile" || m.label == "release_only" || has(m.label, "_tile")))
+       m.label == "consumer_tile" || m.label == "release_only" || m.label == "gated" ||
+       has(m.label, "_tile")))
     return "one tile a cluster: nobody waits a second time on the tile ring or the accumulator";
   // A cluster of these kernels makes one tile: the splits meet, and it ends.
   const bool one_tile = has(kernel, "sm90") && !has(kernel, "double_buffered") &&
@@ -265,6 +277,12 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
       has(m.before, "mbarrier.try_wait") && !has(kernel, "pair") && !has(kernel, "x"))
     return "a tile of one CTA has rows and columns: a warp that drains them waits for this commit "
            "before the accumulator can be used again, and the first commit of that use comes later";
+  if (m.label == "mma_empty" && has(op, "fence::after"))
+    return "an empty tile copies and multiplies nothing; the next tile's stages have fences of "
+           "their own behind their waits";
+  if (has(kernel, "moe_permute") && m.label == "add_ctas" && m.change == "relaxed")
+    return "the virtual GPU reads another CTA's shared memory at once: that the reading is done "
+           "before that CTA may end, which this arrival's release orders, no run there tells";
   if (m.label == "mma_empty" && has(op, "[lag_barrier], lag_phase"))
     return "an empty tile copies no scales. The next tile's first copy waits for a commit that "
            "this "

@@ -1,6 +1,9 @@
 // Mutants of a kernel: its PTX with one synchronising instruction deleted or bent.
 #pragma once
 
+#include "tests/virtual/mutation/statement.hpp"
+
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,11 +15,16 @@ struct Mutant {
   std::string instruction;   // the statement as it was
   std::string label;         // the nearest label before it
   std::string before, after; // the two statements before and after it, without comments
-  std::string text;          // the whole mutated PTX
+  std::string line_text;     // what stands there instead
+  // Equal for the same change of the same place (places.hpp), in whatever kernel.
+  uint64_t identity = 0;
 };
+
+bool synchronises(const Statement& statement); // has mutants
 
 // Every mutant of every synchronising instruction, in the order of the lines.
 std::vector<Mutant> make_mutants(const std::string& ptx);
+std::string mutated(const std::string& ptx, const Mutant& mutant);
 
 // Why a mutant that survives cannot be told from the kernel by any run; "" when there is no reason.
 std::string equivalent_reason(const std::string& kernel, const Mutant& mutant);

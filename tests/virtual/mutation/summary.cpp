@@ -18,14 +18,38 @@ std::vector<std::string> cells(const std::string& line) {
   return out;
 }
 
+// "5:0f": five mutants, the first four of them.
+std::string bits_text(const std::vector<bool>& bits) {
+  std::string text = std::to_string(bits.size()) + ":";
+  for (size_t first = 0; first < bits.size(); first += 8) {
+    unsigned byte = 0;
+    for (size_t i = first; i < std::min(first + 8, bits.size()); ++i)
+      byte |= static_cast<unsigned>(bits[i]) << (i - first);
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15];
+  }
+  return text;
+}
+std::vector<bool> bits_of(const std::string& text) {
+  const size_t colon = text.find(':');
+  std::vector<bool> bits(static_cast<size_t>(std::atol(text.c_str())), false);
+  for (size_t i = 0; colon != std::string::npos && i < bits.size(); ++i) {
+    const size_t at = colon + 1 + i / 8 * 2;
+    if (at + 2 > text.size()) return {};
+    bits[i] = (std::stoul(text.substr(at, 2), nullptr, 16) >> (i % 8) & 1) != 0;
+  }
+  return bits;
+}
+
 } // namespace
 
 SummaryLine summary_of(const Section& section, const std::vector<Mutant>& mutants) {
   SummaryLine l;
   l.hash = section.hash;
-  l.twins = joined_names(section.twins);
+  l.judged = section.judged;
   l.preface = section.preface;
   for (size_t i = 0; i < section.killers.size(); ++i) {
+    if (!section.judged[i]) continue;
     if (!section.killers[i].empty()) {
       ++l.killed;
       continue;
@@ -54,14 +78,14 @@ std::map<std::string, SummaryLine> read_summary(const std::string& path) {
         reasons[line.substr(first, colon - first)] = line.substr(colon + 2);
     }
     const std::vector<std::string> c = cells(line);
-    if (c.size() >= 6 && c[1].size() == 16) {
-      SummaryLine& l = lines[c[0]];
-      l.hash = "text " + c[1];
-      l.killed = std::atoi(c[2].c_str());
-      l.survived = std::atoi(c[3].c_str());
-      l.twins = c[5] == "-" ? "" : c[5];
-      l.preface = c.size() > 6 ? c[6] : "";
-      counts.emplace_back(c[0], c[4]);
+    if (c.size() >= 7 && c[2].size() == 16) {
+      SummaryLine& l = lines[c[1]];
+      l.hash = "text " + c[2];
+      l.killed = std::atoi(c[3].c_str());
+      l.survived = std::atoi(c[4].c_str());
+      l.judged = bits_of(c[6]);
+      l.preface = c.size() > 7 ? c[7] : "";
+      counts.emplace_back(c[1], c[5]);
     } else if (c.size() > 3 && lines.count(c[0])) {
       lines[c[0]].survivors.push_back(line);
     }
@@ -79,10 +103,11 @@ std::map<std::string, SummaryLine> read_summary(const std::string& path) {
 }
 
 std::string summary_page(const std::vector<std::pair<std::string, SummaryLine>>& kernels,
-                         const std::vector<std::string>& missing, size_t schedules,
+                         const std::vector<StandIns>& others, const Counts& of, size_t schedules,
                          int hold_seeds) {
   int killed = 0, survived = 0, equivalent = 0;
-  std::map<std::string, int> numbers, totals;
+  std::map<std::string, int> numbers; // of reasons
+  std::map<std::string, size_t> places;
   std::vector<std::string> reasons;
   std::ostringstream table, survivors, text;
   for (const auto& [name, l] : kernels) {
@@ -93,34 +118,76 @@ std::string summary_page(const std::vector<std::pair<std::string, SummaryLine>>&
       if (numbers.emplace(why, static_cast<int>(reasons.size()) + 1).second) reasons.push_back(why);
       counts += (counts.empty() ? "" : ", ") + std::to_string(count) + " of " +
                 std::to_string(numbers[why]);
-      totals[why] += count;
       equivalent += count;
     }
-    table << "| " << name << " | " << l.hash.substr(l.hash.find(' ') + 1) << " | " << l.killed
-          << " | " << l.survived << " | " << (counts.empty() ? "-" : counts) << " | "
-          << (l.twins.empty() ? "-" : l.twins) << " | " << l.preface << " |\n";
+    const size_t number = places.size() + 1;
+    places[name] = number;
+    table << "| " << number << " | " << name << " | " << l.hash.substr(l.hash.find(' ') + 1)
+          << " | " << l.killed << " | " << l.survived << " | " << (counts.empty() ? "-" : counts)
+          << " | " << bits_text(l.judged) << " | " << l.preface << " |\n";
     for (const std::string& line : l.survivors) survivors << line << "\n";
   }
+  std::vector<std::pair<std::string, std::string>> alike; // by who stands for them: kernels
+  size_t open = 0;
+  for (const StandIns& o : others) {
+    std::vector<size_t> by;
+    for (const std::string& judge : o.judges)
+      if (places.count(judge)) by.push_back(places[judge]);
+    std::sort(by.begin(), by.end());
+    std::string list;
+    for (const size_t number : by) list += (list.empty() ? "" : ", ") + std::to_string(number);
+    list = (list.empty() ? "-" : list) + " | " + (o.open ? std::to_string(o.open) : "-");
+    open += o.open;
+    auto same = std::find_if(alike.begin(), alike.end(), [&](auto& a) { return a.first == list; });
+    if (same == alike.end())
+      alike.emplace_back(list, o.kernel);
+    else
+      same->second += ", " + o.kernel;
+  }
   const int judged = killed + survived;
-  text << "# Mutants of the shipped kernels: synchronisation\n\n"
-          "Written by `make mutation`: every synchronising instruction of a kernel is deleted or "
-          "bent, one at a time,\nand the mutant runs on the virtual GPU with all checkers, advice "
-          "and the kernel's own BARRIER LEDGER, under "
-       << schedules
-       << " schedules,\nand if nobody kills it there and no reason makes it equivalent under "
-       << hold_seeds
-       << " of `hold:SEED`. The full list, with\nwho killed each, is "
-          "`build/mutation/synchronising.md`. Everything here ran on the virtual GPU only. A line "
-          "names the hash of its PTX:\nkernels whose text has changed since are run again by the "
-          "next `make mutation`, the others stay.\n\n**"
-       << killed << " of " << judged << " killed (" << (judged ? killed * 1000 / judged / 10.0 : 0)
-       << " %), " << survived << " survived, " << equivalent << " equivalent, in " << kernels.size()
-       << " kernels.**\n\n";
-  if (!missing.empty())
-    text << "Not run with their present text: " << joined_names(missing) << ".\n\n";
-  text << "| kernel | text | killed | survived | equivalent, by reason | the same but for the type "
-          "of D | |\n|---|---|---|---|---|---|---|\n"
-       << table.str() << "\n## Survivors\n\n";
+  text
+      << "# Mutants of the shipped kernels: synchronisation\n\n"
+         "Written by `make mutation`: every synchronising instruction of a kernel is deleted or "
+         "bent, one at a time,\nand the mutant runs on the virtual GPU with all checkers, advice "
+         "and the kernel's own BARRIER LEDGER, under up\nto "
+      << schedules
+      << " schedules; if nobody kills it there and no reason makes it equivalent, under "
+      << hold_seeds
+      << " of `hold:SEED` too; with a\nreason, under four. What kills a mutant must leave the "
+         "kernel "
+         "as it is alone. The full list, with who killed each,\nis `build/mutation/"
+         "synchronising.md`. Everything here ran on the virtual GPU only. A line names the hash of "
+         "its PTX:\nkernels whose text has changed since are run again by the next `make "
+         "mutation`.\n\n"
+         "**One for all.** The "
+      << of.kernels << " kernels have " << of.mutants << " mutants, and " << of.places
+      << " different ones. Two are the same, and are run in one\nkernel, which stands for the "
+         "others, where the change is the same and the places are: the chip, the label "
+         "before,\nthe "
+         "statement with its guard and operands, the two synchronising statements before it and "
+         "the "
+         "two behind, which\nkinds of memory are read and written between them and by what unit, "
+         "and, of an mbarrier, all these of every\nstatement that names it. Numbers and types of "
+         "elements are put away: sizes of tiles, stages of a ring, offsets,\ncounts and bytes. So "
+         "a "
+         "wait, fence or arrival whose absence would be noticed in one kernel would be noticed in "
+         "the\nothers. What that does not cover is a number that is wrong in one of them: a count, "
+         "bytes or a stage too many, a\nbarrier's offset. Counts, bytes and phases of every "
+         "configuration are compared with its BARRIER LEDGER (`make test`,\n"
+         "`check_ledger_test.cpp`), and its drawn problems turn every ring. `--all` judges every "
+         "mutant of every kernel.\n\n**"
+      << killed << " of " << judged << " killed (" << (judged ? killed * 1000 / judged / 10.0 : 0)
+      << " %), " << survived << " survived, " << equivalent << " equivalent, in " << kernels.size()
+      << " kernels.** Not judged yet: " << (open ? std::to_string(open) + ", below" : "none")
+      << ".\n\n"
+         "| no. | kernel | text | killed | survived | equivalent, by reason | which of its mutants "
+         "were run | |\n|---|---|---|---|---|---|---|---|\n"
+      << table.str()
+      << "\n## Who stands for the rest\n\nNumbers of the table above. Mutants that nobody has run "
+         "yet are counted in each kernel that has them.\n\n"
+         "| kernels | judged in | not judged |\n|---|---|---|\n";
+  for (const auto& [list, names] : alike) text << "| " << names << " | " << list << " |\n";
+  text << "\n## Survivors\n\n";
   if (survived == 0)
     text << "None.\n";
   else

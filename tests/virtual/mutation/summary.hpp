@@ -1,6 +1,6 @@
-// tests/virtual/mutation.md: a line a kernel, with the hash of the PTX it is about; the mutants
-// that survived; the reasons why others are equivalent. Who killed each of them is in the full
-// list.
+// tests/virtual/mutation.md: a line for each kernel that judged mutants, with the hash of the PTX
+// it is about; who stands for the other kernels; the mutants that survived; the reasons why others
+// are equivalent. Who killed each of them is in the full list.
 #pragma once
 
 #include "tests/virtual/mutation/table.hpp"
@@ -10,9 +10,10 @@ namespace wltest {
 // What the page says of a kernel.
 struct SummaryLine {
   std::string hash; // "text 0123456789abcdef"
+  std::vector<bool> judged;
   int killed = 0, survived = 0;
   std::map<std::string, int> equivalent; // by reason
-  std::string twins, preface;
+  std::string preface;
   std::vector<std::string> survivors; // rows of their table
 };
 
@@ -21,8 +22,21 @@ SummaryLine summary_of(const Section& section, const std::vector<Mutant>& mutant
 // By kernel. Only what summary_page wrote.
 std::map<std::string, SummaryLine> read_summary(const std::string& path);
 
-// In the order of `kernels`; `missing` have no line.
+// Of a kernel, those which judge mutants that it does not, and how many of its places nobody has
+// judged yet.
+struct StandIns {
+  std::string kernel;
+  std::vector<std::string> judges;
+  size_t open = 0;
+};
+
+struct Counts {
+  size_t kernels, mutants, places; // of all, of all, different ones
+};
+
+// In the order of `kernels`.
 std::string summary_page(const std::vector<std::pair<std::string, SummaryLine>>& kernels,
-                         const std::vector<std::string>& missing, size_t schedules, int hold_seeds);
+                         const std::vector<StandIns>& others, const Counts& counts,
+                         size_t schedules, int hold_seeds);
 
 } // namespace wltest

@@ -10,6 +10,7 @@ namespace wltest {
 namespace {
 
 const char* const kPtx = "PTX ";
+const char* const kElsewhere = "as in ";
 
 std::string cell(std::string s) {
   if (s.size() > 96) s = s.substr(0, 93) + "...";
@@ -57,6 +58,7 @@ std::string hash_code(const std::string& ptx) {
 Totals totals(const Section& section, const std::vector<Mutant>& mutants) {
   Totals t;
   for (size_t i = 0; i < section.killers.size(); ++i) {
+    if (!section.judged[i]) continue;
     const std::string& by = section.killers[i];
     if (!by.empty()) {
       ++t.killed;
@@ -80,13 +82,13 @@ std::string section_text(const Section& s, const std::vector<Mutant>& mutants) {
   if (!s.preface.empty()) out << "\n" << s.preface << "\n";
   if (s.killers.empty()) return out.str() + "\n";
   out << (s.preface.empty() ? " " : "\n") << told(totals(s, mutants)) << ".";
-  if (!s.twins.empty())
-    out << " But for the type of D the same text, counted once: " << joined_names(s.twins) << ".";
   out << "\n\n| line | after | instruction | change | killed by |\n|---|---|---|---|---|\n";
   for (size_t i = 0; i < mutants.size(); ++i) {
     const Mutant& m = mutants[i];
     std::string verdict = s.killers[i];
-    if (verdict.empty()) {
+    if (!s.judged[i]) {
+      verdict = kElsewhere + (i < s.judge.size() ? s.judge[i] : std::string());
+    } else if (verdict.empty()) {
       const std::string why = equivalent_reason(s.kernel, m);
       verdict = why.empty() ? "**survived**" : "equivalent: " + why;
     }
@@ -127,6 +129,7 @@ bool read_section(const std::string& text, const std::vector<Mutant>& mutants, S
     std::string verdict = line.substr(at, line.size() - at - 2);
     if (verdict.rfind("**survived**", 0) == 0 || verdict.rfind("equivalent", 0) == 0)
       verdict.clear();
+    s.judged.push_back(verdict.rfind(kElsewhere, 0) != 0);
     s.killers.push_back(verdict);
   }
   return s.killers.size() == mutants.size();
@@ -137,23 +140,15 @@ std::string table_text(const Totals& all, const std::vector<std::string>& sectio
   const int judged = all.killed + all.survived;
   std::ostringstream text;
   text << "# Mutants of the shipped kernels\n\n"
-       << "Written by `make mutation`: every synchronising instruction of a kernel is deleted or "
-          "bent, one at a time,\nand the mutant runs on the virtual GPU with all checkers, "
-          "advice and the kernel's own\nBARRIER LEDGER, under "
-       << schedules
-       << " schedules,\nand if nobody kills it there and no reason makes it equivalent under "
-       << hold_seeds
-       << " of `hold:SEED`. *result*: no checker spoke, but D was wrong.\nEverything here ran on "
-          "the "
-          "virtual GPU only. A section names the hash of its PTX: kernels whose text has changed "
-          "since "
-          "are run\nagain by the next `make mutation`, the others stay.\n\n"
+       << "Written by `make mutation`; what it does stands in tests/virtual/mutation.md. *result*: "
+          "no checker spoke, but D was wrong.\nSchedules: "
+       << schedules << ", and " << hold_seeds
+       << " of `hold:SEED`. Everything here ran on the virtual GPU only.\n\n"
        << "**" << all.killed << " of " << judged << " killed ("
        << (judged ? all.killed * 1000 / judged / 10.0 : 0) << " %), " << all.survived
        << " survived, " << all.equivalent << " equivalent, in " << sections.size()
        << " kernels.**\n\n";
-  if (!missing.empty())
-    text << "Not run with their present text: " << joined_names(missing) << ".\n\n";
+  if (!missing.empty()) text << "Mutants not judged yet in: " << joined_names(missing) << ".\n\n";
   text << "| killed by | mutants |\n|---|---|\n";
   for (const auto& [by, n] : all.by) text << "| " << by << " | " << n << " |\n";
   for (const std::string& section : sections) text << "\n" << section;

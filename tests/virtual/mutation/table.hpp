@@ -14,9 +14,12 @@ namespace wltest {
 // A kernel and what noticed each of its mutants.
 struct Section {
   std::string kernel, hash;
-  std::string preface;              // a sentence on the kernel itself, or why no mutants were run
-  std::vector<std::string> killers; // by mutant: "checker/rule (schedule)"; "" = nobody
-  std::vector<std::string> twins;   // kernels of the same text but for the type of D
+  std::string preface; // a sentence on the kernel itself, or why no mutants were run
+  // By mutant: whether it was judged here, and who killed it: "checker/rule (schedule)"; "" =
+  // nobody. What is not judged here is judged in another kernel, if at all.
+  std::vector<bool> judged;
+  std::vector<std::string> killers;
+  std::vector<std::string> judge;
 };
 
 struct Totals {
@@ -41,8 +44,8 @@ std::string named(const Mutant& mutant);
 // The sections of a file, by kernel, as they stand there.
 std::map<std::string, std::string> read_sections(const std::string& path);
 
-// Fills `section` (its kernel, hash and twins are set) from the text that section_text made of it
-// when it had these mutants; false when that text is about others.
+// Fills `section` (its kernel and hash are set) from the text that section_text made of it when it
+// had these mutants; false when that text is about others.
 bool read_section(const std::string& text, const std::vector<Mutant>& mutants, Section& section);
 
 // The whole file. `missing`: the kernels that have no section.
