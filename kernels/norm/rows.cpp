@@ -14,6 +14,20 @@ constexpr int64_t norm_warps = 16, most_slots = 32, totals_at = 1024;
 
 constexpr int64_t least_team = 4, most_in_tables = 8192;
 
+// Of held.inc: TOTALS, TEAM_TOTALS; warps beside the loader's; teams with two named barriers each.
+constexpr int64_t held_totals_at = 2560, team_totals = 2048, held_warps = 31, held_teams = 7;
+
+// Rows are shared out over the grid, and the grid over the device.
+void share_rows(int64_t m, int64_t ctas, int64_t slot_bytes, int64_t threads, Work* work) {
+  work->launch.grid[0] = static_cast<unsigned>(ctas);
+  work->launch.block[0] = static_cast<unsigned>(threads);
+  work->launch.dynamic_shared_bytes =
+      static_cast<unsigned>(work->slots_at + work->slots * slot_bytes);
+  work->launch.programmatic_dependent = true;
+  work->step_rows = static_cast<uint32_t>(ctas % m);
+  work->step_entries = static_cast<uint32_t>(ctas / m);
+}
+
 } // namespace
 
 // As many teams as there are rows for, of at least four warps, of more where rows are few; and
@@ -45,12 +59,20 @@ Work share_out(int64_t m, int64_t k, int64_t l, bool residual, int tables,
   work.slots_at = (totals_at + work.teams * team_bytes + 127) / 128 * 128;
   work.numbers_at = number_bytes != 0 ? work.slots_at : 0;
   work.slots_at += number_bytes;
-  work.launch.grid[0] = static_cast<unsigned>(ctas);
-  work.launch.block[0] = 32 * (norm_warps + 1);
-  work.launch.dynamic_shared_bytes = static_cast<unsigned>(work.slots_at + work.slots * slot_bytes);
-  work.launch.programmatic_dependent = true;
-  work.step_rows = static_cast<uint32_t>(ctas % m);
-  work.step_entries = static_cast<uint32_t>(ctas / m);
+  share_rows(m, ctas, slot_bytes, 32 * (norm_warps + 1), &work);
+  return work;
+}
+
+Work share_out_held(int64_t m, int64_t k, int64_t l, bool residual, const DeviceLimits& device) {
+  Work work{};
+  const int64_t rows = m * l, ctas = std::min<int64_t>(rows, std::max(device.sm_count, 1));
+  const int64_t slot_bytes = 2 * k * (residual ? 2 : 1), rows_each = divide_up(rows, ctas);
+  work.team_warps = divide_up(k, 512);
+  work.teams = std::min({held_warps / work.team_warps, held_teams, rows_each});
+  work.slots_at = held_totals_at + work.teams * team_totals;
+  work.slots = std::min({(device.shared_bytes_per_block - work.slots_at) / slot_bytes, most_slots,
+                         std::max(rows_each, work.teams)});
+  share_rows(m, ctas, slot_bytes, 32 * (work.teams * work.team_warps + 1), &work);
   return work;
 }
 

@@ -1,5 +1,5 @@
-// The host's side of rows.inc: how rows are shared out, and the parameter block. What becomes of
-// normalised rows is an operation's business, whose folder has the kernels.
+// The host's side of rows.inc and held.inc: how rows are shared out, and the parameter block. What
+// becomes of normalised rows is an operation's business, whose folder has the kernels.
 #pragma once
 
 #include "runtime/src/images.hpp"
@@ -29,13 +29,13 @@ struct Rows {
   const float* d_scale = nullptr;
 };
 
-// The parameter block of the contract in rows.inc.
+// The parameter block of both kernels.
 struct Params {
 #define PARAM WL_PARAM_FIELD
 #include "kernels/norm/rows_params.def"
 };
 
-// Teams and slots of rows.inc, and the step of a CTA through the rows.
+// Teams and slots, and the step of a CTA through the rows.
 struct Work {
   int64_t team_warps, teams, slots, numbers_at, slots_at;
   LaunchConfig launch;
@@ -45,6 +45,9 @@ struct Work {
 inline int tables(wl_norm norm, const void* gamma, const void* beta) {
   return gamma == nullptr && beta == nullptr ? 0 : norm == WL_NORM_LAYER ? 2 : 1;
 }
+// Of held.inc: a team has 5 to 15 warps, so that what its first one does alone is little.
+constexpr int64_t least_held = 2112, most_held = 7680;
+Work share_out_held(int64_t m, int64_t k, int64_t l, bool residual, const DeviceLimits& device);
 // `tables`: of gamma and beta those that there are, 0 to 2.
 Work share_out(int64_t m, int64_t k, int64_t l, bool residual, int tables,
                const DeviceLimits& device);

@@ -101,15 +101,17 @@ private:
   const norm::Params params_;
 };
 
-// The kernel that reads X.
-const Image* norm_image(const Args& a, const DeviceLimits& device, Image* image) {
+// The kernel that reads X; `held`: by kernels/norm/held.inc.
+const Image* norm_image(const Args& a, const DeviceLimits& device, Image* image, bool* held) {
+  *held = false;
   if (a.w_type == WL_OPERAND_NVFP4) {
     wl_quantize_args quantised{};
     quantised.x_type = a.x_type;
     quantised.norm = a.norm;
+    quantised.k = a.k;
     for (const quantize::Config& config : quantize::configs())
       if (quantize::can_run(config, quantised, device, nullptr))
-        return *image = config.image(), image;
+        return *held = config.held, *image = config.image(), image;
     return nullptr;
   }
   const End end = a.form == WL_NORM_FOLDED ? End::rstd : End::rows;
@@ -122,7 +124,8 @@ const Image* norm_image(const Args& a, const DeviceLimits& device, Image* image)
 
 wl_status make_plan(wl_context* context, const Args& args, wl_plan** plan) {
   Image image{};
-  if (norm_image(args, context->limits, &image) == nullptr)
+  bool held = false;
+  if (norm_image(args, context->limits, &image, &held) == nullptr)
     return fail(WL_ERROR_NOT_SUPPORTED, "no kernel normalises x_type %d on %s",
                 static_cast<int>(args.x_type), context->limits.name.c_str());
   norm::Rows rows;
@@ -131,9 +134,11 @@ wl_status make_plan(wl_context* context, const Args& args, wl_plan** plan) {
   rows.residual = args.residual, rows.sum = args.sum, rows.ldr = strided_r(args).row_stride();
   rows.gamma = args.gamma, rows.beta = args.beta, rows.gamma_type = args.gamma_type;
   rows.eps = args.eps, rows.d_scale = args.a_scale;
+  const bool residual = args.residual != nullptr;
   const norm::Work work =
-      norm::share_out(args.m, args.k, 1, args.residual != nullptr,
-                      norm::tables(args.norm, args.gamma, args.beta), context->limits);
+      held ? norm::share_out_held(args.m, args.k, 1, residual, context->limits)
+           : norm::share_out(args.m, args.k, 1, residual,
+                             norm::tables(args.norm, args.gamma, args.beta), context->limits);
   const norm::Params params = norm::params_of(rows, work);
   auto whole = std::make_unique<NormThenProduct>(args, work, params);
 

@@ -14,6 +14,7 @@
 #define SM100_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM100_NORM_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_HELD_NORM_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_NORM_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #include "kernels/quantize/configs.def"
 
@@ -55,7 +56,7 @@ wl_status check(wl_context* context, const wl_quantize_args* args) {
   return check_args(context, args, "wl_quantize_args", rules(), log_args);
 }
 
-// One configuration for each device, type and norm: there is nothing to weigh.
+// The first one: where rows are held in registers, that is the faster way.
 const Config* choose_config(const wl_quantize_args& args, const DeviceLimits& device) {
   if (args.config != nullptr) return find_config(configs(), args.config);
   for (const Config& config : configs())
@@ -109,9 +110,12 @@ wl_status add_normalising(wl_context* context, const wl_quantize_args& args, con
   rows.gamma = args.gamma, rows.beta = args.beta, rows.gamma_type = args.gamma_type;
   rows.eps = args.eps;
   rows.d = args.d, rows.sfd = args.sfd, rows.d_scale = args.d_scale;
+  const bool residual = args.residual != nullptr;
   const norm::Work work =
-      norm::share_out(args.m, args.k, args.l, args.residual != nullptr,
-                      norm::tables(args.norm, args.gamma, args.beta), context->limits);
+      config.held
+          ? norm::share_out_held(args.m, args.k, args.l, residual, context->limits)
+          : norm::share_out(args.m, args.k, args.l, residual,
+                            norm::tables(args.norm, args.gamma, args.beta), context->limits);
   const Kernel* kernel = nullptr;
   WL_TRY(norm::load(*context, config.image(), &kernel));
   WL_TRY(plan->add(*kernel, work.launch, norm::params_of(rows, work)));
@@ -138,14 +142,17 @@ wl_status make_plan(wl_context* context, const wl_quantize_args& args, wl_plan**
 } // namespace
 
 const std::vector<Config>& configs() {
-#define SM100_CONFIG(name, in) {#name, "sm_100f", in, NONE, [] { return WL_IMAGE(name); }},
-#define SM100_NORM_CONFIG(name, in, norm)                                                          \
-  {#name, "sm_100f", in, norm, [] { return WL_IMAGE(name); }},
-#define SM90_CONFIG(name, in) {#name, "sm_90a", in, NONE, [] { return WL_IMAGE(name); }},
-#define SM90_NORM_CONFIG(name, in, norm) {#name, "sm_90a", in, norm, [] { return WL_IMAGE(name); }},
+#define CONFIG(name, target, in, norm, held)                                                       \
+  {#name, target, in, norm, held, [] { return WL_IMAGE(name); }},
+#define SM100_CONFIG(name, in) CONFIG(name, "sm_100f", in, NONE, false)
+#define SM100_NORM_CONFIG(name, in, norm) CONFIG(name, "sm_100f", in, norm, false)
+#define SM90_CONFIG(name, in) CONFIG(name, "sm_90a", in, NONE, false)
+#define SM90_HELD_NORM_CONFIG(name, in, norm) CONFIG(name, "sm_90a", in, norm, true)
+#define SM90_NORM_CONFIG(name, in, norm) CONFIG(name, "sm_90a", in, norm, false)
   static const std::vector<Config> table = {
 #include "kernels/quantize/configs.def"
   };
+#undef CONFIG
   return table;
 }
 
@@ -158,6 +165,9 @@ bool can_run(const Config& config, const wl_quantize_args& args, const DeviceLim
     why = format("its norm is %s", config.norm == NONE  ? "WL_NORM_NONE"
                                    : config.norm == RMS ? "WL_NORM_RMS"
                                                         : "WL_NORM_LAYER");
+  if (why.empty() && config.held && (args.k < norm::least_held || args.k > norm::most_held))
+    why = format("it takes rows of %" PRId64 " to %" PRId64 " values", norm::least_held,
+                 norm::most_held);
   if (reason != nullptr) *reason = why;
   return why.empty();
 }

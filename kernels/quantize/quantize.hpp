@@ -19,6 +19,7 @@ struct Config {
   const char* target; // of the PTX
   wl_dtype x_type;
   wl_norm norm;
+  bool held; // kernels/norm/held.inc, for rows of norm::least_held to most_held values
   Image (*image)();
 };
 

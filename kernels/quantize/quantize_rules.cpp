@@ -206,7 +206,7 @@ const RuleTable<Subject>& rules() {
           WL_RULE("config_known", "config", "must name a configuration", range,
                   config_known(configs(), s.args.config, config_serving(s))),
           WL_RULE("config_runs", "config",
-                  "must be a configuration for this device, input and norm", support,
+                  "must be a configuration for this device, input, norm and K", support,
                   config_runs(configs(), s.args.config, config_serving(s))),
       }};
   return table;

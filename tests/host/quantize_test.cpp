@@ -206,7 +206,7 @@ const std::vector<Sides>& sides() {
        {[](Case& c) { c.args.config = "quantize_sm100_bf16", c.args.x_type = WL_BF16; }},
        {{[](Case& c) { c.args.config = "quantize_sm100_bf16"; },
          "config = \"quantize_sm100_bf16\", but it reads WL_BF16, must be a configuration for this "
-         "device, input and norm (nearest: quantize_sm100_f16)"},
+         "device, input, norm and K (nearest: quantize_sm100_f16)"},
         {[](Case& c) { c.args.config = "quantize_sm90_f16"; },
          "config = \"quantize_sm90_f16\", but its target sm_90a does not run on compute "
          "capability 10.0, must be a configuration"},
@@ -473,6 +473,38 @@ TEST_CASE("rows of a norm are shared out", "[host][quantize]") {
   CHECK(many.teams * many.team_warps == 16);
 }
 
+// The same of held.inc: a team's lanes cover a row, and all teams fit a CTA.
+TEST_CASE("rows that are held are shared out", "[host][quantize]") {
+  DeviceLimits device;
+  device.shared_bytes_per_block = 232448;
+  for (const int sms : {1, 132})
+    for (int64_t k = norm::least_held; k <= norm::most_held; k += 64)
+      for (const int64_t m : {1, 2, 5, 17, 132, 4096, 100000})
+        for (const bool residual : {false, true}) {
+          device.sm_count = sms;
+          const norm::Work work = norm::share_out_held(m, k, 3, residual, device);
+          INFO("m " << m << " k " << k << " sms " << sms << " residual " << residual << ": "
+                    << work.teams << " teams of " << work.team_warps << ", " << work.slots
+                    << " slots");
+          CHECK(512 * work.team_warps >= k);
+          CHECK(512 * (work.team_warps - 1) < k);
+          CHECK(work.teams >= 1);
+          CHECK(2 * work.teams + 1 <= 15); // named barriers beside the CTA's
+          CHECK(work.launch.block[0] == 32 * (work.teams * work.team_warps + 1));
+          CHECK(work.launch.block[0] <= 1024);
+          CHECK(work.slots >= work.teams);
+          CHECK(work.slots <= 32);
+          CHECK((work.slots + work.teams - 1) / work.teams * work.teams <= 48);
+          CHECK(work.slots_at == 2560 + 2048 * work.teams);
+          CHECK(work.slots_at % 128 == 0);
+          CHECK(work.launch.dynamic_shared_bytes ==
+                work.slots_at + work.slots * k * (residual ? 4 : 2));
+          CHECK(work.launch.dynamic_shared_bytes <= 232448);
+          CHECK(work.launch.grid[0] == std::min<int64_t>(3 * m, sms));
+          CHECK(work.step_rows + m * work.step_entries == work.launch.grid[0]);
+        }
+}
+
 // Against the definition in double precision: what is quantised is the normalised row up to a few
 // last places of FP32, also where the mean is far larger than what the row varies by.
 TEST_CASE("the statistics of the reference are the definition's", "[host][quantize]") {
@@ -499,18 +531,20 @@ TEST_CASE("the statistics of the reference are the definition's", "[host][quanti
 }
 
 TEST_CASE("configurations of the quantiser agree with their PTX", "[host][quantize]") {
-  REQUIRE(configs().size() == 12);
+  REQUIRE(configs().size() == 14);
   for (const Config& config : configs()) {
     INFO(config.name);
     const bool normalises = config.norm != WL_NORM_NONE;
     const Image image = config.image();
     CHECK(image.name == config.name);
     CHECK(image.target == config.target);
-    CHECK(image.params == (normalises ? 25 : 13));
+    CHECK(image.params == (normalises ? 25 : 14));
     const std::string text = image.text();
     CHECK_THAT(text, ContainsSubstring(".visible .entry " + std::string(config.name) + "("));
-    CHECK_THAT(text, ContainsSubstring(normalises ? ".maxntid 544, 1, 1" : ".maxntid 256, 1, 1"));
-    CHECK_THAT(text, ContainsSubstring(normalises ? ".minnctapersm 1" : ".minnctapersm 8"));
+    CHECK_THAT(text, ContainsSubstring(config.held  ? ".maxntid 1024, 1, 1"
+                                       : normalises ? ".maxntid 544, 1, 1"
+                                                    : ".maxntid 256, 1, 1"));
+    CHECK_THAT(text, ContainsSubstring(normalises ? ".minnctapersm 1" : ".minnctapersm 5"));
     const bool converts = text.find("e2m1x2") != std::string::npos;
     CHECK(converts == (std::string(config.target) == "sm_100f"));
     for (const char* heading : {"// CONTRACT", "// ROLES", "// MEMORY MAP", "// BARRIER LEDGER",

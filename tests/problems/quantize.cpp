@@ -1,6 +1,7 @@
 // Problems of the quantiser.
 #include "tests/problems/quantize.hpp"
 
+#include "kernels/norm/rows.hpp"
 #include "kernels/quantize/quantize.hpp"
 #include "runtime/src/configs.hpp"
 #include "tests/problems/nvfp4.hpp"
@@ -193,8 +194,9 @@ Numbers draw_numbers(int64_t k, wl_dtype type, uint64_t seed) {
   return numbers;
 }
 
-Problem make_normalising(const Configuration& c, wl_norm norm, Draw& draw, Values wanted) {
+Problem make_normalising(const Configuration& c, const Config& config, Draw& draw, Values wanted) {
   Problem p;
+  const wl_norm norm = config.norm;
   const auto below = [&](const char* name, uint64_t bound) {
     return static_cast<int64_t>(draw.below(name, bound));
   };
@@ -225,12 +227,20 @@ Problem make_normalising(const Configuration& c, wl_norm norm, Draw& draw, Value
   default:
     m = 1 + below("m", 90), k = 64 * (1 + below("k", 30));
   }
+  const auto is_held = [](int64_t size) {
+    return size >= warpline::norm::least_held && size <= warpline::norm::most_held;
+  };
+  if (config.held && !is_held(k))
+    k = warpline::norm::least_held +
+        64 * below("k in 64s", (warpline::norm::most_held - warpline::norm::least_held) / 64 + 1);
   draw.note("m", m);
   draw.note("k", k);
   draw.note("l", l);
   draw.note("norm", static_cast<int>(norm));
   p.config = c.name;
-  const bool chosen = draw.pick<const char*>("config", {"null", "forced"})[0] == 'n';
+  const bool is_choice =
+      config.held || norm != WL_NORM_RMS || !is_held(k) || c.profile != std::string("h200");
+  const bool chosen = draw.pick<const char*>("config", {"null", "forced"})[0] == 'n' && is_choice;
   const float eps = draw.pick("eps", {1e-6f, 1e-5f, 0.25f, 0x1p-126f});
   const float d_scale = draw.pick("d_scale value", {1.0f, 0.25f, 0.013f, 3.0f, 0x1p-20f});
   const Layout layout = draw_layout(draw, "ldx", "batch_stride_x", "entries of X", m, k),
@@ -323,7 +333,7 @@ Problem make_normalising(const Configuration& c, wl_norm norm, Draw& draw, Value
 Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const Config& config = *warpline::find_config(warpline::quantize::configs(), c.name);
   return config.norm == WL_NORM_NONE ? make_plain(c, draw, wanted)
-                                     : make_normalising(c, config.norm, draw, wanted);
+                                     : make_normalising(c, config, draw, wanted);
 }
 
 } // namespace

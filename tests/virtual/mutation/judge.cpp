@@ -319,13 +319,16 @@ Verdict judge(const Kernel& kernel, const std::string& source, const std::string
   return {};
 }
 
-// Of the ledger's names in kernels/norm/rows.inc; rows have a residual.
+// Of the ledger's names in kernels/norm/rows.inc and held.inc; rows have a residual.
 std::string names_of_rows(const Kernel& kernel, int tables) {
   warpline::DeviceLimits device;
   device.sm_count = kernel.sms;
   device.shared_bytes_per_block = 232448;
   const DualGemmCase& c = kernel.problem;
-  const warpline::norm::Work work = warpline::norm::share_out(c.m, c.k, c.l, true, tables, device);
+  const bool held = kernel.name.find("_held_") != std::string::npos;
+  const warpline::norm::Work work =
+      held ? warpline::norm::share_out_held(c.m, c.k, c.l, true, device)
+           : warpline::norm::share_out(c.m, c.k, c.l, true, tables, device);
   vgpu::check::LedgerNames names;
   if (kernel.run == Kernel::Run::norm_linear) {
     names = ledger_names(*find_config(product_of(kernel)));
@@ -335,6 +338,7 @@ std::string names_of_rows(const Kernel& kernel, int tables) {
   names["S"] = std::to_string(work.slots);
   names["F"] = std::to_string((work.slots + work.teams - 1) / work.teams * work.teams);
   names["ROW"] = std::to_string(4 * c.k);
+  if (held) names["W"] = std::to_string(work.teams * work.team_warps);
   return names_text(names);
 }
 
@@ -360,6 +364,7 @@ static Kernel kernel_of(const warpline::Image& image) {
     r.short_k = 256;
     const bool rms = r.name.find("_rms_") != std::string::npos;
     if (rms || r.name.find("_layer_") != std::string::npos) {
+      if (r.name.find("_held_") != std::string::npos) c.m = 40, c.k = warpline::norm::least_held;
       r.short_k = c.k; // its names are of one K
       r.names = names_of_rows(r, 0);
     }
