@@ -10,6 +10,9 @@ Kinds, and the peer of each:
   i8                 INT8, D in FP32; torch._int_mm, whose D is INT32
   tf32               FP32 operands, D in FP32; torch.mm with allow_tf32
   f16, bf16          D in the same type; torch.mm
+All but the f8row kinds also against cuBLASLt, the fastest of the first eight algorithms that its
+heuristics offer (`lt`, and which it was); --gelu adds bias and GELU to ours and to cuBLASLt's
+epilogue, for f16 and bf16.
 
 Operand sets rotate: together they exceed three times the L2. Graphs of calls take turns, one replay
 each and every other round in reverse; a time is the median over the replays, launches included.
@@ -26,6 +29,7 @@ import time
 import torch
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
+import cublaslt  # noqa: E402
 import warpline  # noqa: E402
 from harness import Harness, floors  # noqa: E402
 
@@ -61,6 +65,7 @@ class Operands:
             return torch.rand(rows, device="cuda", generator=generator) + 0.5
         self.a, self.b = operand(m), operand(n)
         self.d = torch.empty(m, n, dtype=out, device="cuda")
+        self.bias = torch.randn(n, device="cuda", generator=generator).to(out)
         self.rows = self.columns = self.alpha = None
         if "row" in kind:
             self.rows, self.columns = scales(m).view(m, 1), scales(n).view(1, n)
@@ -68,14 +73,15 @@ class Operands:
             self.scale_a, self.scale_b = scales(1)[0], scales(1)[0]
             self.alpha = (self.scale_a * self.scale_b).view(1)
 
-    def plan(self, library, config=None):
+    def plan(self, library, config=None, gelu=False):
         def address(tensor):
             return tensor.data_ptr() if tensor is not None else None
         plan = library.gemm(
             m=self.m, n=self.n, k=self.k, l=1, sf_layout=abi.SF_128X4, a=self.a.data_ptr(),
             b=self.b.data_ptr(), alpha=address(self.alpha), row=address(self.rows),
             col=address(self.columns), d=self.d.data_ptr(), d_type=D_TYPES[self.d.dtype],
-            config=config, a_type=abi.OPERANDS.index(self.name),
+            config=config, bias=address(self.bias) if gelu else None,
+            bias_type=D_TYPES[self.d.dtype], activation=abi.GELU_TANH if gelu else 0, a_type=abi.OPERANDS.index(self.name),
             b_type=abi.OPERANDS.index(self.name),
             flags=abi.FAST_ACCUMULATION if "fast" in self.kind else 0)
         workspace = torch.empty(max(plan.info.workspace_bytes, 256), dtype=torch.uint8,
@@ -99,6 +105,13 @@ class Operands:
                                             use_fast_accum=fast)
         out = torch.empty_like(self.d)
         return lambda: torch.mm(a, b, out=out)
+
+    def cublaslt(self, lt, gelu=False):
+        out = torch.int32 if self.kind == "i8" else self.d.dtype
+        d = torch.empty(self.m, self.n, dtype=out, device="cuda")
+        scales = (self.scale_a, self.scale_b) if self.kind.startswith("f8") else None
+        return lt.product(self.a, self.b, d, scales, self.bias if gelu else None,
+                          "fast" in self.kind)
 
     def wrong(self, run):
         """The worst error in units of what rounding D and the sums allow; above 1 is wrong."""
@@ -162,6 +175,18 @@ def compare(library, harness, kind, m, n, k, options):
         graphs["torch"] = harness.captured([s.peer() for s in sets] * repeats)
     except RuntimeError as error:  # torch._int_mm wants more than 16 rows
         row["refused"] = str(error).split("\n")[0]
+    if options.cublaslt and "row" not in kind:
+        try:
+            _, row["lt_place"], graphs["lt"] = cublaslt.best(
+                harness, [s.cublaslt(options.cublaslt) for s in sets], repeats)
+            if options.gelu and kind in ("f16", "bf16"):
+                graphs["gelu"] = harness.captured(
+                    [s.plan(library, None, True) for s in sets] * repeats)
+                _, row["ltgelu_place"], graphs["ltgelu"] = cublaslt.best(
+                    harness, [s.cublaslt(options.cublaslt, True) for s in sets], repeats)
+        except (RuntimeError, ValueError) as error:
+            row["lt_refused"] = str(error).split("\n")[0]
+            print(row["lt_refused"])
     row.update(harness.medians(graphs))
     if m >= 1024:
         burst = harness.medians({name + "_burst": graph for name, graph in graphs.items()},
@@ -170,13 +195,19 @@ def compare(library, harness, kind, m, n, k, options):
     for end in ("", "_burst"):
         if "torch" + end in row:
             row["ratio" + end] = row["torch" + end] / row["ours" + end]
+        for ours_of, peer in (("ours", "lt"), ("gelu", "ltgelu")):
+            if peer + end in row:
+                row["ratio_" + peer + end] = row[peer + end] / row[ours_of + end]
     return row
 
 
 COLUMNS = (("m", "M", "%5d"), ("n", "N", "%6d"), ("k", "K", "%6d"), ("ours", "ours us", "%8.2f"),
            ("torch", "torch", "%8.2f"), ("ratio", "ratio", "%6.3f"),
            ("ours_burst", "burst", "%8.2f"), ("torch_burst", "torch b", "%8.2f"),
-           ("ratio_burst", "ratio", "%6.3f"))
+           ("ratio_burst", "ratio", "%6.3f"), ("lt", "lt", "%8.2f"), ("lt_place", "of 8", "%2d"),
+           ("ratio_lt", "ratio", "%6.3f"), ("ratio_lt_burst", "burst", "%6.3f"),
+           ("gelu", "gelu", "%8.2f"), ("ltgelu", "lt gelu", "%8.2f"),
+           ("ratio_ltgelu", "ratio", "%6.3f"))
 
 
 def line(row):
@@ -191,7 +222,8 @@ def means(rows):
     result = []
     for kind, m in sorted({(row["kind"], row["m"]) for row in rows}):
         mean = {"kind": kind, "m": m}
-        for key in ("ratio", "ratio_burst"):
+        for key in ("ratio", "ratio_burst", "ratio_lt", "ratio_lt_burst", "ratio_ltgelu",
+                    "ratio_ltgelu_burst"):
             values = [r[key] for r in rows if (r["kind"], r["m"]) == (kind, m) and key in r]
             if values:
                 mean[key] = math.exp(sum(map(math.log, values)) / len(values))
@@ -209,10 +241,13 @@ def main():
     parser.add_argument("--replays", type=int, default=12)
     parser.add_argument("--pause", type=float, default=5, help="milliseconds ahead of a burst")
     parser.add_argument("--configs", action="store_true", help="time every configuration instead")
+    parser.add_argument("--no-cublaslt", action="store_true")
+    parser.add_argument("--gelu", action="store_true", help="bias and GELU against cuBLASLt's")
     parser.add_argument("--json")
     options = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = True
 
+    options.cublaslt = None if options.no_cublaslt else cublaslt.CublasLt()
     library = warpline.Library()
     harness = Harness(options.replays)
     copy, peak = floors()
