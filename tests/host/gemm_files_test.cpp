@@ -17,7 +17,8 @@ TEST_CASE("GEMM files: written and read back", "[host]") {
   const std::string path = directory / "x.safetensors";
   for (const int64_t batch : {1, 3})
     for (const Beside& beside : {Beside{}, Beside{"f32", false, ""}, Beside{"f16", true, "bf16"},
-                                 Beside{"bf16", true, "f32"}, Beside{"", false, "f16"}}) {
+                                 Beside{"bf16", true, "f32"}, Beside{"", false, "f16"},
+                                 Beside{"f32", true, "f16", true}, Beside{"", false, "", true}}) {
       GemmProblem p = make_gemm_problem(5, 16, 128, batch, beside, 3);
       p.product.alpha1 = 0.75f;
       write_gemm_problem(path, p);
@@ -39,6 +40,8 @@ TEST_CASE("GEMM files: written and read back", "[host]") {
       CHECK(same(back.problem.bias, p.bias));
       CHECK(same(back.problem.row, p.row));
       CHECK(same(back.problem.residual, p.residual));
+      CHECK(same(back.problem.col, p.col));
+      CHECK(p.col.given() == beside.col);
       CHECK(p.bias.given() == !beside.bias.empty());
       CHECK(p.row.given() == beside.row);
       CHECK(p.residual.given() == !beside.residual.empty());

@@ -110,6 +110,30 @@ TEST_CASE("cli: dual-gemm takes 16-bit activations on Hopper", "[virtual][cli]")
   }
 }
 
+TEST_CASE("cli: gemm with factors of columns, and with the tensor core's own sums",
+          "[virtual][cli]") {
+  for (const char* type : {"e4m3", "int8"}) {
+    const Words words = {"gemm", "-m", "20",       "-n", "72",       "-k",          "128",
+                         "-l",   "2",  "--a-type", type, "--device", "virtual:h200"};
+    for (const Words& more : {Words{"--col"}, Words{"--col", "--row", "--act", "silu"}}) {
+      const Json report = json_of(words + more);
+      CHECK(report.find("result")->text == "PASS");
+      CHECK(report.find("col")->boolean);
+    }
+    CHECK_FALSE(json_of(words).find("col")->boolean);
+  }
+  check_refusal(warpline_cli({"gemm", "-m", "20", "-n", "72", "-k", "128", "--a-type", "f16",
+                              "--col", "--device", "virtual:h200"}),
+                3, "must be null but for FP8 and INT8 operands on Hopper");
+
+  // The flag reaches the library, which takes such sums where they are faster.
+  const ChildResult logged =
+      run_child({build_file("warpline"), "gemm", "-m", "4", "-n", "64", "-k", "128", "--a-type",
+                 "e4m3", "--fast-accumulation", "--device", "virtual:h200"},
+                {{"WARPLINE_LOG_LEVEL", "3"}});
+  CHECK_THAT(logged.err, ContainsSubstring("flags 0x4,"));
+}
+
 TEST_CASE("cli: gemm of files whose tensors have other types", "[virtual][cli]") {
   const TemporaryDirectory directory;
   const std::string input = directory / "in", output = directory / "out";

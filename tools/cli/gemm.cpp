@@ -21,7 +21,7 @@ const std::vector<std::string> activations = {"none", "relu",      "relu2",
 struct Request : ProductRequest {
   std::optional<float> alpha;
   std::string act = "none", bias;
-  bool row = false, residual = false, in_place = false;
+  bool row = false, col = false, residual = false, in_place = false, fast = false;
   int64_t ldd = 0, batch_stride_d = 0, ldr = 0, batch_stride_r = 0;
 
   wl_activation activation() const {
@@ -33,10 +33,10 @@ struct Request : ProductRequest {
 Options declare(Request& r) {
   Options o(
       "gemm",
-      "Runs D = act(row * alpha * A.B^T + bias) + residual with A [M,K] and B [N,K] in NVFP4\n"
-      "or another type, and compares every output with a double-precision reference. row is\n"
-      "a factor for each row of D, bias a number for each column; these and the residual are\n"
-      "optional.");
+      "Runs D = act(row * col * alpha * A.B^T + bias) + residual with A [M,K] and B [N,K] in\n"
+      "NVFP4 or another type, and compares every output with a double-precision reference. row\n"
+      "is a factor for each row of D, col one for each column, bias a number for each column;\n"
+      "these and the residual are optional.");
   declare_sizes(&o, &r, "rows of B", {"f16", "bf16", "f32", "nvfp4"});
   o.choice("--a-type", "type of A (default nvfp4)", r.a_type, operand_names);
   o.choice("--b-type", "type of B (default A's); the device says which pairs it multiplies",
@@ -49,6 +49,9 @@ Options declare(Request& r) {
   o.choice("--bias", "a random bias of this type for each column of D", r.bias,
            {"f32", "f16", "bf16"});
   o.flag("--row", "a random factor for each row of D", r.row);
+  o.flag("--col", "a random factor for each column of D; of FP8 and INT8 on Hopper", r.col);
+  o.flag("--fast-accumulation",
+         "FP8 on Hopper: sums of the tensor core's 14 bits (WL_FAST_ACCUMULATION)", r.fast);
   o.flag("--residual", "a random residual, of D's type; none with --out nvfp4", r.residual);
   o.flag("--in-place", "D is written over the residual", r.in_place);
   const int64_t most = INT64_MAX;
@@ -65,7 +68,7 @@ Options declare(Request& r) {
          "[rows, K/16]), or of other types, without scales (F16, BF16, F32 as tf32,\n"
          "F8_E4M3, F8_E5M2 or I8, [rows, K]), and optional alpha, a_tensor_scale,\n"
          "b_tensor_scale (F32), bias (F32, F16 or BF16, [N]), row (F32, [M]),\n"
-         "residual (D's type, [M, N])",
+         "col (F32, [N]), residual (D's type, [M, N])",
          r.input);
   declare_run(&o, &r);
   return o;
@@ -81,6 +84,7 @@ Strided layout_of_residual(const Request& r) {
 wl_gemm_args sizes_only(const Request& r) {
   auto args = sizes_of<wl_gemm_args>(r);
   args.activation = r.activation();
+  if (r.fast) args.flags |= WL_FAST_ACCUMULATION;
   args.ldr = r.ldr;
   args.batch_stride_r = r.batch_stride_r;
   args.ldd = r.ldd;
@@ -98,6 +102,7 @@ void check_sizes(const wl_context& context, const Request& r) {
   args.d = far_apart(5);
   args.sfd = far_apart(6);
   if (r.row) args.row = static_cast<const float*>(far_apart(7));
+  if (r.col) args.col = static_cast<const float*>(far_apart(10));
   if (!r.bias.empty()) args.bias = far_apart(8);
   args.bias_type = dtype_of(r.bias.empty() ? "f32" : r.bias);
   if (r.residual) args.residual = r.in_place ? args.d : far_apart(9);
@@ -128,7 +133,8 @@ Outcome run_on_device(wl_context* context, const Device& device, const Request& 
   const wltest::Problem& p = problem.product;
   const DeviceMemory a(context, p.a.values), b(context, p.b1.values),
       sfa(context, pack_scales(p.a)), sfb(context, pack_scales(p.b1)),
-      row(context, problem.row.bytes), bias(context, problem.bias.bytes);
+      row(context, problem.row.bytes), col(context, problem.col.bytes),
+      bias(context, problem.bias.bytes);
   const float factors[] = {p.alpha1, r.d_scale.value_or(1)};
   const DeviceMemory alpha(context, &factors[0], sizeof(float)),
       d_scale(context, &factors[1], sizeof(float));
@@ -151,6 +157,7 @@ Outcome run_on_device(wl_context* context, const Device& device, const Request& 
   args.sfb = sfb.get();
   args.alpha = static_cast<const float*>(alpha.get());
   args.row = static_cast<const float*>(row.get());
+  args.col = static_cast<const float*>(col.get());
   args.bias = bias.get();
   args.bias_type = problem.bias.type;
   args.residual = r.in_place ? out.d.get() : residual.get();
@@ -172,7 +179,7 @@ Outcome run_on_device(wl_context* context, const Device& device, const Request& 
 Verdict verify(const GemmProblem& problem, const Outcome& outcome, const Request& r) {
   const wltest::LinearOperands operands{
       r.activation(),          problem.product.alpha1,      values_of(problem.row),
-      values_of(problem.bias), values_of(problem.residual), {}};
+      values_of(problem.bias), values_of(problem.residual), values_of(problem.col)};
   return judge(
       r, problem.product, outcome,
       [&](const wltest::Sums& sums) { return wltest::linear(sums, operands); },
@@ -183,11 +190,13 @@ void report_epilogue(Report& report, const Request& r) {
   std::string text = r.act;
   if (!r.bias.empty()) text += ", bias in " + r.bias;
   if (r.row) text += ", factors of rows";
+  if (r.col) text += ", factors of columns";
   const std::string residual = r.in_place ? "in place" : "apart";
   if (r.residual) text += ", residual " + residual;
   report.add("epilogue", text, "act", json_string(r.act));
   report.add("", "", "bias", r.bias.empty() ? "null" : json_string(r.bias));
   report.add("", "", "row", r.row ? "true" : "false");
+  report.add("", "", "col", r.col ? "true" : "false");
   report.add("", "", "residual", r.residual ? json_string(residual) : "null");
 }
 
@@ -223,15 +232,16 @@ void report_run(Report& report, const Device& device, const Request& r, const Ge
 
 // Takes from the file what the options would say of a random problem.
 GemmFile read_input(const Options& options, Request* r) {
-  refuse_with_input(
-      "gemm", options,
-      {"-m", "-n", "-k", "-l", "--a-type", "--b-type", "--seed", "--bias", "--row", "--residual"});
+  refuse_with_input("gemm", options,
+                    {"-m", "-n", "-k", "-l", "--a-type", "--b-type", "--seed", "--bias", "--row",
+                     "--col", "--residual"});
   GemmFile file = read_gemm_problem(r->input);
   const GemmProblem& p = file.problem;
   take_sizes(r, p.product, file.unused);
   if (!options.given("--out")) r->out = default_out(r->a_type);
   if (p.bias.given()) r->bias = name_of(p.bias.type);
   r->row = p.row.given();
+  r->col = p.col.given();
   r->residual = p.residual.given();
   if (r->residual && !options.given("--out")) r->out = name_of(p.residual.type);
   if (r->residual && !r->quantised() && p.residual.type != r->d_type())
@@ -278,10 +288,10 @@ ExitStatus run_gemm(const Arguments& arguments) {
   GemmProblem& problem = file.problem;
   if (request.input.empty()) {
     const Progress progress("making the inputs");
-    problem =
-        make_gemm_problem(request.m, request.n, request.k, request.l,
-                          {request.bias, request.row, request.residual ? request.out : ""},
-                          request.seed, {operand_of(request.a_type), operand_of(request.b_type)});
+    problem = make_gemm_problem(
+        request.m, request.n, request.k, request.l,
+        {request.bias, request.row, request.residual ? request.out : "", request.col}, request.seed,
+        {operand_of(request.a_type), operand_of(request.b_type)});
   }
   problem.product.alpha1 = request.alpha.value_or(problem.product.alpha1);
 

@@ -31,12 +31,13 @@ GemmProblem make_gemm_problem(int64_t m, int64_t n, int64_t k, int64_t l, const 
   if (beside.row) p.row = random_factors(rows, seed, 17);
   if (!beside.residual.empty())
     p.residual = random_numbers(dtype_of(beside.residual), rows * columns, seed, 18);
+  if (beside.col) p.col = random_factors(columns, seed, 19);
   return p;
 }
 
 GemmFile read_gemm_problem(const std::string& path) {
   ProductFile file(path, {"a", "b", "a_scale", "b_scale", "alpha", "a_tensor_scale",
-                          "b_tensor_scale", "bias", "row", "residual"});
+                          "b_tensor_scale", "bias", "row", "col", "residual"});
   GemmFile result;
   GemmProblem& problem = result.problem;
   wltest::Problem& p = problem.product;
@@ -51,6 +52,8 @@ GemmFile read_gemm_problem(const std::string& path) {
   problem.bias = file.bias("bias", "b", p.n);
   problem.row = file.numbers("row", {"F32"}, row_shape(result.batched, p),
                              "one factor for each row of \"a\"");
+  problem.col = file.numbers("col", {"F32"}, {static_cast<uint64_t>(p.n)},
+                             "one factor for each row of \"b\"");
   problem.residual =
       file.numbers("residual", {"F16", "BF16", "F32"}, matrix_shape(result.batched, p.l, p.m, p.n),
                    "rows of \"a\" and rows of \"b\"");
@@ -67,6 +70,7 @@ void write_gemm_problem(const std::string& path, const GemmProblem& problem) {
   add_operand(&tensors, "b", batched, p.b1);
   add_numbers(&tensors, "bias", {static_cast<uint64_t>(p.n)}, problem.bias);
   add_numbers(&tensors, "row", row_shape(batched, p), problem.row);
+  add_numbers(&tensors, "col", {static_cast<uint64_t>(p.n)}, problem.col);
   add_numbers(&tensors, "residual", matrix_shape(batched, p.l, p.m, p.n), problem.residual);
   write_safetensors(path, tensors, {{"format", "nvfp4"}, {"producer", "warpline make-example"}});
 }
