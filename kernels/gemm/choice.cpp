@@ -59,6 +59,16 @@ bool can_run(const Config& config, const Problem& problem, const DeviceLimits& d
     if (reason != nullptr) *reason = "it takes no factors of columns";
     return false;
   }
+  if (config.routed != (problem.groups.ids != nullptr)) {
+    if (reason != nullptr)
+      *reason = config.routed ? "it multiplies rows that say with which matrix"
+                              : "it multiplies rows in the order of their matrices";
+    return false;
+  }
+  if (config.routed && problem.m > Groups::most_routed) {
+    if (reason != nullptr) *reason = "it multiplies at most 64 rows";
+    return false;
+  }
   if ((config.blackwell() || (config.grouped && config.direct)) && problem.groups.rows != nullptr) {
     if (reason != nullptr) *reason = "it takes rows of A one behind the other, not gathered ones";
     return false;

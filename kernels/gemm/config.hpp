@@ -57,6 +57,7 @@ struct Config {
   int ctas = 1;         // sm90: that an SM holds
   bool direct = false;  // sm90: 16-bit activations as they lie, in one launch
   bool grouped = false; // for groups of rows
+  bool routed = false;  // for few rows that say which matrix they are multiplied with
   Grid grid = Grid::persistent;
   Store store = Store::direct;
   Epilogue epilogue = Epilogue::both;

@@ -244,6 +244,19 @@ void fill_groups(const Problem& problem, Params* params) {
   params->bias_stride = static_cast<uint32_t>(g.bias_stride);
 }
 
+// Likewise routes_params.def.
+template <class Params>
+void fill_routes(const Problem& problem, Params* params) {
+  const Groups& g = problem.groups;
+  params->batch_stride_d = params->batch_stride_r = 0;
+  params->ids = address_of(g.ids);
+  params->positions = address_of(g.positions);
+  params->matrices = static_cast<uint32_t>(g.count);
+  params->first_id = static_cast<uint32_t>(g.first_id);
+  params->rows_each = static_cast<uint32_t>(g.rows_each);
+  params->bias_stride = static_cast<uint32_t>(g.bias_stride);
+}
+
 // What DIVIDE of ptx/regs.inc divides by `count` with.
 inline uint32_t reciprocal(uint32_t count) { return count ? UINT32_MAX / count : 0; }
 

@@ -43,6 +43,14 @@ struct Groups {
   int64_t b_stride = 0, sfb_stride = 0, bias_stride = 0; // likewise; bytes, bytes, elements
   uint32_t* status = nullptr;
 
+  // In the place of all that but count and the strides: row r, one of at most most_routed, is
+  // multiplied with matrix ids[r] - first_id, and rows_each rows are one of A. `positions`, null or
+  // [m], gets r, or -1 where there is no such matrix; rows without are not written.
+  static constexpr int64_t most_routed = 64;
+  const int32_t* ids = nullptr;
+  int32_t* positions = nullptr;
+  int64_t first_id = 0, rows_each = 1;
+
   // Rows of A in memory, and most rows of a group.
   int64_t rows_of_a(int64_t m) const { return rows != nullptr ? a_rows : m; }
   int64_t most_rows(int64_t m) const { return sizes != nullptr ? row_stride : m; }

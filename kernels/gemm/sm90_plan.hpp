@@ -44,6 +44,10 @@ inline Config grouped(Config c) {
   c.shared_bytes += sm90_group_table_bytes - (c.family == Family::sm90_small ? 8 : 0);
   return c;
 }
+inline Config routed(Config c) {
+  c.routed = true;
+  return c;
+}
 // SM90_NATIVE_CONFIG, SM90_NATIVE_STREAM_CONFIG
 inline Config sm90_native_config(const char* name, Image (*image)(), int b_tensors, NativeType type,
                                  wl_dtype out, int tokens, int stages, int rows, int consumers,

@@ -10,28 +10,44 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cmath>
+#include <cstddef>
+#include <cstring>
 #include <memory>
 
 namespace warpline::gemm {
 
 namespace {
 
-// The parameter block of the contract in sm90_small.ptx.
+// The parameter block of the contract in sm90_small.ptx: of groups, and of rows that say which
+// matrix is theirs. Both begin as the block of one product does.
+#define GROUPED 1
 struct Params {
 #define PARAM WL_PARAM_FIELD
-#define GROUPED 1
 #include "kernels/gemm/sm90_small_params.def"
 };
-
 std::vector<Param> grouped_layout() {
   using Block = Params;
   return {
 #define PARAM WL_PARAM_LAYOUT
 #include "kernels/gemm/sm90_small_params.def"
-#undef GROUPED
   };
 }
-// Without groups the block's beginning.
+#undef GROUPED
+#define ROUTED 1
+struct RoutedParams {
+#define PARAM WL_PARAM_FIELD
+#include "kernels/gemm/sm90_small_params.def"
+};
+std::vector<Param> routed_layout() {
+  using Block = RoutedParams;
+  return {
+#define PARAM WL_PARAM_LAYOUT
+#include "kernels/gemm/sm90_small_params.def"
+  };
+}
+#undef ROUTED
+constexpr size_t common_bytes = offsetof(Params, up_offset) + sizeof(float);
+static_assert(offsetof(RoutedParams, up_offset) == offsetof(Params, up_offset));
 std::vector<Param> param_layout() {
   using Block = Params;
   return {
@@ -80,9 +96,18 @@ wl_status lines_map(const wl_context& context, const char* name, const void* add
   return make_tensor_map(context, desc, map);
 }
 
+// Of an entry; of rows with a matrix each, of a row.
+int64_t row_tiles(const Problem& problem, const Config& config) {
+  return config.routed ? 1 : divide_up(problem.m, config.tile_m);
+}
+int64_t entries(const Problem& problem, const Config& config) {
+  return config.routed ? problem.m : problem.l;
+}
+int64_t ctas_an_entry(const Problem& problem, const Config& config) {
+  return row_tiles(problem, config) * tiles_n(config, problem.n) * config.cluster[0];
+}
 int64_t ctas(const Problem& problem, const Config& config) {
-  return divide_up(problem.m, config.tile_m) * tiles_n(config, problem.n) * config.cluster[0] *
-         problem.l;
+  return ctas_an_entry(problem, config) * entries(problem, config);
 }
 
 wl_status fill_maps(const wl_context& context, const Problem& problem, const Config& config,
@@ -115,7 +140,7 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
                       const Operands* mapped, Params* params) {
   const Operands& o = problem.operands;
   // Groups of a run may lie at other strides.
-  if (mapped == nullptr || config.grouped)
+  if (mapped == nullptr || config.grouped || config.routed)
     WL_TRY(fill_maps(context, problem, config, params));
   else
     WL_TRY(move_weight_maps(context, *mapped, o, config.b_tensors, params));
@@ -123,7 +148,7 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
   if (config.grouped) fill_groups(problem, params);
   params->a = address_of(o.a);
   params->sfa = address_of(o.sfa);
-  params->tiles_m = static_cast<uint32_t>(divide_up(problem.m, config.tile_m));
+  params->tiles_m = static_cast<uint32_t>(row_tiles(problem, config));
   params->tiles_n = static_cast<uint32_t>(tiles_n(config, problem.n));
   params->per_column = reciprocal(params->tiles_m);
   params->per_entry = reciprocal(params->tiles_n);
@@ -147,6 +172,13 @@ LaunchConfig launch_of(const wl_context& context, const Problem& problem, const 
   return launch;
 }
 
+RoutedParams routed_params(const Problem& problem, const Params& params) {
+  RoutedParams routed;
+  std::memcpy(&routed, &params, common_bytes);
+  fill_routes(problem, &routed);
+  return routed;
+}
+
 class Sm90SmallProduct final : public PlannedProduct {
 public:
   using PlannedProduct::PlannedProduct;
@@ -158,6 +190,11 @@ public:
     Params own = params;
     WL_TRY(fill_params(*plan.context, other, *config, &problem.operands, &own));
     const LaunchConfig launch = launch_of(*plan.context, other, *config);
+    if (config->routed) {
+      const RoutedParams routed = routed_params(other, own);
+      const wl_plan::Instead instead[] = {{&routed, &launch}};
+      return plan.run(workspace, stream, instead);
+    }
     const wl_plan::Instead instead[] = {{&own, &launch}};
     return plan.run(workspace, stream, instead);
   }
@@ -211,16 +248,16 @@ Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimi
 Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
   if (config.grouped) return grouped_cost(config, problem, device);
   Cost result{};
-  const int64_t row_tiles = divide_up(problem.m, config.tile_m);
+  const int64_t tiles_m = row_tiles(problem, config), l = entries(problem, config);
   const int resident = sm90_small_ctas(config.tile_n, config.decoders);
-  result.tiles = row_tiles * tiles_n(config, problem.n) * problem.l;
+  result.tiles = tiles_m * tiles_n(config, problem.n) * l;
   result.clusters = result.tiles;
   const bool one = config.b_tensors == 1;
   const int64_t size = config.cluster[0], sms = std::max(device.sm_count, 1);
   const int64_t clusters = one && size == 4 ? resident * (sms * 10 / 44) : resident * sms / size;
   result.waves = divide_up(result.tiles, std::max<int64_t>(clusters, 1));
   const int64_t k_blocks = divide_up(divide_up(problem.k, config.tile_k), config.split_k);
-  result.memory_clocks = static_cast<double>(config.b_tensors * problem.n * row_tiles * problem.l) *
+  result.memory_clocks = static_cast<double>(config.b_tensors * problem.n * tiles_m * l) *
                          static_cast<double>(problem.k) * 9 / 16 / 2400;
   if (one) {
     const double an_sm = static_cast<double>(divide_up(result.tiles * config.split_k, sms));
@@ -248,23 +285,28 @@ Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceL
 
 wl_status make_sm90_small_plan(wl_context* context, const Problem& problem, const Config& config,
                                wl_plan** plan) {
-  const int64_t ctas_an_entry = ctas(problem, config) / problem.l;
-  if (!config.grouped && ctas_an_entry > context->limits.max_grid[0] / problem.l)
+  const int64_t each = ctas_an_entry(problem, config), l = entries(problem, config);
+  if (!config.grouped && each > context->limits.max_grid[0] / l)
     return fail(WL_ERROR_NOT_SUPPORTED,
                 "config = \"%s\" would launch %" PRId64 " x %" PRId64
                 " CTAs; must be at most %d: take a configuration of larger tiles, or none",
-                config.name, ctas_an_entry, problem.l, context->limits.max_grid[0]);
+                config.name, each, l, context->limits.max_grid[0]);
 
   auto made = std::make_unique<wl_plan>(context);
   KernelNeeds needs;
-  needs.params = config.grouped ? grouped_layout() : param_layout();
+  needs.params = config.grouped  ? grouped_layout()
+                 : config.routed ? routed_layout()
+                                 : param_layout();
   needs.dynamic_shared_bytes = config.shared_bytes;
   const Kernel* kernel = nullptr;
   WL_TRY(load_kernel(*context, config.image(), needs, &kernel));
   auto product = std::make_unique<Sm90SmallProduct>(problem, config);
   WL_TRY(fill_params(*context, problem, config, nullptr, &product->params));
   const LaunchConfig launch = launch_of(*context, problem, config);
-  WL_TRY(made->add(*kernel, launch, product->params));
+  if (config.routed)
+    WL_TRY(made->add(*kernel, launch, routed_params(problem, product->params)));
+  else
+    WL_TRY(made->add(*kernel, launch, product->params));
   fill_info(config, *kernel, launch, &made->info);
   made->problem = std::move(product);
   *plan = made.release();

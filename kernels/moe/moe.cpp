@@ -10,7 +10,9 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <cmath>
 #include <memory>
+#include <utility>
 
 namespace warpline::moe {
 
@@ -56,10 +58,6 @@ struct OwnedPlan {
   ~OwnedPlan() { wl_plan_destroy(plan); }
 };
 
-gemm::Problem up_problem(const Parts& parts) {
-  return grouped::problem_of(grouped::DualArgs(parts.up));
-}
-
 // Bytes of DRAM a clock, as the models of the products have it, of what a copy reads and writes and
 // the product reads again; and the launch.
 double copy_clocks(const wl_moe_args& args) {
@@ -67,12 +65,40 @@ double copy_clocks(const wl_moe_args& args) {
   return 2 * static_cast<double>(slots_of(args)) * row / 2400 + 3000;
 }
 
+// Clocks of what rows without an order do without: its launch, and the tables of groups ahead of
+// both products.
+constexpr double order_clocks = 12000;
+
+// Both products of few rows that say which expert is theirs; infinity where there are none.
+double routed_clocks(const wl_moe_args& args, const DeviceLimits& device) {
+  if (quantised(args)) return HUGE_VAL;
+  const Parts parts = parts_of(args, device, Tokens::routed, nullptr);
+  double clocks = 0;
+  for (const auto& [table, problem] : {std::pair{&up_configs(), up_problem(parts)},
+                                       std::pair{&down_configs(), down_problem(parts)}}) {
+    const gemm::Config* const config = gemm::choose(*table, problem, device);
+    if (config == nullptr) return HUGE_VAL;
+    clocks += gemm::cost(*config, problem, device).total;
+  }
+  return clocks;
+}
+
 // How tokens come to the first product, and its configuration: what takes least by the model.
 wl_status choose_up(wl_context* context, const wl_moe_args& args, Tokens* as,
                     const gemm::Config** config) {
-  const gemm::Table& table = grouped::dual_configs();
+  const gemm::Table& table = up_configs();
   const DeviceLimits& device = context->limits;
-  *as = quantised(args) ? Tokens::quantised : Tokens::copied;
+  *as = asked_for(args);
+  if (*as != Tokens::routed && args.config_up == nullptr && args.config_down == nullptr) {
+    const double routed = routed_clocks(args, device);
+    const Parts ordered = parts_of(args, device, *as, nullptr);
+    double clocks = order_clocks;
+    for (const auto& [of, problem] : {std::pair{&table, up_problem(ordered)},
+                                      std::pair{&down_configs(), down_problem(ordered)}})
+      if (const gemm::Config* best = gemm::choose(*of, problem, device))
+        clocks += gemm::cost(*best, problem, device).total;
+    if (routed < clocks) *as = Tokens::routed;
+  }
   const gemm::Problem dense = up_problem(parts_of(args, device, *as, nullptr));
   if (*as == Tokens::copied) {
     const gemm::Problem gathered = up_problem(parts_of(args, device, Tokens::gathered, nullptr));
@@ -93,19 +119,17 @@ wl_status choose_up(wl_context* context, const wl_moe_args& args, Tokens* as,
   return gemm::take(context, table, dense, args.config_up, config);
 }
 
-template <class View, class Args>
-wl_status make_product(wl_context* context, const gemm::Table& table, const Args& args,
-                       wl_plan** plan) {
-  const gemm::Problem problem = grouped::problem_of(View(args));
+wl_status make_product(wl_context* context, const gemm::Table& table, const gemm::Problem& problem,
+                       const char* name, wl_plan** plan) {
   const gemm::Config* config = nullptr;
-  WL_TRY(gemm::take(context, table, problem, args.gemm.config, &config));
+  WL_TRY(gemm::take(context, table, problem, name, &config));
   return gemm::make_product_plan(context, problem, *config, plan);
 }
 
-template <class View, class Args>
-wl_status run_product(const wl_plan& plan, const Args& args, void* workspace, wl_stream stream) {
+wl_status run_product(const wl_plan& plan, const gemm::Problem& problem, void* workspace,
+                      wl_stream stream) {
   const auto& product = static_cast<const gemm::PlannedProduct&>(*plan.problem);
-  return product.run(plan, grouped::problem_of(View(args)), workspace, stream);
+  return product.run(plan, problem, workspace, stream);
 }
 
 class PlannedMoe final : public PlannedProblem {
@@ -120,14 +144,13 @@ public:
     const gemm::Config* up = nullptr;
     WL_TRY(choose_up(context, of, &as_, &up));
     const Parts parts = parts_of(of, context->limits, as_, nullptr);
-    WL_TRY(make_part_plan(context, parts.order, &order_.plan));
+    if (as_ != Tokens::routed) WL_TRY(make_part_plan(context, parts.order, &order_.plan));
     if (as_ == Tokens::quantised)
       WL_TRY(make_part_plan(context, parts.quantised, &tokens_.plan));
     else if (as_ == Tokens::copied)
       WL_TRY(make_part_plan(context, parts.copied, &tokens_.plan));
     WL_TRY(gemm::make_product_plan(context, up_problem(parts), *up, &up_.plan));
-    WL_TRY(make_product<grouped::LinearArgs>(context, grouped::linear_configs(), parts.down,
-                                             &down_.plan));
+    WL_TRY(make_product(context, down_configs(), down_problem(parts), of.config_down, &down_.plan));
     WL_TRY(make_part_plan(context, parts.sum, &sum_.plan));
 
     // The product that most of the time goes to is what a plan tells of.
@@ -153,13 +176,13 @@ public:
     const DeviceLimits& device = plan.context->limits;
     const Parts parts = parts_of(of, device, as_, workspace);
     void* const own = static_cast<std::byte*>(workspace) + space_of(of, device, as_).products;
-    WL_TRY(run_part(*order_.plan, parts.order, stream));
+    if (as_ != Tokens::routed) WL_TRY(run_part(*order_.plan, parts.order, stream));
     if (as_ == Tokens::quantised)
       WL_TRY(run_part(*tokens_.plan, parts.quantised, stream));
     else if (as_ == Tokens::copied)
       WL_TRY(run_part(*tokens_.plan, parts.copied, stream));
-    WL_TRY(run_product<grouped::DualArgs>(*up_.plan, parts.up, own, stream));
-    WL_TRY(run_product<grouped::LinearArgs>(*down_.plan, parts.down, own, stream));
+    WL_TRY(run_product(*up_.plan, up_problem(parts), own, stream));
+    WL_TRY(run_product(*down_.plan, down_problem(parts), own, stream));
     return run_part(*sum_.plan, parts.sum, stream);
   }
 
@@ -252,8 +275,10 @@ Space space_of(const wl_moe_args& args, const DeviceLimits& device, Tokens token
   const wl_dtype h = h_type(args, device);
   Space space{};
   size_t end = 0;
-  space.group_ends = put(4 * static_cast<size_t>(args.experts), &end);
-  space.rows = put(4 * slots, &end);
+  if (tokens != Tokens::routed) {
+    space.group_ends = put(4 * static_cast<size_t>(args.experts), &end);
+    space.rows = put(4 * slots, &end);
+  }
   space.positions = put(4 * slots, &end);
   if (tokens == Tokens::quantised) {
     space.a = put(slots * hidden / 2, &end);
@@ -273,6 +298,7 @@ Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, Tokens as, cons
   const auto at = [&](size_t offset) { return reinterpret_cast<void*>(base + offset); };
   const wl_dtype h = h_type(a, device), rows = rows_type(a, device);
   Parts parts{};
+  parts.routed = as == Tokens::routed;
 
   Permutation& order = parts.order;
   order.tokens = a.tokens, order.top_k = a.top_k;
@@ -308,6 +334,8 @@ Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, Tokens as, cons
     up.a = tokens.d, up.sfa = tokens.sfd;
   } else if (as == Tokens::copied) {
     up.a = copied.d;
+  } else if (parts.routed) {
+    up.a = a.x;
   } else {
     up.a = a.x;
     parts.up.groups.rows = order.rows;
@@ -349,6 +377,40 @@ Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, Tokens as, cons
   sum.addend = a.shared, sum.ld_addend = shared_of(a).row_stride();
   sum.y = a.y, sum.ldy = y_of(a).row_stride(), sum.y_type = a.y_type;
   return parts;
+}
+
+namespace {
+
+// Rows say which expert is theirs.
+gemm::Problem routed_if(const Parts& parts, gemm::Problem problem, int64_t rows_each,
+                        int32_t* positions) {
+  if (!parts.routed) return problem;
+  gemm::Groups& groups = problem.groups;
+  groups.ends = nullptr;
+  groups.ids = parts.order.ids;
+  groups.first_id = parts.order.first;
+  groups.rows_each = rows_each;
+  groups.positions = positions;
+  return problem;
+}
+
+} // namespace
+
+gemm::Problem up_problem(const Parts& parts) {
+  return routed_if(parts, grouped::problem_of(grouped::DualArgs(parts.up)), parts.order.top_k,
+                   parts.order.positions);
+}
+gemm::Problem down_problem(const Parts& parts) {
+  return routed_if(parts, grouped::problem_of(grouped::LinearArgs(parts.down)), 1, nullptr);
+}
+
+Tokens asked_for(const wl_moe_args& args) {
+  for (const auto& [table, name] :
+       {std::pair{&up_configs(), args.config_up}, std::pair{&down_configs(), args.config_down}}) {
+    const gemm::Config* const config = name != nullptr ? find_config(*table, name) : nullptr;
+    if (config != nullptr && config->routed) return Tokens::routed;
+  }
+  return quantised(args) ? Tokens::quantised : Tokens::copied;
 }
 
 } // namespace warpline::moe

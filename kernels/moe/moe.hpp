@@ -37,8 +37,15 @@ wl_dtype h_type(const wl_moe_args& args, const DeviceLimits& device);
 wl_dtype rows_type(const wl_moe_args& args, const DeviceLimits& device);
 
 // How tokens come to the first product: as NVFP4 in the order of experts; in 16 bits, copied into
-// that order; or the product gathers them, which not every configuration can.
-enum class Tokens { quantised, copied, gathered };
+// that order; or the product gathers them, which not every configuration can. Routed: there is no
+// order; few rows, a token's one behind the other, say which expert is theirs.
+enum class Tokens { quantised, copied, gathered, routed };
+// What the arguments ask for where the choice is not the plan's: of names of configurations.
+Tokens asked_for(const wl_moe_args& args);
+
+// What config_up and config_down name.
+const gemm::Table& up_configs();
+const gemm::Table& down_configs();
 
 // Where the parts leave what the next ones read: bytes from the start of the workspace.
 struct Space {
@@ -51,6 +58,7 @@ Space space_of(const wl_moe_args& args, const DeviceLimits& device, Tokens token
 
 // The parts, of operands in a workspace at `workspace`. A plan is made for a place that is none.
 struct Parts {
+  bool routed = false;
   Permutation order;
   Quantisation quantised;
   Spreading copied;
@@ -60,5 +68,7 @@ struct Parts {
 };
 Parts parts_of(const wl_moe_args& args, const DeviceLimits& device, Tokens tokens,
                const void* workspace);
+gemm::Problem up_problem(const Parts& parts);
+gemm::Problem down_problem(const Parts& parts);
 
 } // namespace warpline::moe

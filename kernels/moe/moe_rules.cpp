@@ -158,18 +158,11 @@ Verdict known(const Table& table, const char* name, const Subject& s) {
 template <class Problem>
 Verdict runs(const gemm::Table& table, const char* name, const Subject& s, const Problem& of) {
   if (!sized(s.args)) return holds();
-  const Tokens as = quantised(s.args) ? Tokens::quantised : Tokens::copied;
+  const Tokens as = asked_for(s.args);
   return config_runs(table, name, [&](const gemm::Config& config, std::string* reason) {
     return gemm::can_run(config, of(parts_of(s.args, s.device, as, nullptr)), s.device, reason);
   });
 }
-gemm::Problem up_problem(const Parts& parts) {
-  return grouped::problem_of(grouped::DualArgs(parts.up));
-}
-gemm::Problem down_problem(const Parts& parts) {
-  return grouped::problem_of(grouped::LinearArgs(parts.down));
-}
-
 } // namespace
 
 bool sized(const Args& a) {
@@ -310,17 +303,17 @@ const RuleTable<Subject>& rules() {
                   s.args.shared == nullptr ? holds() : fits(s.args, shared_of(s.args), "shared")),
 
           WL_RULE("config_up_known", "config_up",
-                  "must name a configuration of wl_grouped_dual_gemm", range,
-                  known(grouped::dual_configs(), s.args.config_up, s)),
+                  "must name a configuration of wl_grouped_dual_gemm or moe_up_*", range,
+                  known(up_configs(), s.args.config_up, s)),
           WL_RULE("config_up_runs", "config_up",
                   "must be a configuration for this device and these types", support,
-                  runs(grouped::dual_configs(), s.args.config_up, s, up_problem)),
+                  runs(up_configs(), s.args.config_up, s, up_problem)),
           WL_RULE("config_down_known", "config_down",
-                  "must name a configuration of wl_grouped_gemm", range,
-                  known(grouped::linear_configs(), s.args.config_down, s)),
+                  "must name a configuration of wl_grouped_gemm or moe_down_*", range,
+                  known(down_configs(), s.args.config_down, s)),
           WL_RULE("config_down_runs", "config_down",
                   "must be a configuration for this device and these types", support,
-                  runs(grouped::linear_configs(), s.args.config_down, s, down_problem)),
+                  runs(down_configs(), s.args.config_down, s, down_problem)),
       }};
   return table;
 }

@@ -130,15 +130,17 @@ Bytes expected(const wl_moe_args& a, const warpline::DeviceLimits& device, const
       a.y_type);
 }
 
-// The name of a configuration that makes it, "" where there is none.
+// The name of a configuration that makes it, `wanted` if it is one, "" where there is none.
 std::string config_for(const warpline::gemm::Table& table, const std::string& profile,
-                       wl_operand a_type, wl_dtype d_type, uint64_t draw) {
+                       wl_operand a_type, wl_dtype d_type, bool routed, const std::string& wanted,
+                       uint64_t draw) {
   const char* const target = profile == "b200" ? "sm_100f" : "sm_90a";
   std::vector<std::string> names;
   for (const warpline::gemm::Config& config : table)
     if (std::string(config.target) == target && config.d_type == d_type &&
-        config.takes({a_type, WL_OPERAND_NVFP4}))
+        config.routed == routed && config.takes({a_type, WL_OPERAND_NVFP4}))
       names.push_back(config.name);
+  if (std::find(names.begin(), names.end(), wanted) != names.end()) return wanted;
   return names.empty() ? "" : names[draw % names.size()];
 }
 
@@ -176,12 +178,25 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   a.intermediate = draw.pick<int64_t>("intermediate", {64, 192, 128});
   a.first_expert = draw.pick<int64_t>("first_expert", {0, 64});
   if (a.experts == 33) a.hidden = draw.note<int64_t>("hidden", 64);
+  // Rows that say which expert is theirs: few.
+  const bool routed = !c.kernels.empty();
+  const int64_t most_tokens = warpline::gemm::Groups::most_routed / a.top_k;
+  if (routed) a.tokens = draw.note("tokens", std::min(a.tokens, most_tokens));
+  if (routed && draw.index() % 3 == 1) { // a long K, where stages come round
+    const bool is_up = c.name.find("_up_") != std::string::npos;
+    a.experts = draw.note<int64_t>("experts", 2);
+    a.tokens = draw.note("tokens", std::min<int64_t>(a.tokens, 3));
+    a.hidden = draw.note<int64_t>("hidden", is_up ? 1344 : 64);
+    a.intermediate = draw.note<int64_t>("intermediate", is_up ? 64 : 1344);
+  }
   a.x_type = c.type;
   a.a_type = c.types[0].a;
   draw.note("x_type", static_cast<int>(a.x_type));
   draw.note("a_type", static_cast<int>(a.a_type));
   draw.note("sf_layout", static_cast<int>(WL_SF_128x4));
   a.y_type = static_cast<wl_dtype>(draw.pick("y_type", {0, 1, 3}));
+  if (routed && a.x_type == WL_F16 && (a.y_type == WL_BF16) != (c.rows_type == WL_BF16))
+    a.y_type = draw.note("y_type", c.rows_type);
   const wl_dtype h_type = warpline::moe::h_type(a, device);
   const wl_dtype rows_type = warpline::moe::rows_type(a, device);
   const std::string kind = draw_kind_of_ids(draw);
@@ -237,14 +252,15 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
       scaled_h ? Factor{true, draw_float_alignment(draw, "h_scale"), {0.013f, 3.0f}} : Factor{};
   if (!scaled_h) draw.note<std::string>("h_scale", "null");
   const uint8_t padding = draw.pick<uint8_t>("padding", {0x7F, 0xFF, 0x38});
-  const bool forced = draw.pick("configs", {0, 1}) != 0;
+  const bool forced = draw.pick("configs", {0, 1}) != 0 || routed;
   const std::string up = !forced ? ""
-                                 : config_for(warpline::grouped::dual_configs(), c.profile,
-                                              a.a_type, h_type, draw.below("up", 1000));
+                                 : config_for(warpline::moe::up_configs(), c.profile, a.a_type,
+                                              h_type, routed, c.name, draw.below("up", 1000));
   const std::string down =
       !forced ? ""
-              : config_for(warpline::grouped::linear_configs(), c.profile, operand_of(h_type),
-                           rows_type, draw.below("down", 1000));
+              : config_for(warpline::moe::down_configs(), c.profile, operand_of(h_type), rows_type,
+                           routed, c.name, draw.below("down", 1000));
+  p.config = up;
   draw.note<std::string>("config_up", up.empty() ? "null" : up);
   draw.note<std::string>("config_down", down.empty() ? "null" : down);
 
@@ -325,8 +341,9 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   a.flags = draw.pick<uint32_t>(
       "flags", {0, WL_STATIC_WEIGHTS, WL_GRAPH_LAUNCH, WL_STATIC_WEIGHTS | WL_GRAPH_LAUNCH});
   if (in_place) p.in_a_row = 1; // a second one would add to the first one's sums
-  const int64_t planned = draw_planned_rows(
+  const int64_t wanted_rows = draw_planned_rows(
       sizes, {"w_gate", "w_up", "w_down", "sf_gate", "sf_up", "sf_down"}, draw, &p);
+  const int64_t planned = routed ? std::min(wanted_rows, most_tokens) : wanted_rows;
   const auto args_of = [=](const Addresses& addresses) {
     const auto at = [&](const char* name) { return addresses.at(name); };
     const auto floats = [&](const char* name) { return static_cast<const float*>(at(name)); };
@@ -391,6 +408,19 @@ Operation moe() {
     c.problems = 10;
     op.configurations.push_back(c);
   }
+  for (const auto* table : {&warpline::moe::up_configs(), &warpline::moe::down_configs()})
+    for (const warpline::gemm::Config& config : *table) {
+      if (!config.routed) continue;
+      Configuration c;
+      c.name = config.name, c.profile = "h200";
+      c.kernels = {config.name};
+      c.types = {config.first_types()};
+      c.type = c.types[0].a == WL_OPERAND_F16 ? WL_F16 : WL_BF16;
+      c.rows_type = config.b_tensors == 1 ? config.d_type : c.type;
+      c.sms = 4;
+      c.problems = 6;
+      op.configurations.push_back(c);
+    }
   return op;
 }
 

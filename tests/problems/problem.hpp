@@ -84,6 +84,7 @@ struct Configuration {
   int sms = 1;                              // few, so that a cluster makes several tiles
   std::vector<std::string> kernels;         // PTX files that a run launches
   wl_dtype type = WL_F16;                   // of the output, or of the input where that varies
+  wl_dtype rows_type = WL_F16;              // of the rows of experts, where the kernel says it
   std::vector<warpline::gemm::Types> types; // of operands that a product takes
   size_t problems = 1;                      // that make its list
   bool gathers = false;                     // takes rows of A in any order
