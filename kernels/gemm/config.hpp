@@ -187,8 +187,8 @@ constexpr int sm90_shared_bytes(int tokens, int stages, int columns, int b_tenso
          32;
 }
 
-// GROUP_TABLE_BYTES of sm90_groups.inc.
-constexpr int sm90_group_table_bytes = 513 * 16;
+// GROUP_TABLE_BYTES of sm90_groups.inc, and what its table of narrow tiles takes.
+constexpr int sm90_group_table_bytes = 513 * 16, sm90_narrow_table_bytes = 513 * 4 + 12;
 
 // ---- sm90_native.ptx
 
