@@ -381,7 +381,7 @@ hardware-test: suites
 	@tests/run_suites.sh $(BUILD)/tests/hardware
 
 # Times the operations on the GPU of this machine: cold L2, events, medians; and the host's side.
-$(BUILD)/bench $(BUILD)/host-cost $(BUILD)/driver-cost: $(BUILD)/%: $(call object,tools/bench/problem.cpp tools/bench/timing.cpp tools/cli/options.cpp) \
+$(BUILD)/bench $(BUILD)/host-cost $(BUILD)/driver-cost: $(BUILD)/%: $(call object,tools/bench/problem.cpp tools/bench/layer.cpp tools/bench/timing.cpp tools/cli/options.cpp) \
                                                                   $(BUILD)/libwarpline.a
 	@echo "  LD   $@"
 	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)

@@ -267,6 +267,12 @@ wl_status scale_map(const wl_context& context, const char* name, const void* add
                     int64_t k, int64_t l, int box_atoms, cuapi::CUtensorMap* map,
                     int box_blocks = 1, int box_lines = 32, int64_t entry_stride = 0);
 
+// Whether B and its scales lie alike but for where they start: groups of a run may lie at other
+// strides than the plan's, entries of a batch may not.
+inline bool same_strides(const Problem& one, const Problem& other) {
+  return one.b_stride() == other.b_stride() && one.sfb_stride() == other.sfb_stride();
+}
+
 // A block whose maps are of the weights `from`, for those of `to`.
 template <class Params>
 wl_status move_weight_maps(const wl_context& context, const Operands& from, const Operands& to,

@@ -180,14 +180,14 @@ wl_status fill_weight_maps(const wl_context& context, const Problem& problem, co
 
 // `mapped` has the weights that the block's maps describe already, null: none.
 wl_status fill_params(const wl_context& context, const Problem& problem, const Config& config,
-                      const Operands* mapped, Params* params) {
+                      const Problem* mapped, Params* params) {
   const Operands& o = problem.operands;
   // Boxes are the slices that CTAs of a cluster load for each other: the CLUSTER table of
   // sm100.ptx.
-  if (mapped == nullptr)
+  if (mapped == nullptr || !same_strides(*mapped, problem))
     WL_TRY(fill_weight_maps(context, problem, config, params));
   else
-    WL_TRY(move_weight_maps(context, *mapped, o, config.b_tensors, params));
+    WL_TRY(move_weight_maps(context, mapped->operands, o, config.b_tensors, params));
   const int a_rows = static_cast<int>(sm100_box_rows(config, problem.m));
   const Types& types = problem.types;
   WL_TRY(operand_map(context, "A", o.a, types.a, problem.m, problem.l, 0, problem, config, a_rows,
@@ -269,7 +269,7 @@ public:
   };
   Work work;
 
-  wl_status fill(const wl_context& context, const Problem& of, const Operands* mapped,
+  wl_status fill(const wl_context& context, const Problem& of, const Problem* mapped,
                  Work* filled) const {
     Params& params = filled->params;
     WL_TRY(fill_params(context, of, *config, mapped, &params));
@@ -291,7 +291,7 @@ public:
   wl_status run(const wl_plan& plan, const Problem& other, void* workspace,
                 wl_stream stream) const override {
     Work own = work;
-    WL_TRY(fill(*plan.context, other, &problem.operands, &own));
+    WL_TRY(fill(*plan.context, other, &problem, &own));
     const void* const block =
         config->grouped ? static_cast<const void*>(&own.grouped) : &own.params;
     const wl_plan::Instead instead[] = {{block, &own.launch}};

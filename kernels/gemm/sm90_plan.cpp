@@ -265,12 +265,12 @@ void fill_grouped_decode(const wl_context& context, const Problem& problem, cons
 // nothing. `resident` is the clusters that the device holds at once; `mapped` has the weights that
 // the work's maps describe already, null: none.
 wl_status fill_work(const wl_context& context, const Problem& problem, const Config& config,
-                    int64_t resident, const Operands* mapped, Work* work) {
-  // Groups of a run may lie at other strides.
-  if (mapped == nullptr || config.grouped)
+                    int64_t resident, const Problem* mapped, Work* work) {
+  if (mapped == nullptr || !same_strides(*mapped, problem))
     WL_TRY(fill_maps(context, problem, config, &work->product));
   else
-    WL_TRY(move_weight_maps(context, *mapped, problem.operands, config.b_tensors, &work->product));
+    WL_TRY(move_weight_maps(context, mapped->operands, problem.operands, config.b_tensors,
+                            &work->product));
   fill_product(problem, config, &work->product);
   fill_decode(problem, config, work->product, &work->decode);
   work->launch = cluster_launch(config);
@@ -339,7 +339,7 @@ public:
   wl_status run(const wl_plan& plan, const Problem& other, void* workspace,
                 wl_stream stream) const override {
     Work own = work;
-    WL_TRY(fill_work(*plan.context, other, *config, resident_, &problem.operands, &own));
+    WL_TRY(fill_work(*plan.context, other, *config, resident_, &problem, &own));
     if (config->direct) {
       const wl_plan::Instead instead[] = {{&own.direct, &own.launch}};
       return plan.run(workspace, stream, instead);

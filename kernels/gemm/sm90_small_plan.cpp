@@ -135,15 +135,14 @@ int64_t grouped_ctas(const wl_context& context, const Problem& problem, const Co
 }
 
 // Parameters of the problem, whose operands and rows may be those of a run: allocates nothing.
-// `mapped` has the weights that the block's maps describe already, null: none.
+// `mapped` has the weights and strides that the block's maps describe already, null: none.
 wl_status fill_params(const wl_context& context, const Problem& problem, const Config& config,
-                      const Operands* mapped, Params* params) {
+                      const Problem* mapped, Params* params) {
   const Operands& o = problem.operands;
-  // Groups of a run may lie at other strides.
-  if (mapped == nullptr || config.grouped || config.routed)
+  if (mapped == nullptr || !same_strides(*mapped, problem))
     WL_TRY(fill_maps(context, problem, config, params));
   else
-    WL_TRY(move_weight_maps(context, *mapped, o, config.b_tensors, params));
+    WL_TRY(move_weight_maps(context, mapped->operands, o, config.b_tensors, params));
   fill_problem(problem, params);
   if (config.grouped) fill_groups(problem, params);
   params->a = address_of(o.a);
@@ -188,7 +187,7 @@ public:
   wl_status run(const wl_plan& plan, const Problem& other, void* workspace,
                 wl_stream stream) const override {
     Params own = params;
-    WL_TRY(fill_params(*plan.context, other, *config, &problem.operands, &own));
+    WL_TRY(fill_params(*plan.context, other, *config, &problem, &own));
     const LaunchConfig launch = launch_of(*plan.context, other, *config);
     if (config->routed) {
       const RoutedParams routed = routed_params(other, own);

@@ -456,6 +456,8 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     if (planned != 0) {
       args.gemm.m = planned;
       args.gemm.ldd = args.gemm.batch_stride_d = 0;
+      // A run's groups may lie at other strides.
+      args.groups.b_stride_bytes = args.groups.sfb_stride_bytes = args.groups.bias_stride = 0;
       if constexpr (!dual) args.gemm.ldr = args.gemm.batch_stride_r = 0;
       other_epilogue(&args.gemm);
     }

@@ -67,6 +67,22 @@ TEST_CASE("bench: products of every kind of operand, and the quantiser", "[virtu
   }
 }
 
+TEST_CASE("bench: host-cost measures runs of a layer of experts", "[virtual][bench][moe]") {
+  const wltest::TemporaryDirectory directory;
+  const std::string file = directory / "cost.json";
+  const wltest::ChildResult child =
+      wltest::run_child({wltest::build_file("host-cost"), "--layer", "64,128,64,8,2", "--quantised",
+                         "--calls", "2", "--batches", "2", "--row", "3", "--json", file},
+                        {{"WARPLINE_DRIVER", "virtual:h200"}});
+  INFO(child.out << child.err);
+  REQUIRE(child.status == 0);
+  CHECK_THAT(child.out, ContainsSubstring("wl_moe T 64") && ContainsSubstring("us, 5 launches") &&
+                            ContainsSubstring("wl_plan_run, WL_GRAPH_LAUNCH"));
+  const Json json = warpline::cli::parse_json(wltest::read_text(file));
+  for (const char* name : {"run_us", "row_us", "graph_run_us", "graph_row_us"})
+    CHECK(json.find(name)->find("median")->number > 0);
+}
+
 TEST_CASE("bench: wrong options are refused, and help lists the right ones", "[virtual][bench]") {
   const auto said = [](const char* program, const std::vector<std::string>& options, int status) {
     std::vector<std::string> command{wltest::build_file(program)};
@@ -80,6 +96,7 @@ TEST_CASE("bench: wrong options are refused, and help lists the right ones", "[v
   CHECK_THAT(said("host-cost", {"--m", "0"}, 2),
              ContainsSubstring("host-cost: option --m is '0', must be a whole number from 1 to ") &&
                  ContainsSubstring("\nSee: host-cost --help"));
+  CHECK_THAT(said("host-cost", {"--layer", "1,2"}, 1), ContainsSubstring("must be five"));
   CHECK_THAT(said("host-cost", {"--col", "1"}, 2), ContainsSubstring("unknown option --col"));
   CHECK_THAT(said("driver-cost", {"--loads"}, 2),
              ContainsSubstring("driver-cost: option --loads needs a value: N"));

@@ -12,8 +12,11 @@
 // start    cold start after the context exists: wl_dual_gemm_plan, workspace, first run, wait.
 //          Each sample is a process of its own with the driver's cache off; once with the library's
 //          machine code, once with CUDA_FORCE_PTX_JIT=1, where the driver compiles the PTX
+// layer    wl_plan_run of a layer of experts, wl_moe, as above: with --layer T,H,I,E,K and BF16
+//          activations, multiplied as they are or, with --quantised, as NVFP4; nothing else then
 #include "runtime/src/context.hpp"
 #include "tools/bench/answers_only.hpp"
+#include "tools/bench/layer.hpp"
 #include "tools/bench/problem.hpp"
 #include "tools/bench/timing.hpp"
 
@@ -32,6 +35,8 @@ struct Options {
   Shape shape = {16, 4096, 7168};
   int64_t starts = 5, calls = 64, batches = 100, row = 200;
   std::string json;
+  std::vector<int64_t> layer;
+  bool quantised = false;
   bool child = false; // one cold start, printed for the parent
 };
 
@@ -45,9 +50,17 @@ Options parse_options(int argc, char** argv) {
   count(options, "--calls", "calls of a batch, fewer than the device's queue holds (64)", o.calls);
   count(options, "--batches", "batches, of which the median counts (100)", o.batches);
   count(options, "--row", "runs between two events on the device (200)", o.row);
+  counts(options, "--layer",
+         "in place of all that, runs of a layer of experts: tokens, hidden, intermediate,\n"
+         "experts, experts of a token, as 64,2048,768,128,8",
+         o.layer);
+  options.flag("--quantised", "its tokens are multiplied as NVFP4", o.quantised);
   options.text("--json", "FILE", "the figures", o.json);
   options.flag("--child", "one cold start, printed for the process that asked", o.child);
   parse(options, argc, argv);
+  if (!o.layer.empty() && o.layer.size() != 5)
+    die("--layer has " + std::to_string(o.layer.size()) +
+        " numbers, must be five: tokens, hidden, intermediate, experts, experts of a token");
   return o;
 }
 
@@ -140,6 +153,7 @@ OtherResult others(const Options& options, wl_context* context, wl_stream stream
   return result;
 }
 
+template <class Problem>
 RunResult runs(const Options& options, wl_context* context, wl_stream stream,
                const Problem& problem) {
   const auto wait = [&] { require(wl_stream_synchronize(context, stream)); };
@@ -172,6 +186,44 @@ std::string json(const Spread& s) {
   return text;
 }
 
+int layer_main(const Options& options) {
+  wl_context* context = nullptr;
+  require(wl_context_create(0, &context));
+  const std::vector<int64_t>& l = options.layer;
+  uint64_t state = 1;
+  Layer layer(context, {l[0], l[1], l[2], l[3], l[4]}, options.quantised, &state);
+  wl_stream stream = nullptr;
+  require(wl_stream_create(context, &stream));
+  const warpline::ContextScope current(*context);
+  require(current.status());
+  layer.make_plan();
+  const RunResult plain = runs(options, context, stream, layer);
+  const int launches = layer.info().launches;
+  layer.make_plan(WL_GRAPH_LAUNCH);
+  const RunResult graph = runs(options, context, stream, layer);
+  std::printf(
+      "%s, driver %s, wl_moe T %lld, H %lld, I %lld, E %lld, top_k %lld, %s\n",
+      context->limits.name.c_str(), warpline::version_text(context->driver->version).c_str(),
+      static_cast<long long>(l[0]), static_cast<long long>(l[1]), static_cast<long long>(l[2]),
+      static_cast<long long>(l[3]), static_cast<long long>(l[4]), layer.info().config);
+  std::printf("%-44s %9s %9s %9s\n", "", "median", "least", "most");
+  print("wl_plan_run", plain.run, "us, " + std::to_string(launches) + " launches");
+  print("  of it the library's own", plain.own, "us");
+  print("  on the device, in a row", plain.row, "us");
+  print("wl_plan_run, WL_GRAPH_LAUNCH", graph.run, "us");
+  print("  of it the library's own", graph.own, "us");
+  print("  on the device, in a row", graph.row, "us");
+  if (!options.json.empty())
+    write_file(options.json,
+               "{\"device\": \"" + context->limits.name + "\", \"config\": \"" +
+                   layer.info().config + "\", \"launches\": " + std::to_string(launches) +
+                   ", \"run_us\": " + json(plain.run) + ", \"own_us\": " + json(plain.own) +
+                   ", \"row_us\": " + json(plain.row) + ", \"graph_run_us\": " + json(graph.run) +
+                   ", \"graph_own_us\": " + json(graph.own) +
+                   ", \"graph_row_us\": " + json(graph.row) + "}\n");
+  return 0;
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -180,6 +232,7 @@ int main(int argc, char** argv) {
     print_start(options);
     return 0;
   }
+  if (!options.layer.empty()) return layer_main(options);
   const StartResult results[] = {starts(options, false), starts(options, true)};
   wl_context* context = nullptr;
   require(wl_context_create(0, &context));
