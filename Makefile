@@ -72,9 +72,9 @@ SUITES := host virtual hardware
 object = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
 
 .PHONY: bench all help lib shared vgpu demo test test-host test-virtual hardware-test check-ptx lint format clean \
-        mutation sweep false-alarms try deps suites install uninstall sass-check coverage \
+        mutation sweep false-alarms kernel-coverage try deps suites install uninstall sass-check coverage \
         timeline report sanitize fuzz vgpu-driver vgpu-speed
-all: lib $(BUILD)/warpline $(BUILD)/libvgpu.so $(BUILD)/vgpu-driver/libcudart.so.13 $(BUILD)/vgpu-forms $(BUILD)/vgpu
+all: lib $(BUILD)/warpline $(BUILD)/libvgpu.so vgpu-driver $(BUILD)/vgpu-forms $(BUILD)/vgpu
 
 help:
 	@echo "make              library, virtual GPU and command-line program into $(BUILD)/"
@@ -88,6 +88,7 @@ help:
 	@echo "                  two idle cores from nothing; goes on where it was cut off"
 	@echo "make sweep        every Blackwell configuration at all edges of M, N, K, in 9 orders; half an hour"
 	@echo "make false-alarms  every kernel as it is, under many schedules: nobody may say a word; an hour"
+	@echo "make kernel-coverage  which branches of the kernels' PTX drawn problems take; half an hour"
 	@echo "make vgpu-speed   how fast the virtual GPU is on this machine"
 	@echo "make fuzz         libFuzzer on PTX text, kernels and driver calls, FUZZ_SECONDS=60 each, 3 minutes"
 	@echo "                  in all; clang++"
@@ -232,14 +233,17 @@ $(BUILD)/vgpu-driver/libcuda.so.1: $(call object,$(VGPU_SOURCES)) tools/vgpu/dri
 	@echo "  LD   $@"
 	$(Q)$(call link_vgpu,-Wl$(comma)-soname$(comma)libcuda.so.1)
 	$(Q)ln -sf libcuda.so.1 $(@D)/libcuda.so
-# The CUDA runtime's names over it, for programs of nvcc -cudart shared.
-$(BUILD)/vgpu-driver/libcudart.so.13: $(call object,$(wildcard tools/vgpu/cudart/*.cpp)) tools/vgpu/cudart/exports.map \
-                                      $(BUILD)/vgpu-driver/libcuda.so.1
+# The CUDA runtime's names over it, for programs of nvcc -cudart shared; CUDA 12's have a name and symbols of
+# that version.
+$(BUILD)/vgpu-driver/libcudart.so.%: $(call object,$(wildcard tools/vgpu/cudart/*.cpp)) tools/vgpu/cudart/exports.map \
+                                     $(BUILD)/vgpu-driver/libcuda.so.1
 	@echo "  LD   $@"
-	$(Q)$(CXX) -shared $(if $(SANITIZE),,-Wl$(comma)-z$(comma)defs) -Wl,-soname,libcudart.so.13 '-Wl,-rpath,$$ORIGIN' \
-	  -Wl,--version-script=tools/vgpu/cudart/exports.map $(LDFLAGS) $(filter %.o,$^) $(BUILD)/vgpu-driver/libcuda.so.1 -o $@ $(LDLIBS)
-	$(Q)ln -sf libcudart.so.13 $(@D)/libcudart.so
-vgpu-driver: $(BUILD)/vgpu-driver/libcudart.so.13
+	$(Q)sed 's/@MAJOR@/$*/' tools/vgpu/cudart/exports.map > $(BUILD)/gen/cudart.$*.map
+	$(Q)$(CXX) -shared $(if $(SANITIZE),,-Wl$(comma)-z$(comma)defs) -Wl,-soname,$(@F) '-Wl,-rpath,$$ORIGIN' \
+	  -Wl,--version-script=$(BUILD)/gen/cudart.$*.map $(LDFLAGS) $(filter %.o,$^) $(BUILD)/vgpu-driver/libcuda.so.1 -o $@ $(LDLIBS)
+$(BUILD)/vgpu-driver/libcudart.so: $(BUILD)/vgpu-driver/libcudart.so.13
+	$(Q)ln -sf libcudart.so.13 $@
+vgpu-driver: $(addprefix $(BUILD)/vgpu-driver/libcudart.so,.13 .12) $(BUILD)/vgpu-driver/libcudart.so
 
 $(BUILD)/warpline: $(call object,$(CLI_SOURCES) $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
 	@echo "  LD   $@"
@@ -327,6 +331,12 @@ $(BUILD)/tests/problems: $(call object,tests/problems/main.cpp $(PROBLEMS_PARTS)
 	@echo "  LD   $@"
 	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
+$(BUILD)/tests/kernel-coverage: $(call object,tests/virtual/coverage/main.cpp $(VGPU_CORE)) \
+                                 $(BUILD)/libwarpline.a
+	@mkdir -p $(@D)
+	@echo "  LD   $@"
+	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
+
 $(BUILD)/tests/semantic: $(call object,$(wildcard tests/virtual/semantic/*.cpp) $(PROBLEMS_PARTS) \
                           tests/support/virtual_gpu.cpp tests/support/child.cpp \
                           $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
@@ -352,7 +362,7 @@ $(call object,$(foreach s,$(SUITES),$(wildcard tests/$(s)/*.cpp)) $(SUPPORT_SOUR
 
 # With the programs and tools that tests run.
 suites: $(SUITES:%=$(BUILD)/tests/%) $(BUILD)/tests/libfakecuda.so $(BUILD)/tests/mutation $(BUILD)/tests/problems \
-        $(BUILD)/tests/semantic \
+        $(BUILD)/tests/semantic $(BUILD)/tests/kernel-coverage \
         $(BUILD)/tests/sweep $(BUILD)/bench $(BUILD)/host-cost $(BUILD)/driver-cost \
         $(BUILD)/libwarpline.so all
 
@@ -377,6 +387,17 @@ sweep: $(BUILD)/tests/sweep $(BUILD)/libvgpu.so
 false-alarms: $(BUILD)/tests/mutation $(BUILD)/libvgpu.so
 	$(BUILD)/tests/mutation --baseline 32 --check all,advice,ledger --out tests/virtual/false_alarms.md \
 	  $(FALSE_ALARMS_FLAGS)
+# What of the kernels' PTX problems run: those of `make test`, then more for kernels that want it.
+KERNEL_COVERAGE := $(BUILD)/kernel-coverage
+kernel-coverage: $(BUILD)/tests/problems $(BUILD)/tests/kernel-coverage $(BUILD)/libvgpu.so
+	@rm -rf $(KERNEL_COVERAGE) && mkdir -p $(KERNEL_COVERAGE)/test $(KERNEL_COVERAGE)/more
+	$(BUILD)/tests/problems --coverage $(KERNEL_COVERAGE)/test $(KERNEL_COVERAGE_FLAGS)
+	-@$(BUILD)/tests/kernel-coverage --explained tests/virtual/coverage/explained.txt \
+	  --missing $(KERNEL_COVERAGE)/missing.txt $(KERNEL_COVERAGE)/test | tail -1
+	$(BUILD)/tests/problems --kernels $(KERNEL_COVERAGE)/missing.txt --seed 2 --problems 12 \
+	  --coverage $(KERNEL_COVERAGE)/more $(KERNEL_COVERAGE_FLAGS)
+	$(BUILD)/tests/kernel-coverage --explained tests/virtual/coverage/explained.txt --out tests/virtual/coverage.md \
+	  --detail $(KERNEL_COVERAGE)/detail.txt $(KERNEL_COVERAGE)/test $(KERNEL_COVERAGE)/more
 hardware-test: suites
 	@tests/run_suites.sh $(BUILD)/tests/hardware
 

@@ -1,10 +1,11 @@
 // build/tests/problems [--operation FOLDER] [--config A,B] [--seed N] [--problems N] [--only I]
 //                      [--check LIST] [--jobs N] [--list] [--verbose] [--source PTX]
-//                      [--schedule S]
+//                      [--schedule S] [--coverage DIRECTORY] [--kernels FILE]
 // Runs the problems of all configurations on the virtual GPU, each configuration in a process of
 // its own, and says which are wrong: configuration, seed and number make the problem again. A
 // process that fails is counted as wrong. The last line counts; the status is 0 when nothing is
-// wrong.
+// wrong. DIRECTORY gets a file for each configuration with what ran of its kernels; FILE names
+// kernels, a line each, and with it only configurations that launch one of them are run.
 #include "tests/problems/device.hpp"
 #include "tests/support/virtual_gpu.hpp"
 
@@ -16,6 +17,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,7 +27,7 @@ using namespace wltest::problems;
 namespace {
 
 struct Options {
-  std::string operation, configs, check, source, schedule;
+  std::string operation, configs, check, source, schedule, coverage, kernels;
   uint64_t seed = 1;
   size_t problems = 0; // 0 = the configuration's list
   long only = -1;
@@ -41,6 +44,10 @@ struct Task {
 int run_all(const Task& task, const Options& o) {
   wl_context* const context = open_device(*task.configuration);
   if (!o.source.empty() && !wltest::set_option("source", o.source)) return 1;
+  if (!o.coverage.empty() &&
+      !wltest::set_option("coverage", o.coverage + "/" + task.configuration->name + "." +
+                                          task.configuration->profile + ".counts"))
+    return 1;
   int wrong = 0;
   const size_t count = o.problems != 0 ? o.problems : task.configuration->problems;
   for (size_t i = 0; i < count; ++i) {
@@ -67,7 +74,15 @@ int run_all(const Task& task, const Options& o) {
       break;
     }
   }
+  if (!o.coverage.empty()) wltest::set_option("coverage", ""); // writes it
   return wrong;
+}
+
+std::set<std::string> lines_of(const std::string& path) {
+  std::ifstream in(path);
+  std::set<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.insert(line);
+  return lines;
 }
 
 bool named(const std::string& list, const std::string& name) {
@@ -97,6 +112,10 @@ int main(int argc, char** argv) {
       o.schedule = value();
     else if (a == "--check")
       o.check = value();
+    else if (a == "--coverage")
+      o.coverage = value();
+    else if (a == "--kernels")
+      o.kernels = value();
     else if (a == "--jobs")
       o.jobs = std::max(1, std::atoi(value().c_str()));
     else if (a == "--list")
@@ -108,10 +127,16 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
+  const std::set<std::string> kernels = lines_of(o.kernels);
+  const auto launches = [&](const Configuration& c) {
+    return o.kernels.empty() ||
+           std::any_of(c.kernels.begin(), c.kernels.end(),
+                       [&](const std::string& k) { return kernels.count(k) != 0; });
+  };
   std::vector<Task> tasks;
   for (const Operation& operation : operations())
     for (const Configuration& c : operation.configurations)
-      if (named(o.operation, operation.folder) && named(o.configs, c.name))
+      if (named(o.operation, operation.folder) && named(o.configs, c.name) && launches(c))
         tasks.push_back({&operation, &c});
   if (tasks.empty()) {
     std::string folders;

@@ -4,6 +4,8 @@
 #include "tests/support/source_tree.hpp"
 #include "tests/support/temporary.hpp"
 
+#include "tools/vgpu/trace/coverage.hpp"
+
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -150,7 +152,8 @@ TEST_CASE("vgpu run: a module is held to what a device takes", "[virtual][tool]"
     CHECK_THAT(r.err, ContainsSubstring(c.says));
   }
   CHECK_THAT(run("sm_100", entry, "h200").err, ContainsSubstring("cannot run"));
-  CHECK_THAT(run("sm_90", entry, "h200", "9.9").err, ContainsSubstring("unsupported .version 9.9"));
+  CHECK_THAT(run("sm_90", entry, "h200", "10.0").err,
+             ContainsSubstring("unsupported .version 10.0"));
 }
 
 TEST_CASE("vgpu run: rules by name", "[virtual][tool]") {
@@ -235,6 +238,24 @@ far:
   CHECK(r.out.find("line 19") == std::string::npos); // some lanes went either way
   CHECK(r.out.find("line 13") == std::string::npos); // the back edge and the way out
   CHECK(read(prefix + ".txt") == r.out.substr(0, r.out.find("ran clean")));
+  // Counts of two runs add up; a prefix that is a file of counts is that alone.
+  const ChildResult other =
+      run_child({build_file("vgpu"), "run", file, "--device", "h200", "--param", "u32:2000",
+                 "--coverage", directory / "other.counts"});
+  REQUIRE(other.status == 0);
+  CHECK_FALSE(std::filesystem::exists(directory / "other.counts.txt"));
+  vgpu::trace::Coverage sum;
+  for (const char* name : {"what.counts", "other.counts"}) {
+    std::ifstream counts(directory / name);
+    CHECK(sum.add(counts) == "");
+  }
+  REQUIRE(sum.kernels().size() == 1);
+  const auto& items = sum.kernels()[0].items;
+  CHECK(items.at({11, 0}).cell.ran == 4 + 2000);
+  CHECK(std::string(items.at({16, 0}).missing()) == ""); // passed with 4, taken with 2000
+  CHECK(std::string(items.at({13, 0}).missing()) == "");
+  std::istringstream wrong("vgpu coverage 1\nkernel 2 1 some\n");
+  CHECK_THAT(sum.add(wrong), ContainsSubstring("the file ends inside some"));
   const std::string listing = read(prefix + "._Z4somej.ptx");
   INFO(listing);
   CHECK_THAT(listing, ContainsSubstring("           4 |   add.u32 i, i, 1;"));

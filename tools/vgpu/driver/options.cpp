@@ -112,6 +112,8 @@ void set_option(Call& c, const std::string& key, const std::string& value) {
   } else if (key == "count") {
     o.count = number(1) != 0;
   } else if (key == "coverage") {
+    // What ran under the name before goes there.
+    if (!o.coverage.empty()) c.unlocked(write_coverage);
     o.coverage = value;
     // When the program ends: it may launch what it likes until then.
     static const bool registered = std::atexit(write_coverage) == 0;
