@@ -200,6 +200,16 @@ TEST_CASE("conversions between floats", "[virtual]") {
             });
 }
 
+TEST_CASE("half and bfloat16 round to nearest where nothing is said", "[virtual]") {
+  const Column all = integers(16, 3000);
+  check_op1("cvt.bf16.f16 d, a;", "b16", "b16", all, [](uint64_t a) {
+    return num::encode(Format::bf16, num::decode(Format::f16, uint32_t(a)), {});
+  });
+  check_op1("cvt.f16.bf16 d, a;", "b16", "b16", all, [](uint64_t a) {
+    return num::encode(Format::f16, num::decode(Format::bf16, uint32_t(a)), {});
+  });
+}
+
 TEST_CASE("packed conversions", "[virtual]") {
   Column v = floats32(60);
   for (double x :

@@ -2,6 +2,7 @@
 // of nvcc's where nvcc is found, and fat binaries registered by hand.
 #include "tests/support/catch.hpp"
 #include "tests/support/child.hpp"
+#include "tests/support/source_tree.hpp"
 #include "tests/support/temporary.hpp"
 
 #include <cstring>
@@ -84,7 +85,7 @@ std::vector<uint8_t> container(const std::string& payload, uint16_t kind, uint32
 struct Wrapper {
   uint32_t magic = 0x466243B1, version = 1;
   const void* data = nullptr;
-  void* rest = nullptr;
+  const void* rest = nullptr; // version 2: the binaries that are to be linked
 };
 struct Dim3 {
   unsigned x, y, z;
@@ -126,15 +127,18 @@ F* symbol(void* library, const char* name) {
 }
 
 // Registers the binary as nvcc's start-up code does, launches `add` and gives what happened.
-std::string run_binary(const std::vector<uint8_t>& binary, const char* profile) {
+std::string run_binary(const std::vector<uint8_t>& binary, const char* profile,
+                       const char* name_of_library = "vgpu-driver/libcudart.so.13",
+                       const std::vector<const void*>& linked = {}) {
   setenv("VGPU_PROFILE", profile, 1);
   setenv("VGPU_REPORT", "none", 1);
-  void* library = dlopen(build_file("vgpu-driver/libcudart.so.13").c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* library = dlopen(build_file(name_of_library).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) return dlerror();
   using Error = int;
   static int host_function, host_variable, unknown;
   Wrapper wrapper;
   wrapper.data = binary.data();
+  if (!linked.empty()) wrapper.version = 2, wrapper.rest = linked.data();
   void** handle = symbol<void**(void*)>(library, "__cudaRegisterFatBinary")(&wrapper);
   symbol<void(void**, const void*, char*, const char*, int, void*, void*, void*, void*, int*)>(
       library, "__cudaRegisterFunction")(handle, &host_function, nullptr, "add", -1, nullptr,
@@ -185,6 +189,99 @@ TEST_CASE("cudart: fat binaries registered by hand", "[virtual][cudart]") {
   }
 }
 
+TEST_CASE("cudart: binaries that the driver links", "[virtual][cudart]") {
+  // What nvcc -rdc makes: a part for each file, of which one uses what the other defines. Both keep
+  // a variable of one name to themselves.
+  const std::string head = ".version 8.0\n.target sm_90\n.address_size 64\n";
+  const std::string main = head + R"(.visible .global .align 4 .u32 total;
+.global .align 4 .u32 hidden = 1000;
+.extern .func (.param .b32 result) sum(.param .b32 a);
+.visible .entry add(.param .u64 out, .param .u32 n)
+{
+  .reg .b32 count, thread, value, mine;
+  .reg .b64 at, offset;
+  .reg .pred beyond, first;
+  ld.param.u64 at, [out];
+  ld.param.u32 count, [n];
+  mov.u32 thread, %tid.x;
+  setp.eq.u32 first, thread, 0;
+  @first st.global.u32 [total], count;
+  setp.ge.u32 beyond, thread, count;
+  @beyond ret;
+  mul.wide.u32 offset, thread, 4;
+  add.u64 at, at, offset;
+  ld.global.u32 value, [at];
+  {
+    .param .b32 a;
+    .param .b32 result;
+    st.param.b32 [a], value;
+    call (result), sum, (a);
+    ld.param.b32 value, [result];
+  }
+  ld.global.u32 mine, [hidden];
+  sub.u32 value, value, mine;
+  st.global.u32 [at], value;
+  ret;
+}
+)";
+  const std::string part = head + R"(.global .align 4 .u32 hidden = 1003;
+.weak .func (.param .b32 result) twice(.param .b32 a)
+{
+  ret;
+}
+.visible .func (.param .b32 result) sum(.param .b32 a)
+{
+  .reg .b32 x, y;
+  ld.param.b32 x, [a];
+  ld.global.u32 y, [hidden];
+  add.u32 x, x, y;
+  st.param.b32 [result], x;
+  ret;
+}
+)";
+  const auto empty = container("", 2, 90), a = container(main, 1, 90), b = container(part, 1, 90),
+             cubin = container("machine code", 2, 90);
+  const auto run = [&](const std::vector<const void*>& parts) {
+    return in_child(
+        [&] { return run_binary(empty, "h200", "vgpu-driver/libcudart.so.13", parts); });
+  };
+  CHECK(run({a.data(), b.data(), nullptr}) == kRight);
+  CHECK(run({b.data(), cubin.data(), a.data(), nullptr}) == kRight);
+  // What nobody defines is named; what two define, too.
+  CHECK_THAT(run({a.data(), nullptr}),
+             ContainsSubstring("cudaSuccess cudaSuccess cudaErrorInvalidPtx"));
+  CHECK_THAT(run({a.data(), b.data(), b.data(), nullptr}),
+             ContainsSubstring("cudaSuccess cudaSuccess cudaErrorInvalidPtx"));
+  CHECK_THAT(run({cubin.data(), nullptr}),
+             ContainsSubstring("cudaSuccess cudaSuccess cudaErrorNoKernelImageForDevice"));
+}
+
+TEST_CASE("cudart: under CUDA 12's name", "[virtual][cudart]") {
+  CHECK(in_child([] {
+          return run_binary(container(kPlain, 1, 90), "h200", "vgpu-driver/libcudart.so.12");
+        }) == kRight);
+  const std::string s = in_child([] {
+    setenv("VGPU_PROFILE", "h200", 1);
+    void* library = dlopen(build_file("vgpu-driver/libcudart.so.12").c_str(), RTLD_NOW);
+    if (!library) return std::string(dlerror());
+    // Symbols are of that version, as programs built with CUDA 12 ask for them.
+    if (!dlvsym(library, "cudaMalloc", "libcudart.so.12")) return std::string("no version");
+    int version = 0;
+    symbol<int(int*)>(library, "cudaRuntimeGetVersion")(&version);
+    std::vector<unsigned char> properties(1032 + 8, 0xEE);
+    const int e =
+        symbol<int(void*, int)>(library, "cudaGetDeviceProperties_v2")(properties.data(), 0);
+    const auto field = [&](size_t at) {
+      int v = 0;
+      std::memcpy(&v, properties.data() + at, sizeof v);
+      return " " + std::to_string(v);
+    };
+    return std::to_string(version) + " " + std::to_string(e) + field(360) + field(364) +
+           field(388) + field(688) + field(1032);
+  });
+  CHECK(s == "12090 0 9 0 132 1 -286331154");
+}
+
 TEST_CASE("cudart: fat binaries that cannot run are named", "[virtual][cudart]") {
   auto refused = [](const std::vector<uint8_t>& binary) {
     const std::string s = in_child([&] { return run_binary(binary, "h200"); });
@@ -208,10 +305,34 @@ TEST_CASE("cudart: what is missing says so", "[virtual][cudart]") {
   const std::string s = in_child([] {
     void* library = dlopen(build_file("vgpu-driver/libcudart.so.13").c_str(), RTLD_NOW);
     if (!library) return std::string(dlerror());
-    const int e = symbol<int()>(library, "cudaMallocManaged")();
+    const int e = symbol<int()>(library, "cudaMallocArray")();
     return std::to_string(e) + symbol<const char*(int)>(library, "cudaGetErrorString")(e);
   });
   CHECK(s == "801operation not supported");
+}
+
+TEST_CASE("cudart: nvcc's programs of several files", "[virtual][cudart]") {
+  const std::string compiler = nvcc();
+  if (compiler.empty()) {
+    WARN("no nvcc here: the program is not built");
+    return;
+  }
+  TemporaryDirectory directory;
+  const std::string program = directory / "linked";
+  const ChildResult built = run_child(
+      {compiler, "-rdc=true", "-cudart", "shared", "-gencode", "arch=compute_90,code=compute_90",
+       "tests/virtual/runtime/linked.cu", "tests/virtual/runtime/linked_part.cu", "-o", program});
+  INFO(built.out << built.err);
+  REQUIRE(built.status == 0);
+  const std::string libraries =
+      std::filesystem::absolute(build_file("vgpu-driver/libcudart.so.13")).parent_path();
+  for (const char* profile : {"h200", "b200"}) {
+    const ChildResult r =
+        run_child({program}, {{"LD_LIBRARY_PATH", libraries}, {"VGPU_PROFILE", profile}});
+    INFO(r.out << r.err);
+    CHECK(r.status == 0);
+    CHECK(r.out == "ok\n");
+  }
 }
 
 TEST_CASE("cudart: a program of nvcc's runs as it is", "[virtual][cudart]") {
@@ -222,9 +343,17 @@ TEST_CASE("cudart: a program of nvcc's runs as it is", "[virtual][cudart]") {
   }
   TemporaryDirectory directory;
   const std::string program = directory / "program";
-  const ChildResult built = run_child({compiler, "-std=c++17", "-cudart", "shared", "-gencode",
-                                       "arch=compute_90,code=compute_90",
-                                       "tests/virtual/runtime/program.cu", "-o", program});
+  // By the line of the page.
+  std::filesystem::create_directory_symlink(source_file("tests"), directory / "tests");
+  std::ifstream text(source_file("tools/vgpu/README.md"));
+  const std::string page{std::istreambuf_iterator<char>(text), {}};
+  const size_t line = page.find("    nvcc -std=c++17 -cudart shared");
+  REQUIRE(line != std::string::npos);
+  const std::string command = page.substr(line, page.find('\n', line) - line);
+  const ChildResult built =
+      run_child({"bash", "-c",
+                 "cd " + (directory / "") + " && PATH=$PATH:" +
+                     std::filesystem::path(compiler).parent_path().string() + command});
   INFO(built.out << built.err);
   REQUIRE(built.status == 0);
   const std::string libraries =
@@ -239,7 +368,7 @@ TEST_CASE("cudart: a program of nvcc's runs as it is", "[virtual][cudart]") {
       INFO(profile << " " << checks << "\n" << r.out << r.err);
       CHECK(r.status == 0);
       CHECK(r.out == "ok\nfreed\n"); // by a destructor of a global object
-      CHECK_THAT(r.err, ContainsSubstring("cudaMallocManaged is not supported"));
+      CHECK_THAT(r.err, ContainsSubstring("cudaMallocArray is not supported"));
       CHECK(r.err.find("(error") == std::string::npos);
       std::ifstream in(directory / "ran.txt");
       const std::string ran{std::istreambuf_iterator<char>(in), {}};

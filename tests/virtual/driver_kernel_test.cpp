@@ -237,8 +237,8 @@ TEST_CASE("driver: images that cannot be loaded, with the compiler's log", "[vir
   expect(tiny("8.0", "sm_90", "frobnicate.b32 1;"), CUDA_ERROR_INVALID_PTX, "line 6; error");
   expect(tiny("8.0", "sm_90", "frobnicate.b32 1;"), CUDA_ERROR_INVALID_PTX, "frobnicate");
   expect(tiny("8.0", "sm_90", "add.u32 %r1, %r2 %r3;"), CUDA_ERROR_INVALID_PTX, "line 6");
-  expect(tiny("9.2", "sm_90"), CUDA_ERROR_UNSUPPORTED_PTX_VERSION, "9.2");
-  expect(tiny("9.1", "sm_90"), CUDA_SUCCESS, "");
+  expect(tiny("10.0", "sm_90"), CUDA_ERROR_UNSUPPORTED_PTX_VERSION, "10.0");
+  expect(tiny("9.4", "sm_90"), CUDA_SUCCESS, "");
   expect(tiny("x", "sm_90"), CUDA_ERROR_INVALID_PTX, "line 1");
   expect(tiny("8.0", "sm_9000"), CUDA_ERROR_INVALID_PTX,
          "unknown target 'sm_9000'; the nearest that is known is sm_121");

@@ -189,15 +189,20 @@ TEST_CASE("TMA: multicast and pairs put data and bytes where they belong", "[vir
 TEST_CASE("TMA: gather4", "[virtual][copy]") {
   MapSpec spec{0, {256, 8}, {256}, {64, 1}, 0, 0};
   std::vector<uint8_t> in = random_bytes(2048, 4);
+  // LLVM writes the mode ahead of the state spaces.
+  const char* const forms[] = {"shared::cta.global.tile::gather4",
+                               "tile::gather4.shared::cta.global"};
+  size_t turn = 0;
   for (const std::string& schedule : schedules()) {
     std::string body = std::string(R"(
   @!%p0 bra issued;
   mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 256;
   mov.b64 %rd1, map; cvta.param.u64 %rd1, %rd1;
-  cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes [%r20],
+  cp.async.bulk.tensor.2d.)") +
+                       forms[turn++ % 2] + R"(.mbarrier::complete_tx::bytes [%r20],
     [%rd1, {32, 7, 0, 9, 2}], [bar];
 issued:
-)") + kWait + tile_out(256);
+)" + kWait + tile_out(256);
     Outcome o = run(body, schedule, &spec, in, 256);
     INFO(o.result.text);
     REQUIRE(o.result.ok);
@@ -372,13 +377,17 @@ issued:
 
 TEST_CASE("TMA: scatter4, and half reductions of bulk copies", "[virtual][copy]") {
   MapSpec spec{0, {256, 8}, {256}, {64, 1}, 0, 0};
+  const char* const forms[] = {"global.shared::cta.tile::scatter4",
+                               "tile::scatter4.global.shared::cta"};
+  size_t turn = 0;
   for (const std::string& schedule : schedules()) {
     INFO("schedule " << schedule);
     Outcome o = run(tile_in(256) + R"(
   @!%p0 bra done;
   mov.b64 %rd1, map;
   cvta.param.u64 %rd1, %rd1;
-  cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group
+  cp.async.bulk.tensor.2d.)" +
+                        forms[turn++ % 2] + R"(.bulk_group
     [%rd1, {64, 6, 1, 9, 3}], [%r20];
   cp.async.bulk.commit_group;
   cp.async.bulk.wait_group 0;

@@ -60,14 +60,24 @@ __global__ void neighbours(int* out) {
   cluster.sync();
 }
 
+// Managed and pinned memory are the host's and the device's at one address.
+__managed__ int shared_total = 5;
+__global__ void gather(const int* managed, const int* pinned, const int* registered, int n) {
+  const int i = int(threadIdx.x);
+  if (i < n) atomicAdd(&shared_total, managed[i] + pinned[i] + registered[i]);
+}
+
 __global__ void misaligned(char* p) { *reinterpret_cast<int*>(p + 1) = 1; }
 
-// Freed after main: by a destructor of a global object.
+// Used and freed after main: by a destructor of a global object.
 struct Holder {
   int* memory = nullptr;
   ~Holder() {
+    int last = 0;
+    scale<<<1, 32>>>(memory, 1, 1);
+    const bool ran = cudaMemcpy(&last, memory, 4, cudaMemcpyDeviceToHost) == cudaSuccess;
     const bool freed = cudaFree(memory) == cudaSuccess;
-    printf("%s\n", freed ? "freed" : "not freed");
+    printf("%s\n", ran && last == 42 && freed ? "freed" : "not freed");
   }
 } holder;
 
@@ -81,6 +91,8 @@ int main(int argc, char**) {
   CHECK(cudaGetLastError() == cudaErrorInvalidDevice);
   CHECK(cudaGetLastError() == cudaSuccess);
   CHECK(cudaMalloc(&holder.memory, 64) == cudaSuccess);
+  const int held = 21;
+  CHECK(cudaMemcpy(holder.memory, &held, 4, cudaMemcpyHostToDevice) == cudaSuccess);
 
   // Symbols, templates, streams, events.
   const float host_factors[4] = {1, 2, 3, 0.5f};
@@ -177,11 +189,35 @@ int main(int argc, char**) {
   CHECK(cudaMemcpy(seen.data(), out, 64, cudaMemcpyDeviceToHost) == cudaSuccess);
   CHECK(seen[0] == 0x01010101 && seen[8] != 0x01010101);
 
+  // Memory of both: the host writes, a kernel reads, without a copy.
+  CHECK(properties.managedMemory == 1);
+  int *managed = nullptr, *pinned = nullptr, *mapped = nullptr;
+  std::vector<int> registered(64, 3);
+  CHECK(cudaMallocManaged(&managed, 64 * 4) == cudaSuccess);
+  CHECK(cudaMallocHost(&pinned, 64 * 4) == cudaSuccess);
+  CHECK(cudaHostGetDevicePointer(&mapped, pinned, 0) == cudaSuccess && mapped == pinned);
+  CHECK(cudaHostRegister(registered.data(), 64 * 4, 0) == cudaSuccess);
+  for (int i = 0; i < 64; ++i) managed[i] = i, pinned[i] = 1000;
+  CHECK(cudaMemPrefetchAsync(managed, 64 * 4, cudaMemLocation{cudaMemLocationTypeDevice, 0}, 0,
+                             stream) == cudaSuccess);
+  shared_total += 1;
+  gather<<<1, 64>>>(managed, mapped, registered.data(), 64);
+  CHECK(cudaDeviceSynchronize() == cudaSuccess);
+  CHECK(shared_total == 6 + 64 * 63 / 2 + 64 * 1003);
+  cudaPointerAttributes of{};
+  CHECK(cudaPointerGetAttributes(&of, managed) == cudaSuccess);
+  CHECK(of.type == cudaMemoryTypeManaged && of.hostPointer == managed);
+  CHECK(cudaPointerGetAttributes(&of, pinned + 1) == cudaSuccess);
+  CHECK(of.type == cudaMemoryTypeHost && of.devicePointer == pinned + 1);
+  CHECK(cudaFree(managed) == cudaSuccess && cudaFreeHost(pinned) == cudaSuccess);
+  CHECK(cudaHostUnregister(registered.data()) == cudaSuccess);
+
   scale<<<1, 2048>>>(d, n, 0);
   CHECK(cudaGetLastError() == cudaErrorInvalidConfiguration);
   // What there is not says so.
-  void* managed = nullptr;
-  CHECK(cudaMallocManaged(&managed, 64) == cudaErrorNotSupported);
+  cudaArray_t array = nullptr;
+  cudaChannelFormatDesc format{32, 0, 0, 0, cudaChannelFormatKindFloat};
+  CHECK(cudaMallocArray(&array, &format, 64) == cudaErrorNotSupported);
   CHECK(strcmp(cudaGetErrorName(cudaGetLastError()), "cudaErrorNotSupported") == 0);
   if (argc > 1) { // a fault stays
     misaligned<<<1, 1>>>(reinterpret_cast<char*>(out));

@@ -2,66 +2,79 @@
 #include "tools/vgpu/cudart/cudart.hpp"
 
 #include <cstring>
+#include <dlfcn.h>
+#include <string_view>
 
 using namespace vgpu::cudart;
 
 namespace {
 
-constexpr int kRuntimeVersion = 13000;
+// The same code is libcudart.so.13 and .12: programs of either find it by its name.
+bool is_twelve() {
+  Dl_info info{};
+  return dladdr(reinterpret_cast<void*>(&is_twelve), &info) != 0 && info.dli_fname &&
+         std::string_view(info.dli_fname).find("libcudart.so.12") != std::string_view::npos;
+}
+int runtime_version() { return is_twelve() ? 12090 : 13000; }
 
-// cudaDeviceProp of CUDA 13.0: the fields that are filled, by their offsets; the rest is zero,
+// cudaDeviceProp: the fields that are filled, by their offsets in CUDA 13 and 12; the rest is zero,
 // which for capabilities means that the device does not have them.
-constexpr size_t kPropBytes = 1008;
+constexpr size_t kPropBytes[] = {1008, 1032};
 struct Field {
-  size_t offset;
+  size_t offset, offset_12;
   int attribute; // CUdevice_attribute
   bool wide;
 };
 constexpr Field kFields[] = {
-    {296, 8, true},    // sharedMemPerBlock
-    {304, 12, false},  // regsPerBlock
-    {308, 10, false},  // warpSize
-    {312, 11, true},   // memPitch
-    {320, 1, false},   // maxThreadsPerBlock
-    {324, 2, false},   // maxThreadsDim
-    {328, 3, false},   //
-    {332, 4, false},   //
-    {336, 5, false},   // maxGridSize
-    {340, 6, false},   //
-    {344, 7, false},   //
-    {352, 9, true},    // totalConstMem
-    {360, 75, false},  // major
-    {364, 76, false},  // minor
-    {368, 14, true},   // textureAlignment
-    {384, 16, false},  // multiProcessorCount
-    {388, 18, false},  // integrated
-    {392, 19, false},  // canMapHostMemory
-    {560, 31, false},  // concurrentKernels
-    {564, 32, false},  // ECCEnabled
-    {584, 40, false},  // asyncEngineCount
-    {588, 41, false},  // unifiedAddressing
-    {592, 37, false},  // memoryBusWidth
-    {596, 38, false},  // l2CacheSize
-    {604, 39, false},  // maxThreadsPerMultiProcessor
-    {608, 78, false},  // streamPrioritiesSupported
-    {612, 79, false},  // globalL1CacheSupported
-    {616, 80, false},  // localL1CacheSupported
-    {624, 81, true},   // sharedMemPerMultiprocessor
-    {632, 82, false},  // regsPerMultiprocessor
-    {668, 95, false},  // cooperativeLaunch
-    {672, 97, true},   // sharedMemPerBlockOptin
-    {688, 106, false}, // maxBlocksPerMultiProcessor
-    {696, 111, true},  // reservedSharedMemPerBlock
-    {748, 120, false}, // clusterLaunch
+    {296, 296, 8, true},    // sharedMemPerBlock
+    {304, 304, 12, false},  // regsPerBlock
+    {308, 308, 10, false},  // warpSize
+    {312, 312, 11, true},   // memPitch
+    {320, 320, 1, false},   // maxThreadsPerBlock
+    {324, 324, 2, false},   // maxThreadsDim
+    {328, 328, 3, false},   //
+    {332, 332, 4, false},   //
+    {336, 336, 5, false},   // maxGridSize
+    {340, 340, 6, false},   //
+    {344, 344, 7, false},   //
+    {352, 352, 9, true},    // totalConstMem
+    {360, 360, 75, false},  // major
+    {364, 364, 76, false},  // minor
+    {368, 368, 14, true},   // textureAlignment
+    {384, 388, 16, false},  // multiProcessorCount
+    {388, 396, 18, false},  // integrated
+    {392, 400, 19, false},  // canMapHostMemory
+    {560, 576, 31, false},  // concurrentKernels
+    {564, 580, 32, false},  // ECCEnabled
+    {584, 600, 40, false},  // asyncEngineCount
+    {588, 604, 41, false},  // unifiedAddressing
+    {592, 612, 37, false},  // memoryBusWidth
+    {596, 616, 38, false},  // l2CacheSize
+    {604, 624, 39, false},  // maxThreadsPerMultiProcessor
+    {608, 628, 78, false},  // streamPrioritiesSupported
+    {612, 632, 79, false},  // globalL1CacheSupported
+    {616, 636, 80, false},  // localL1CacheSupported
+    {624, 640, 81, true},   // sharedMemPerMultiprocessor
+    {632, 648, 82, false},  // regsPerMultiprocessor
+    {668, 688, 95, false},  // cooperativeLaunch
+    {672, 696, 97, true},   // sharedMemPerBlockOptin
+    {688, 712, 106, false}, // maxBlocksPerMultiProcessor
+    {696, 720, 111, true},  // reservedSharedMemPerBlock
+    {748, 772, 120, false}, // clusterLaunch
+    {636, 652, 83, false},  // managedMemory
+    {656, 676, 89, false},  // concurrentManagedAccess
+    {664, 684, 91, false},  // canUseHostPointerForRegisteredMem
+    {704, 728, 99, false},  // hostRegisterSupported
 };
 
 } // namespace
 
-CUDART_API Error cudaGetDeviceProperties(void* properties, int device) {
+namespace {
+Error device_properties(void* properties, int device, bool twelve) {
   return call([&] {
     if (device != 0) return kInvalidDevice;
     auto* to = static_cast<unsigned char*>(properties);
-    std::memset(to, 0, kPropBytes);
+    std::memset(to, 0, kPropBytes[twelve]);
     if (CUresult e = cuDeviceGetName(reinterpret_cast<char*>(to), 256, device)) return Error(e);
     CUuuid uuid{};
     cuDeviceGetUuid_v2(&uuid, device);
@@ -73,13 +86,24 @@ CUDART_API Error cudaGetDeviceProperties(void* properties, int device) {
       int value = 0;
       if (CUresult e = cuDeviceGetAttribute(&value, f.attribute, device)) return Error(e);
       const size_t wide = size_t(value);
+      unsigned char* const at = to + (twelve ? f.offset_12 : f.offset);
       if (f.wide)
-        std::memcpy(to + f.offset, &wide, sizeof wide);
+        std::memcpy(at, &wide, sizeof wide);
       else
-        std::memcpy(to + f.offset, &value, sizeof value);
+        std::memcpy(at, &value, sizeof value);
     }
     return kSuccess;
   });
+}
+} // namespace
+
+// CUDA 12 calls it _v2; the one without is CUDA 11's there, of yet another layout.
+CUDART_API Error cudaGetDeviceProperties(void* properties, int device) {
+  return is_twelve() ? missing("cudaGetDeviceProperties of CUDA 11")
+                     : device_properties(properties, device, false);
+}
+CUDART_API Error cudaGetDeviceProperties_v2(void* properties, int device) {
+  return device_properties(properties, device, true);
 }
 
 CUDART_API Error cudaGetDeviceCount(int* count) {
@@ -116,6 +140,9 @@ CUDART_API Error cudaDeviceSynchronize() {
 CUDART_API Error cudaDeviceReset() {
   return call([] { return cuDevicePrimaryCtxReset_v2(0); });
 }
+// Names of before, which CUDA 12 still has.
+CUDART_ALIAS(cudaDeviceSynchronize, cudaThreadSynchronize)
+CUDART_ALIAS(cudaDeviceReset, cudaThreadExit)
 CUDART_API Error cudaDeviceSetLimit(int limit, size_t value) {
   return call([&] { return cuCtxSetLimit(limit, value); });
 }
@@ -130,7 +157,7 @@ CUDART_API Error cudaDeviceSetCacheConfig(int) {
 }
 CUDART_API Error cudaRuntimeGetVersion(int* version) {
   if (!version) return note(kInvalidValue);
-  *version = kRuntimeVersion;
+  *version = runtime_version();
   return kSuccess;
 }
 CUDART_API Error cudaDriverGetVersion(int* version) { return note(cuDriverGetVersion(version)); }
@@ -147,7 +174,8 @@ CUDART_API Error cudaGetDriverEntryPointByVersion(const char* name, void** funct
 CUDART_ALIAS(cudaGetDriverEntryPointByVersion, cudaGetDriverEntryPointByVersion_ptsz)
 CUDART_API Error cudaGetDriverEntryPoint(const char* name, void** function,
                                          unsigned long long flags, int* status) {
-  return cudaGetDriverEntryPointByVersion(name, function, kRuntimeVersion, flags, status);
+  return cudaGetDriverEntryPointByVersion(name, function, unsigned(runtime_version()), flags,
+                                          status);
 }
 CUDART_ALIAS(cudaGetDriverEntryPoint, cudaGetDriverEntryPoint_ptsz)
 CUDART_API Error cudaProfilerStart() { return kSuccess; }

@@ -82,6 +82,29 @@ CUDART_API Error cudaHostRegister(void* p, size_t bytes, unsigned flags) {
 CUDART_API Error cudaHostUnregister(void* p) {
   return call([&] { return cuMemHostUnregister(p); });
 }
+CUDART_API Error cudaHostGetDevicePointer(void** device, void* p, unsigned flags) {
+  return call([&] {
+    return cuMemHostGetDevicePointer_v2(reinterpret_cast<CUdeviceptr*>(device), p, flags);
+  });
+}
+CUDART_API Error cudaHostGetFlags(unsigned* flags, void* p) {
+  return call([&] { return cuMemHostGetFlags(flags, p); });
+}
+CUDART_API Error cudaMallocManaged(void** p, size_t bytes, unsigned flags) {
+  return call([&] { return cuMemAllocManaged(reinterpret_cast<CUdeviceptr*>(p), bytes, flags); });
+}
+// Where, in which stream and how: of no matter here, and other arguments in CUDA 12.
+CUDART_API Error cudaMemAdvise(const void* p, size_t bytes) {
+  return call([&] { return cuMemAdvise(address(p), bytes, 0, 0); });
+}
+CUDART_API Error cudaMemPrefetchAsync(const void* p, size_t bytes) {
+  return call([&] { return cuMemPrefetchAsync(address(p), bytes, 0, nullptr); });
+}
+CUDART_ALIAS(cudaMemPrefetchAsync, cudaMemPrefetchAsync_ptsz)
+CUDART_API Error cudaStreamAttachMemAsync(CUstream stream, void* p, size_t bytes, unsigned flags) {
+  return call([&] { return cuStreamAttachMemAsync(stream, address(p), bytes, flags); });
+}
+CUDART_ALIAS(cudaStreamAttachMemAsync, cudaStreamAttachMemAsync_ptsz)
 CUDART_API Error cudaMemGetInfo(size_t* free, size_t* total) {
   return call([&] { return cuMemGetInfo_v2(free, total); });
 }
@@ -187,7 +210,7 @@ CUDART_API Error cudaMemcpyFromSymbol(void* to, const void* symbol, size_t bytes
 // ---- pointers
 
 struct PointerAttributes { // cudaPointerAttributes
-  int type;                // 0 unregistered, 1 host, 2 device
+  int type;                // 0 unregistered, 1 host, 2 device, 3 managed
   int device;
   void *device_pointer, *host_pointer;
   long reserved[8];
@@ -203,10 +226,12 @@ CUDART_API Error cudaPointerGetAttributes(PointerAttributes* to, const void* p) 
       to->host_pointer = const_cast<void*>(p);
       return kSuccess;
     }
-    to->type = int(type);
+    unsigned char managed = 0;
+    cuPointerGetAttribute(&managed, 8, address(p)); // IS_MANAGED
+    to->type = managed ? 3 : int(type);
     to->device = 0;
     to->device_pointer = const_cast<void*>(p);
-    if (type == 1) to->host_pointer = const_cast<void*>(p);
+    if (type == 1 || managed) to->host_pointer = const_cast<void*>(p);
     return kSuccess;
   });
 }

@@ -5,6 +5,8 @@
 #include <mutex>
 #include <set>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 namespace vgpu::cudart {
 
@@ -13,12 +15,13 @@ namespace {
 struct Binary {
   const void* wrapper;
   CUmodule module = nullptr;
+  // Of managed variables: where the program keeps their addresses, and their names.
+  std::vector<std::pair<void**, std::string>> managed;
 };
 struct Named {
   Binary* binary;
   std::string name;
   CUfunction function = nullptr;
-  bool managed = false;
 };
 
 struct Registry {
@@ -36,7 +39,15 @@ Registry& registry() {
 thread_local constinit Error last_error = kSuccess;
 
 Error load(Binary& b) {
-  return b.module ? kSuccess : Error(cuModuleLoadFatBinary(&b.module, b.wrapper));
+  if (b.module) return kSuccess;
+  if (CUresult e = cuModuleLoadFatBinary(&b.module, b.wrapper)) return Error(e);
+  for (const auto& [host, name] : b.managed) {
+    CUdeviceptr address = 0;
+    if (CUresult e = cuModuleGetGlobal_v2(&address, nullptr, b.module, name.c_str()))
+      return Error(e);
+    *host = reinterpret_cast<void*>(address);
+  }
+  return kSuccess;
 }
 
 } // namespace
@@ -82,13 +93,9 @@ Error function_of(const void* host, CUfunction* function) {
 
 Error variable_of(const void* host, CUdeviceptr* address, size_t* bytes) {
   Registry& r = registry();
-  std::unique_lock lock(r.mutex);
+  std::lock_guard lock(r.mutex);
   auto it = r.variables.find(host);
   if (it == r.variables.end()) return kInvalidSymbol;
-  if (it->second.managed) {
-    lock.unlock();
-    return missing("a __managed__ variable");
-  }
   if (Error e = load(*it->second.binary)) return e;
   return cuModuleGetGlobal_v2(address, bytes, it->second.binary->module, it->second.name.c_str())
              ? kInvalidSymbol
@@ -102,10 +109,18 @@ using namespace vgpu::cudart;
 // ---- start-up code
 
 CUDART_API void** __cudaRegisterFatBinary(void* wrapper) {
-  return reinterpret_cast<void**>(new Binary{wrapper});
+  return reinterpret_cast<void**>(new Binary{wrapper, nullptr, {}});
 }
 CUDART_API void __cudaRegisterFatBinaryEnd(void**) {}
-CUDART_API char __cudaInitModule(void**) { return 1; }
+// Ahead of the program's first touch of a managed variable.
+CUDART_API char __cudaInitModule(void** handle) {
+  call([&] {
+    Registry& r = registry();
+    std::lock_guard lock(r.mutex);
+    return load(*reinterpret_cast<Binary*>(handle));
+  });
+  return 1;
+}
 CUDART_API void __cudaUnregisterFatBinary(void** handle) {
   auto* binary = reinterpret_cast<Binary*>(handle);
   Registry& r = registry();
@@ -131,7 +146,9 @@ CUDART_API void __cudaRegisterManagedVar(void** handle, void** host, char*, cons
                                          size_t, int, int) {
   Registry& r = registry();
   std::lock_guard lock(r.mutex);
-  r.variables[host] = {reinterpret_cast<Binary*>(handle), name, nullptr, true};
+  auto* binary = reinterpret_cast<Binary*>(handle);
+  r.variables[host] = {binary, name};
+  binary->managed.emplace_back(host, name);
 }
 
 // ---- errors

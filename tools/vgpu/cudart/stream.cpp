@@ -69,6 +69,8 @@ CUDART_API Error cudaEventElapsedTime(float* ms, CUevent start, CUevent end) {
   return call([&] { return cuEventElapsedTime(ms, start, end); });
 }
 
+CUDART_ALIAS(cudaEventElapsedTime, cudaEventElapsedTime_v2)
+
 CUDART_API Error cudaStreamBeginCapture(CUstream stream, int mode) {
   return call([&] { return cuStreamBeginCapture_v2(stream, mode); });
 }

@@ -3,6 +3,7 @@
 #include "tools/vgpu/driver/unpack.hpp"
 #include "tools/vgpu/isa/target.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -18,7 +19,9 @@ constexpr uint64_t kLz4 = 0x2000, kZstd = 0x8000;
 struct Wrapper { // __fatBinC_Wrapper_t
   uint32_t magic, version;
   const void* data;
+  const void* const* prelinked; // version 2: what nvcc -rdc leaves to the driver's linker
 };
+constexpr uint32_t kLinks = 2;
 struct Head {
   uint32_t magic;
   uint16_t version, bytes;
@@ -48,13 +51,35 @@ bool is_fatbin(const void* image) {
   return starts(wrapper) || starts(binary);
 }
 
+namespace {
+
+// Those that have no PTX for the device are left out, as the device's own runtime library is:
+// what is missing then is named where it is used.
+std::string prelinked_ptx(const void* const* binaries, int capability, std::string* error) {
+  std::string all, wrong;
+  for (; binaries && *binaries; ++binaries) {
+    const std::string text = fatbin_ptx(*binaries, capability, &wrong);
+    if (text.empty()) continue;
+    if (!all.empty()) all += std::string("\n") + kNextInput + "\n";
+    all += text;
+  }
+  if (all.empty()) *error = wrong.empty() ? "there is nothing to link" : wrong;
+  return all;
+}
+
+} // namespace
+
 std::string fatbin_ptx(const void* image, int capability, std::string* error) {
   const auto* at = static_cast<const uint8_t*>(image);
   uint32_t magic = 0;
   std::memcpy(&magic, at, 4);
   if (magic == kWrapper) {
     Wrapper w;
-    std::memcpy(&w, at, sizeof w);
+    std::memcpy(&w, at, offsetof(Wrapper, prelinked));
+    if (w.version == kLinks) {
+      std::memcpy(&w, at, sizeof w);
+      return prelinked_ptx(w.prelinked, capability, error);
+    }
     at = static_cast<const uint8_t*>(w.data);
   }
   // Byte by byte, so that a short text that begins so is not read beyond its end.

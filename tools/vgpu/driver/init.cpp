@@ -21,7 +21,7 @@ void check_device(Call& c, CUdevice device) {
 }
 
 // Attributes by number (CUDA 13.0 knows 1 .. 147); those not listed are features that the virtual
-// GPU does not have (textures, managed memory, memory pools, sharing between processes ...): 0.
+// GPU does not have (textures, memory pools, sharing between processes ...): 0.
 int attribute(const exec::Profile& p, int which) {
   constexpr int kNumaNone = -1;
   switch (which) {
@@ -55,6 +55,8 @@ int attribute(const exec::Profile& p, int which) {
     return 512; // TEXTURE_ALIGNMENT
   case 16:
     return p.sm_count;
+  case 19:
+    return 1; // CAN_MAP_HOST_MEMORY
   case 31:
     return 1; // CONCURRENT_KERNELS
   case 32:
@@ -83,6 +85,12 @@ int attribute(const exec::Profile& p, int which) {
     return p.shared_per_sm;
   case 82:
     return 65536; // MAX_REGISTERS_PER_MULTIPROCESSOR
+  case 83:
+    return 1; // MANAGED_MEMORY
+  case 89:
+    return 1; // CONCURRENT_MANAGED_ACCESS
+  case 91:
+    return 1; // CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM
   case 87:
     return p.major == 9 ? 2 : (p.minor == 0 ? 2 : 64); // single to double precision ratio
   case 95:

@@ -5,6 +5,7 @@
 #include "tools/vgpu/isa/globals.hpp"
 #include "tools/vgpu/isa/target.hpp"
 #include "tools/vgpu/isa/types.hpp"
+#include "tools/vgpu/ptx/link.hpp"
 #include "tools/vgpu/ptx/parser.hpp"
 
 #include <algorithm>
@@ -25,7 +26,7 @@ std::string at_line(int line, const std::string& severity, const std::string& wh
 
 [[noreturn]] void give_up(Call& call, Jit& jit, CUresult code) {
   jit.error("vgpu fatal   : PTX compilation aborted due to errors");
-  call.refuse(code, jit.errors());
+  jit.refuse(call, code);
 }
 
 } // namespace
@@ -76,6 +77,10 @@ void Jit::Log::write() {
   if (used) *used = reinterpret_cast<void*>(uintptr_t(n ? n + 1 : 0));
 }
 
+void Jit::refuse(Call& call, CUresult code) {
+  call.refuse(code, errors(), error_.buffer == nullptr);
+}
+
 void Jit::flush() {
   info_.write();
   error_.write();
@@ -100,14 +105,14 @@ std::string_view image_text(Call& call, Jit& jit, const void* image, int capabil
   };
   if (starts({0x7F, 'E', 'L', 'F'})) {
     jit.error("vgpu fatal   : the image is a cubin; the virtual GPU runs PTX text only");
-    call.refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, jit.errors());
+    jit.refuse(call, CUDA_ERROR_NO_BINARY_FOR_GPU);
   }
   if (is_fatbin(image)) {
     std::string error;
     jit.unpacked = fatbin_ptx(image, capability, &error);
     if (jit.unpacked.empty()) {
       jit.error("vgpu fatal   : " + error);
-      call.refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, jit.errors(), true);
+      jit.refuse(call, CUDA_ERROR_NO_BINARY_FOR_GPU);
     }
     return jit.unpacked;
   }
@@ -115,7 +120,7 @@ std::string_view image_text(Call& call, Jit& jit, const void* image, int capabil
                          (bytes[0] >= 0x20 && bytes[0] < 0x7F);
   if (!printable) {
     jit.error("vgpu fatal   : the image is neither PTX text nor a known binary");
-    call.refuse(CUDA_ERROR_INVALID_IMAGE, jit.errors());
+    jit.refuse(call, CUDA_ERROR_INVALID_IMAGE);
   }
   std::string_view text(static_cast<const char*>(image));
   if (text.starts_with(kLinkedPrefix)) {
@@ -125,7 +130,7 @@ std::string_view image_text(Call& call, Jit& jit, const void* image, int capabil
     if (linked != capability) {
       jit.error("vgpu fatal   : the image was linked for compute capability " +
                 isa::version_text(linked) + ", the device has " + isa::version_text(capability));
-      call.refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, jit.errors());
+      jit.refuse(call, CUDA_ERROR_NO_BINARY_FOR_GPU);
     }
     text.remove_prefix(end + 1);
   }
@@ -134,11 +139,23 @@ std::string_view image_text(Call& call, Jit& jit, const void* image, int capabil
 
 ptx::Module parse_module(Call& call, Jit& jit, std::string_view text, int capability,
                          int* version) {
+  std::vector<ptx::Module> inputs;
   ptx::Module tree;
+  int lines = 0; // ahead of the input
   try {
-    tree = ptx::parse(text);
+    for (std::string_view rest = text;;) {
+      const size_t end = rest.find(kNextInput);
+      inputs.push_back(ptx::parse(rest.substr(0, end)));
+      if (end == std::string_view::npos) break;
+      lines += int(inputs.back().lines.size());
+      rest.remove_prefix(rest.find('\n', end) + 1);
+    }
+    tree = inputs.size() == 1 ? std::move(inputs[0]) : ptx::link(std::move(inputs));
+  } catch (const ptx::LinkError& e) {
+    jit.error(std::string("vgpu ptx link, error   : ") + e.what());
+    give_up(call, jit, CUDA_ERROR_INVALID_PTX);
   } catch (const ptx::ParseError& e) {
-    jit.error(at_line(e.line, "error   ",
+    jit.error(at_line(lines + e.line, "error   ",
                       std::string(e.what()) + " (column " + std::to_string(e.column) + ")"));
     give_up(call, jit, CUDA_ERROR_INVALID_PTX);
   }
@@ -150,9 +167,8 @@ ptx::Module parse_module(Call& call, Jit& jit, std::string_view text, int capabi
     const bool invalid = e.kind == Kind::invalid;
     jit.error(at_line(e.line, invalid ? "error   " : "fatal   ", e.what()));
     if (invalid) give_up(call, jit, CUDA_ERROR_INVALID_PTX);
-    call.refuse(e.kind == Kind::too_new ? CUDA_ERROR_UNSUPPORTED_PTX_VERSION
-                                        : CUDA_ERROR_NO_BINARY_FOR_GPU,
-                jit.errors());
+    jit.refuse(call, e.kind == Kind::too_new ? CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+                                             : CUDA_ERROR_NO_BINARY_FOR_GPU);
   }
   return tree;
 }

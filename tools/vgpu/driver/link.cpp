@@ -1,10 +1,23 @@
-// cuLink*: checks PTX and keeps it for cuModuleLoadData. The result holds the text itself under a
-// line that says for which capability it was linked; there is no machine code here.
+// cuLink*: checks PTX and keeps it for cuModuleLoadData. The result holds the texts themselves
+// under a line that says for which capability they were linked; there is no machine code here.
+#include "tools/vgpu/driver/fatbin.hpp"
 #include "tools/vgpu/driver/module.hpp"
+
+#include <algorithm>
 
 namespace vgpu::driver {
 
 namespace {
+
+constexpr int kFatBinary = 2; // CU_JIT_INPUT_FATBINARY
+
+// What other inputs define.
+bool needs_others(const ptx::Module& m) {
+  return std::any_of(m.functions.begin(), m.functions.end(),
+                     [](const ptx::Function& f) { return f.is_extern && !f.has_body; }) ||
+         std::any_of(m.variables.begin(), m.variables.end(),
+                     [](const ptx::Variable& v) { return v.is_extern && v.space != "shared"; });
+}
 
 std::shared_ptr<Link> find_link(Call& c, CUlinkState state) {
   auto link = c.s.links.find(state);
@@ -13,21 +26,25 @@ std::shared_ptr<Link> find_link(Call& c, CUlinkState state) {
 }
 
 void add(Call& c, Link& link, int type, std::string_view data) {
-  c.require(type == CU_JIT_INPUT_PTX,
-            "input type " + std::to_string(type) + ": only PTX (1) can be linked",
+  c.require(type == CU_JIT_INPUT_PTX || type == kFatBinary,
+            "input type " + std::to_string(type) +
+                ": only PTX (1) and fat binaries with PTX (2) can be linked",
             CUDA_ERROR_NOT_SUPPORTED);
-  c.require(link.text.empty(), "one PTX input a link is supported", CUDA_ERROR_NOT_SUPPORTED);
   // A PTX input may carry its final zero byte.
-  data = data.substr(0, data.find('\0'));
+  if (type == CU_JIT_INPUT_PTX)
+    data = data.substr(0, data.find('\0'));
+  else
+    data = image_text(c, *link.jit, data.data(), link.capability);
   try {
-    parse_module(c, *link.jit, data, link.capability);
-    if (link.capability == compute_capability(*c.s.profile))
+    const ptx::Module tree = parse_module(c, *link.jit, data, link.capability);
+    if (link.capability == compute_capability(*c.s.profile) && !needs_others(tree))
       build_module(c, *link.jit, data, link.capability);
   } catch (...) {
     link.jit->flush();
     throw;
   }
-  link.text = data;
+  if (!link.text.empty()) link.text += std::string("\n") + kNextInput + "\n";
+  link.text += data;
 }
 
 } // namespace
@@ -65,6 +82,14 @@ VGPU_API CUresult cuLinkComplete(CUlinkState state, void** image, size_t* bytes)
     auto link = find_link(c, state);
     c.require(image, "cubinOut is null");
     c.require(!link->text.empty(), "nothing was added to the link");
+    try {
+      parse_module(c, *link->jit, link->text, link->capability);
+      if (link->capability == compute_capability(*c.s.profile))
+        build_module(c, *link->jit, link->text, link->capability);
+    } catch (...) {
+      link->jit->flush();
+      throw;
+    }
     link->image = std::string(kLinkedPrefix) + std::to_string(link->capability) + "\n" + link->text;
     link->jit->flush();
     *image = link->image.data();

@@ -16,7 +16,8 @@ void* host_bytes(Call& c, const void* pointer, size_t bytes, const char* argumen
   c.require(pointer || bytes == 0, std::string(argument) + " is null");
   uint64_t base = 0, size = 0;
   bool live = false;
-  if (c.s.memory->describe(reinterpret_cast<uint64_t>(pointer), &base, &size, &live))
+  if (c.s.memory->describe(reinterpret_cast<uint64_t>(pointer), &base, &size, &live) &&
+      !c.s.memory->visible(reinterpret_cast<uint64_t>(pointer)))
     c.refuse(CUDA_ERROR_INVALID_VALUE, std::string(argument) + " = " +
                                            hex(reinterpret_cast<uint64_t>(pointer)) +
                                            " must be host memory, and is device memory");
@@ -191,10 +192,11 @@ CUresult copy_2d(const char* name, const CUDA_MEMCPY2D* p, CUstream stream, bool
   });
 }
 
-CUdeviceptr allocate(Call& c, size_t bytes) {
+CUdeviceptr allocate(Call& c, size_t bytes, bool managed = false) {
   forbid_in_capture(c);
   c.require(bytes > 0, "bytesize is 0");
-  uint64_t address = c.s.memory->allocate(bytes, kAlignment);
+  uint64_t address =
+      managed ? c.s.memory->allocate_visible(bytes) : c.s.memory->allocate(bytes, kAlignment);
   c.require(address != 0,
             std::to_string(bytes) + " bytes wanted, " +
                 std::to_string(c.s.memory->capacity() - c.s.memory->used()) +
@@ -215,6 +217,7 @@ CUresult host_allocate(const char* name, void** pointer, size_t bytes, unsigned 
     c.require(p, std::to_string(bytes) + " bytes of host memory", CUDA_ERROR_OUT_OF_MEMORY);
     c.s.host_blocks[reinterpret_cast<uintptr_t>(p)] =
         HostBlock{bytes, flags, false, c.context->handle};
+    c.s.memory->adopt(p, bytes);
     *pointer = p;
   });
 }
@@ -231,11 +234,12 @@ std::map<uintptr_t, HostBlock>::iterator find_host_block(Call& c, const void* p)
 bool pointer_attribute(Call& c, void* value, int which, CUdeviceptr pointer) {
   uint64_t base = 0, bytes = 0;
   bool live = false;
-  bool device =
-      c.s.memory->describe(pointer, &base, &bytes, &live) && live && pointer - base < bytes;
-  auto block =
-      device ? c.s.host_blocks.end() : find_host_block(c, reinterpret_cast<const void*>(pointer));
-  if (!device && block == c.s.host_blocks.end()) return false;
+  auto block = find_host_block(c, reinterpret_cast<const void*>(pointer));
+  const bool device = block == c.s.host_blocks.end();
+  if (device &&
+      !(c.s.memory->describe(pointer, &base, &bytes, &live) && live && pointer - base < bytes))
+    return false;
+  const bool managed = device && c.s.memory->visible(pointer);
   if (!device) {
     base = block->first;
     bytes = block->second.bytes;
@@ -256,19 +260,17 @@ bool pointer_attribute(Call& c, void* value, int which, CUdeviceptr pointer) {
     *static_cast<unsigned*>(value) = device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
     return true;
   case 3: // DEVICE_POINTER
-    // Kernels of the virtual GPU reach no host memory, pinned or not.
-    if (!device) return false;
     *static_cast<CUdeviceptr*>(value) = pointer;
     return true;
   case 4: // HOST_POINTER
-    if (device) return false;
+    if (device && !managed) return false;
     *static_cast<void**>(value) = reinterpret_cast<void*>(pointer);
     return true;
   case 6:  // SYNC_MEMOPS
   case 8:  // IS_MANAGED
   case 10: // IS_LEGACY_CUDA_IPC_CAPABLE
   case 15: // IS_GPU_DIRECT_RDMA_CAPABLE
-    *static_cast<unsigned char*>(value) = which == 6;
+    *static_cast<unsigned char*>(value) = which == 6 || (which == 8 && managed);
     return true;
   case 7:
     *static_cast<uint64_t*>(value) = base;
@@ -283,7 +285,7 @@ bool pointer_attribute(Call& c, void* value, int which, CUdeviceptr pointer) {
     *static_cast<size_t*>(value) = bytes;
     return true;
   case 13:
-    *static_cast<unsigned char*>(value) = device;
+    *static_cast<unsigned char*>(value) = 1;
     return true; // MAPPED
   default:
     return false;
@@ -329,6 +331,54 @@ VGPU_API CUresult cuMemFree_v2(CUdeviceptr pointer) {
   });
 }
 
+// ---- managed memory: host memory that kernels reach, whoever touches it
+
+VGPU_API CUresult cuMemAllocManaged(CUdeviceptr* pointer, size_t bytes, unsigned flags) {
+  return entry("cuMemAllocManaged", Need::Context, [&](Call& c) {
+    c.require(pointer, "dptr is null");
+    c.require(flags == 1 || flags == 2, "flags = " + hex(flags) + " must be GLOBAL or HOST");
+    *pointer = allocate(c, bytes, true);
+  });
+}
+
+namespace {
+struct Location { // CUmemLocation
+  int type, id;
+};
+// Where pages lie changes nothing here.
+CUresult advise(const char* name, CUdeviceptr pointer, size_t bytes) {
+  return entry(name, Need::Context, [&](Call& c) {
+    device_bytes(c, pointer, bytes, "dptr");
+    c.require(c.s.memory->visible(pointer), hex(pointer) + " is no managed memory");
+  });
+}
+} // namespace
+
+VGPU_API CUresult cuMemAdvise(CUdeviceptr pointer, size_t bytes, int, CUdevice) {
+  return advise("cuMemAdvise", pointer, bytes);
+}
+VGPU_API CUresult cuMemAdvise_v2(CUdeviceptr pointer, size_t bytes, int, Location) {
+  return advise("cuMemAdvise_v2", pointer, bytes);
+}
+VGPU_API CUresult cuMemPrefetchAsync(CUdeviceptr pointer, size_t bytes, CUdevice, CUstream) {
+  return advise("cuMemPrefetchAsync", pointer, bytes);
+}
+VGPU_API CUresult cuMemPrefetchAsync_v2(CUdeviceptr pointer, size_t bytes, Location, unsigned,
+                                        CUstream) {
+  return advise("cuMemPrefetchAsync_v2", pointer, bytes);
+}
+VGPU_API CUresult cuStreamAttachMemAsync(CUstream, CUdeviceptr pointer, size_t, unsigned) {
+  return advise("cuStreamAttachMemAsync", pointer, 1);
+}
+
+VGPU_API CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* device, void* pointer, unsigned flags) {
+  return entry("cuMemHostGetDevicePointer_v2", Need::Context, [&](Call& c) {
+    c.require(device && flags == 0, "pdptr is null or flags are not 0");
+    c.require(find_host_block(c, pointer) != c.s.host_blocks.end(), "p is no pinned memory");
+    *device = reinterpret_cast<CUdeviceptr>(pointer);
+  });
+}
+
 VGPU_API CUresult cuMemGetInfo_v2(size_t* free_bytes, size_t* total) {
   return entry("cuMemGetInfo_v2", Need::Context, [&](Call& c) {
     c.require(free_bytes && total, "free or total is null");
@@ -363,7 +413,10 @@ VGPU_API CUresult cuMemFreeHost(void* pointer) {
     c.require(it != c.s.host_blocks.end() && !it->second.registered,
               "p was not allocated by cuMemHostAlloc, or is freed already");
     c.s.host_blocks.erase(it);
-    c.execute([&] { std::free(pointer); });
+    c.execute([&] {
+      c.s.memory->free(reinterpret_cast<uint64_t>(pointer));
+      std::free(pointer);
+    });
   });
 }
 
@@ -371,6 +424,8 @@ VGPU_API CUresult cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned fla
   return entry("cuMemHostRegister_v2", Need::Context, [&](Call& c) {
     c.require(pointer && bytes > 0, "p is null or bytesize is 0");
     c.require(find_host_block(c, pointer) == c.s.host_blocks.end(), "the memory is registered",
+              kHostMemoryAlreadyRegistered);
+    c.require(c.s.memory->adopt(pointer, bytes), "the memory is registered, or managed, in part",
               kHostMemoryAlreadyRegistered);
     c.s.host_blocks[reinterpret_cast<uintptr_t>(pointer)] =
         HostBlock{bytes, flags, true, c.context->handle};
@@ -383,6 +438,7 @@ VGPU_API CUresult cuMemHostUnregister(void* pointer) {
     c.require(it != c.s.host_blocks.end() && it->second.registered, "p is not registered",
               kHostMemoryNotRegistered);
     c.s.host_blocks.erase(it);
+    c.execute([&] { c.s.memory->free(reinterpret_cast<uint64_t>(pointer)); });
   });
 }
 

@@ -20,8 +20,10 @@ public:
   void info(const std::string& line) { info_.text += line + "\n"; }
   void error(const std::string& line) { error_.text += line + "\n"; }
   const std::string& errors() const { return error_.text; } // so far
-  int target() const { return target_; }                    // compute capability, 0 = the device's
-  std::string unpacked;                                     // PTX of a fat binary
+  // With the errors so far; a caller that has no buffer for them finds them in the report.
+  [[noreturn]] void refuse(Call& call, CUresult code);
+  int target() const { return target_; } // compute capability, 0 = the device's
+  std::string unpacked;                  // PTX of a fat binary
   void flush();
 
 private:

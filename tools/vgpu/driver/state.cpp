@@ -193,6 +193,7 @@ void destroy_context_resources(Call& call, Context& context) {
   s.memory->drop_heap(reinterpret_cast<uint64_t>(handle));
   for (auto it = s.host_blocks.begin(); it != s.host_blocks.end();) {
     if (it->second.context == handle) {
+      s.memory->free(it->first);
       if (!it->second.registered) std::free(reinterpret_cast<void*>(it->first));
       it = s.host_blocks.erase(it);
     } else {

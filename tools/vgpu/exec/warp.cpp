@@ -141,7 +141,7 @@ Warp::Warp(Cta& cta_, uint32_t index_)
   uint32_t lanes_here = std::min(32u, threads - index * 32);
   full_mask = lanes_here == 32 ? 0xFFFFFFFFu : (1u << lanes_here) - 1;
   live_mask = full_mask;
-  registers = program_->entry_registers;
+  registers = (program_->entry_registers + 7) / 8 * 8; // as they are given out
   started = 1u << cta.rank;
   regs_.reset(new uint8_t[program_->regfile_bytes + 64]);
   // Registers start with a pattern, not with zero, so that a value never written is seen.

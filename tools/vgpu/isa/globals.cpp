@@ -103,7 +103,8 @@ std::vector<GlobalSymbol> place_globals(const ptx::Module& module, mem::DeviceMe
       if (!names.insert(v.name).second)
         throw DecodeError(v.line, "'" + v.name + "' is defined twice");
       const uint64_t alignment = std::max<uint64_t>(16, variable_alignment(v));
-      const uint64_t address = memory.allocate(bytes, alignment, v.name);
+      const uint64_t address = v.is_managed ? memory.allocate_visible(bytes, alignment, v.name)
+                                            : memory.allocate(bytes, alignment, v.name);
       if (!address)
         throw DecodeError(v.line, "the variable '" + v.name + "' of " + std::to_string(bytes) +
                                       " bytes does not fit into device memory");

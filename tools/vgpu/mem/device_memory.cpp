@@ -52,7 +52,7 @@ uint64_t DeviceMemory::place(uint64_t bytes, uint64_t alignment, const std::stri
                              uint64_t heap) {
   if (bytes > capacity_ || used_ > capacity_ - bytes) return 0;
   if (!host_has(bytes)) return 0;
-  std::unique_ptr<uint8_t[]> data;
+  std::unique_ptr<uint8_t[], Release> data;
   try {
     data.reset(new uint8_t[bytes]);
   } catch (const std::bad_alloc&) {
@@ -71,6 +71,42 @@ uint64_t DeviceMemory::place(uint64_t bytes, uint64_t alignment, const std::stri
   return address;
 }
 
+uint64_t DeviceMemory::allocate_visible(uint64_t bytes, uint64_t alignment,
+                                        const std::string& name) {
+  std::unique_lock lock(mutex_);
+  if (bytes == 0 || bytes > capacity_ || used_ > capacity_ - bytes || !host_has(bytes)) return 0;
+  alignment = std::max<uint64_t>(alignment, 16);
+  auto* p = static_cast<uint8_t*>(
+      std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment));
+  if (!p) return 0;
+  std::memset(p, kPoison, bytes);
+  used_ += bytes;
+  const auto address = reinterpret_cast<uint64_t>(p);
+  live_[address] = Allocation{address, bytes, {p, {Release::aligned}}, nullptr, name, 0, true};
+  generation.fetch_add(1);
+  return address;
+}
+
+bool DeviceMemory::adopt(void* host, uint64_t bytes) {
+  std::unique_lock lock(mutex_);
+  const auto address = reinterpret_cast<uint64_t>(host);
+  auto next = live_.lower_bound(address + bytes);
+  if (next != live_.begin() && std::prev(next)->first + std::prev(next)->second.bytes > address)
+    return false;
+  live_[address] = Allocation{
+      address, bytes, {static_cast<uint8_t*>(host), {Release::none}}, nullptr, "", 0, true};
+  generation.fetch_add(1);
+  return true;
+}
+
+bool DeviceMemory::visible(uint64_t address) const {
+  std::shared_lock lock(mutex_);
+  auto it = live_.upper_bound(address);
+  if (it == live_.begin()) return false;
+  const Allocation& a = std::prev(it)->second;
+  return a.visible && address - a.address < a.bytes;
+}
+
 bool DeviceMemory::free(uint64_t address) {
   std::unique_lock lock(mutex_);
   auto it = live_.find(address);
@@ -81,8 +117,8 @@ bool DeviceMemory::free(uint64_t address) {
 
 void DeviceMemory::erase(std::map<uint64_t, Allocation>::iterator it) {
   const Allocation& a = it->second;
-  freed_[a.address] = a.bytes;
-  used_ -= a.bytes;
+  if (!a.visible) freed_[a.address] = a.bytes; // else the host may use the address again
+  if (a.data.get_deleter().how != Release::none) used_ -= a.bytes;
   if (a.heap) heap_used_[a.heap] -= rounded(a.bytes);
   live_.erase(it);
   generation.fetch_add(1);
@@ -157,6 +193,7 @@ uint8_t* DeviceMemory::make_flags(uint64_t address, uint64_t bytes) {
     auto it = live_.upper_bound(address);
     if (!tracks_ || it == live_.begin()) return nullptr;
     Allocation& a = std::prev(it)->second;
+    if (a.visible) return nullptr;
     if (address - a.address < a.bytes && !a.written) {
       a.written.reset(static_cast<uint8_t*>(std::malloc(a.bytes)));
       if (a.written) std::memset(a.written.get(), 1, a.bytes);
@@ -199,7 +236,7 @@ bool DeviceMemory::describe(uint64_t address, uint64_t* base, uint64_t* bytes, b
   auto it = live_.upper_bound(address);
   if (it != live_.begin()) {
     --it;
-    if (address - it->first < it->second.bytes + kGap) {
+    if (address - it->first < it->second.bytes + (it->second.visible ? 0 : kGap)) {
       *base = it->first;
       *bytes = it->second.bytes;
       *live = true;
@@ -248,7 +285,7 @@ std::string DeviceMemory::explain(uint64_t address, uint64_t bytes) const {
 std::map<uint64_t, Allocation>::iterator DeviceMemory::revive(uint64_t address,
                                                               const SavedBytes& saved) {
   const uint64_t bytes = saved.data.size();
-  Allocation a{address, bytes, std::make_unique<uint8_t[]>(bytes), nullptr, "", saved.heap};
+  Allocation a{address, bytes, {new uint8_t[bytes](), {}}, nullptr, "", saved.heap};
   if (!saved.written.empty()) a.written.reset(static_cast<uint8_t*>(std::calloc(bytes, 1)));
   used_ += bytes;
   heap_used_[saved.heap] += rounded(bytes);

@@ -22,14 +22,25 @@ struct FreeBytes {
   void operator()(uint8_t* p) const { std::free(p); }
 };
 
+struct Release { // of an allocation's bytes
+  enum How : uint8_t { array, aligned, none } how = array;
+  void operator()(uint8_t* p) const {
+    if (how == array) delete[] p;
+    if (how == aligned) std::free(p);
+  }
+};
+
 struct Allocation {
   uint64_t address = 0, bytes = 0;
-  std::unique_ptr<uint8_t[]> data;
+  std::unique_ptr<uint8_t[], Release> data;
   // A flag for each byte: 1 written, 0 not. Null: all count as written. From calloc, so that the
   // host gives memory only to the parts that somebody marks.
   std::unique_ptr<uint8_t[], FreeBytes> written;
   std::string name;  // variable name, or "" for cuMemAlloc
   uint64_t heap = 0; // whose device-side malloc gave it; 0: none
+  // The host's own bytes, at the host's address: it writes them without a word, so that all count
+  // as written, and what lies behind them is the host's, too.
+  bool visible = false;
 };
 
 // The bytes of all live allocations, by address, and which of them have been written.
@@ -45,6 +56,14 @@ public:
   // 0 when the capacity is used up. Fresh bytes hold a poison pattern (0xC7).
   uint64_t allocate(uint64_t bytes, uint64_t alignment = 512, const std::string& name = "");
   bool free(uint64_t address); // false: not the start of a live allocation
+  // Memory that host and device reach by one address. 0 as above.
+  uint64_t allocate_visible(uint64_t bytes, uint64_t alignment = 4096,
+                            const std::string& name = "");
+  // The host's memory at its address, until free(), which leaves it alone. False: part of it is
+  // known already.
+  bool adopt(void* host, uint64_t bytes);
+  // In a live allocation that the host reaches by the same address.
+  bool visible(uint64_t address) const;
   // Device-side malloc. A heap has a name other than 0 and hands out at most `limit` bytes, each
   // block rounded up to 16; 0 when it has no room left, and for no bytes.
   uint64_t heap_allocate(uint64_t heap, uint64_t limit, uint64_t bytes, uint64_t alignment = 16);

@@ -306,6 +306,8 @@ void cvt_scalar(DecodeContext& dc, const Statement& s, const Match& m, Inst& ins
   if (!from_int && !to_int) {
     bool narrower =
         type_bytes(d) < type_bytes(a) || (d != a && type_bytes(d) == 2 && type_bytes(a) == 2);
+    // LLVM leaves the rounding out between the two of 16 bits; ptxas rounds to nearest.
+    if (narrower && mode == none && type_bytes(a) == 2) mode = rn;
     if (narrower && (mode == none || mode >= rni))
       dc.refuse(s, "a conversion to a narrower float needs .rn, .rz, .rm or .rp");
     if (type_bytes(d) > type_bytes(a) && mode != none)

@@ -63,6 +63,7 @@ struct Variable {
   uint32_t range = 0;         // `.reg .b32 %r<10>`: 10; names %r0..%r9
   bool is_extern = false, is_visible = false, is_weak = false;
   bool is_array = false;
+  bool is_managed = false; // .attribute(.managed)
   // In order, braces of inner dimensions filled up with zeros. Name items are addresses of
   // variables (with offset); `value` is then the mask of the mask() operator, 0 = none.
   std::vector<Operand> init;
@@ -75,7 +76,7 @@ struct Scope {
 };
 
 struct Function {
-  bool is_entry = false, is_extern = false, is_visible = false, has_body = false;
+  bool is_entry = false, is_extern = false, is_visible = false, is_weak = false, has_body = false;
   std::string name;
   int line = 0;
   std::vector<Variable> params, returns;

@@ -134,15 +134,18 @@ void Parser::directive() {
   }
 }
 
-void Parser::attribute_list() { // .attribute(.managed), .attribute(.unified(1, 2))
+bool Parser::attribute_list() { // .attribute(.managed), .attribute(.unified(1, 2))
   const Token start = lex_.token();
+  bool managed = false;
   expect('(', "after .attribute");
   for (int open = 1; open;) {
     if (lex_.token().kind == Kind::End) Lexer::fail_at(start, "this '(' is not closed");
     if (lex_.is('(')) ++open;
     if (lex_.is(')')) --open;
+    managed |= lex_.token().text == "managed";
     lex_.advance();
   }
+  return managed;
 }
 
 void Parser::parameters(std::vector<Variable>& list) {
@@ -196,6 +199,7 @@ void Parser::function(bool entry, const Variable& linkage) {
   f.is_entry = entry;
   f.is_extern = linkage.is_extern;
   f.is_visible = linkage.is_visible;
+  f.is_weak = linkage.is_weak;
   while (lex_.is('.')) {
     const Token t = lex_.token();
     std::string word(lex_.dotted_word());
@@ -247,7 +251,7 @@ void Parser::variable_head(Variable& v) {
                            word.substr(0, 6) == "shared" || word == "param")) {
       continue;
     } else if (word == "attribute") {
-      attribute_list();
+      v.is_managed = attribute_list();
     } else if (is_type(word) && v.type.empty()) {
       v.type = std::move(word);
     } else {

@@ -52,7 +52,7 @@ private:
   void function(bool entry, const Variable& linkage);
   void function_directives(Function& f);
   void parameters(std::vector<Variable>& list);
-  void attribute_list();
+  bool attribute_list(); // whether .managed is among them
 
   // ---- variables; the space word has been read
   void variables(const std::string& space, const Variable& linkage, int scope,
