@@ -350,6 +350,22 @@ TEST_CASE("races: warps that share bytes of shared memory", "[virtual]") {
                 "  ld.shared.u32 %r1, [%r41];"));
 }
 
+TEST_CASE("races: warps that store the same", "[virtual]") {
+  // Each warp stores to one place: the same value, by one lane or by all, or its own.
+  const auto store = [](const char* value, const char* guard) {
+    return kernel(std::string("  mov.u32 %r45, 7;\n  mov.u32 %r46, %tid.y;\n") + guard +
+                  " st.shared.v2.u32 [%r41 + 64], {%r46, " + value + "};\n");
+  };
+  for (const char* guard : {"  @!%p31", "  "}) {
+    fires(store("%r45", guard), "same-store"); // advice to others: rules_test.cpp
+    fires(store("%r44", guard), "order");
+  }
+  // Another store of that value could have been of another one.
+  fires(kernel("  mov.u32 %r45, 7;\n  @!%p30 st.shared.u32 [%r41 + 64], %r45;\n"
+               "  @%p30 st.shared.u32 [%r41 + 64], %r45;\n"),
+        "order");
+}
+
 TEST_CASE("races: lanes of a warp", "[virtual]") {
   const std::string head = "  shl.b32 %r1, %r43, 2;\n  add.u32 %r1, %r1, %r41;\n"
                            "  xor.b32 %r2, %r1, 4;\n  st.shared.u32 [%r1], %r43;\n";

@@ -348,6 +348,28 @@ w: mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar+8], 0;
   expect_rule(t, "narrow-address", "error", "space", {3});
 }
 
+TEST_CASE("rules: warps that store the same", "[virtual][rules]") {
+  Trial t;
+  t.launch.block = {64};
+  t.body = std::string(R"(
+  ld.param.u64 %rd0, [out];
+  mov.u32 %r1, 55;
+  st.global.u32 [%rd0], %r1;
+  ret;
+)");
+  for (const std::string& schedule : schedules()) {
+    CHECK(run(t, schedule, true, check::kRaces).result.faulted("races", "same-store"));
+    const Outcome o = run(t, schedule, false, check::kRaces);
+    INFO(o.result.text);
+    REQUIRE(o.result.ok);
+    CHECK(o.out[0] == 55);
+    CHECK(o.result.stats.errors().empty());
+    REQUIRE(o.result.stats.told.size() == 1);
+    CHECK_THAT(o.result.stats.told.begin()->second.text,
+               ContainsSubstring("races (advice): same-store"));
+  }
+}
+
 TEST_CASE("rules: tensor memory without its waits", "[virtual][rules]") {
   using namespace tcgen05;
   Trial t;

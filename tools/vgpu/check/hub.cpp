@@ -94,6 +94,27 @@ Hub::~Hub() {
   if (!wrong.empty()) std::fprintf(stderr, "vgpu: %s\n", wrong.c_str());
 }
 
+namespace {
+// Equal operands of one store have equal numbers, and others hardly. 0: the lanes differ.
+uint64_t operands_of(Warp& w, const Inst& inst, uint32_t lanes) {
+  uint64_t number = 0;
+  for (; lanes; lanes &= lanes - 1) {
+    const auto lane = static_cast<size_t>(std::countr_zero(lanes));
+    uint64_t hash = 0xCBF29CE484222325ull;
+    for (uint32_t k = 0; k < uint32_t(inst.n_dst) + inst.n_src; ++k) {
+      const uint32_t slot = inst.op[k];
+      const exec::RegClass c = w.program().slot_class[slot / 8];
+      const size_t bytes = c == exec::RegClass::B128 ? 16 : c == exec::RegClass::B64 ? 8 : 4;
+      const uint8_t* value = w.lanes<uint8_t>(slot) + lane * bytes;
+      for (size_t b = 0; b < bytes; ++b) hash = (hash ^ value[b]) * 0x100000001B3ull;
+    }
+    if (number != 0 && number != (hash | 1)) return 0;
+    number = hash | 1;
+  }
+  return number;
+}
+} // namespace
+
 Who Hub::who(const Origin& o) const {
   Who w{o.cta, o.warp, 1u << o.lane, o.inst ? o.inst->pc : 0, 0};
   if (op_) w.op = op_->id;
@@ -227,6 +248,8 @@ void Hub::access_lanes(const exec::Access& a, const uint64_t* addresses, uint32_
     me.op = 0;
     const Strength& strength = traits_[me.pc].strength;
     const bool differ = all_differ(addresses, mask);
+    const bool stores = a.write && races_ && origin.inst->text->opcode[0] == "st";
+    Warp* const warp = stores ? cluster_.ctas[origin.cta]->warps[origin.warp].get() : nullptr;
     // Lanes that name the same address act together.
     for (uint32_t left = mask; left;) {
       uint32_t l = static_cast<uint32_t>(std::countr_zero(left));
@@ -234,6 +257,7 @@ void Hub::access_lanes(const exec::Access& a, const uint64_t* addresses, uint32_
       left &= ~me.lanes;
       b.lo = addresses[l];
       b.hi = b.lo + a.bytes;
+      me.operands = warp ? operands_of(*warp, *origin.inst, me.lanes) : 0;
       if (traits_[me.pc].event == Event::MapAcquire) {
         each([&](Observer& o) { o.tensormap_acquire(me, b.lo); });
         continue;

@@ -17,6 +17,7 @@ struct Who {
   uint32_t cta = 0, warp = 0, lanes = 0;
   uint32_t pc = 0;
   uint64_t op = 0;
+  uint64_t operands = 0; // of a store: the same for equal operands; 0: not known
 };
 
 // Bytes [lo, hi) of global memory or of the shared window of CTA `cta`; of tensor memory columns

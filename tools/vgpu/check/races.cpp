@@ -107,7 +107,12 @@ void Races::judge(const Record& r, const View& v) {
     if (r.lanes != 0 && !v.op && r.writes && v.write && r.pc == v.who->pc && r.base == v.base &&
         r.time == v.own_time)
       return;
-    if (by_exchange(r, v))
+    // Warps that all store one value to one place leave it there, whoever comes last.
+    const bool same = r.writes && v.write && r.pc == v.who->pc && r.operands != 0 &&
+                      r.operands == v.who->operands;
+    if (same)
+      report(r, v, "same-store", true, missing_for(r, v));
+    else if (by_exchange(r, v))
       report(r, v, "exchange", true,
              "bar.warp.sync: the lanes have met in a shuffle or a vote, which orders no memory");
     else
@@ -239,6 +244,7 @@ void Races::access(const Who& w, const Bytes& b, bool write, const Strength& str
   record.strong = strength.order != Order::Weak;
   record.scope = strength.scope;
   record.writes = write;
+  record.operands = w.operands;
   if (record.strong) synchronise(w, b, write, strength);
   uint32_t base = thread(w, 0);
   if (Operation* op = operation(w)) {
@@ -420,7 +426,9 @@ void Races::report(const Record& r, const View& v, const char* rule, bool advice
                                    : op_name(r.kind);
   f.text = std::string(v.write ? "write" : "read") + " of " + bytes_text(v.bytes) + " by " + by +
            " and " + (r.writes ? "write" : "read") + " of the same bytes by " + earlier +
-           (std::string(rule) == "order" ? " are not ordered" : " are ordered only in part") +
+           (std::string(rule) == "order"        ? " are not ordered"
+            : std::string(rule) == "same-store" ? " are not ordered, but leave the same"
+                                                : " are ordered only in part") +
            "; missing: " + missing;
   f.sites.push_back({std::string("this ") + (v.write ? "write" : "read"), *v.who});
   if (!other_grid)

@@ -75,6 +75,7 @@ private:
     Scope scope = Scope::Gpu;
     bool strong = false;
     bool writes = false;
+    uint64_t operands = 0;            // Who::operands
     const Foreign* foreign = nullptr; // global memory: what it knew of other clusters
   };
   struct Cell {
