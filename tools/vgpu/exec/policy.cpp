@@ -45,6 +45,7 @@ public:
     return {kLazyTier, newest_first_ ? ~op.id : op.id, 0};
   }
   When warp_when(const Warp&, uint64_t now) override { return {kWarpTier, now, 0}; }
+  bool false_first() const override { return true; }
   uint32_t quantum(const Warp&) override { return kQuantum; }
 
 private:
@@ -61,6 +62,7 @@ public:
     bool starved = warp.index == warp_ % warp.cta.warps.size();
     return {starved ? kStarvedTier : kWarpTier, now, 0};
   }
+  bool false_first() const override { return true; }
   uint32_t quantum(const Warp& warp) override {
     return warp.index == warp_ % warp.cta.warps.size() ? 1 : kQuantum;
   }
@@ -81,7 +83,7 @@ public:
     return {kWarpTier, now + random_.next() % 64, 0};
   }
   uint32_t quantum(const Warp&) override { return 1u << random_.next() % 9; }
-  bool spurious_false() override { return random_.next() % 16 == 0; }
+  bool spurious_false() override { return random_.next() % 4 == 0; }
   uint32_t first_lanes(uint32_t mask) override {
     const uint64_t bits = random_.next();
     const uint32_t part = mask & static_cast<uint32_t>(bits);
@@ -104,6 +106,7 @@ public:
     return {kLazyTier, ~op.id, 0};
   }
   When warp_when(const Warp&, uint64_t now) override { return {kWarpTier, now, 0}; }
+  bool false_first() const override { return true; }
   uint32_t quantum(const Warp&) override { return kQuantum; }
 
 private:
@@ -125,6 +128,7 @@ public:
     if (bits >> 63) return {kStarvedTier, bits % 16, 0};
     return {kWarpTier, bits % (1ull << (bits >> 8) % 15), 0};
   }
+  bool false_first() const override { return true; }
   uint32_t quantum(const Warp&) override { return 1u << random_.next() % 13; }
 
 private:

@@ -26,6 +26,9 @@ public:
   // mbarrier.try_wait may return false although the phase has completed (its time limit is the
   // implementation's): true asks for that.
   virtual bool spurious_false() { return false; }
+  // The same for a wait that had to park: it comes back false before it comes back true, so that
+  // the back edge of its loop is taken.
+  virtual bool false_first() const { return false; }
   // Called after each step that other agents can see (an operation issued, an arrival, an atomic):
   // true ends the turn of the warp that took it.
   virtual bool preempts() { return false; }

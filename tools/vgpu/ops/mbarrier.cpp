@@ -170,7 +170,8 @@ Step run_try_wait(Warp& warp, const Inst& inst, uint32_t mask) {
   const MbarrierData& operands = data(inst);
   uint32_t done = done_lanes<parity>(warp, inst, mask);
   if (done != 0) {
-    if (warp.cluster().policy->spurious_false()) done = 0;
+    exec::Policy& policy = *warp.cluster().policy;
+    if (policy.spurious_false() || (warp.resumed() && policy.false_first())) done = 0;
     warp.set_pred(operands.result, mask, done);
     note_waits<parity>(warp, inst, done);
     return Step::Next;
