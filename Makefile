@@ -396,7 +396,7 @@ kernel-coverage: $(BUILD)/tests/problems $(BUILD)/tests/kernel-coverage $(BUILD)
 	  --missing $(KERNEL_COVERAGE)/missing.txt $(KERNEL_COVERAGE)/test | tail -1
 	$(BUILD)/tests/problems --kernels $(KERNEL_COVERAGE)/missing.txt --seed 2 --problems 12 \
 	  --coverage $(KERNEL_COVERAGE)/more $(KERNEL_COVERAGE_FLAGS)
-	$(BUILD)/tests/kernel-coverage --explained tests/virtual/coverage/explained.txt --out tests/virtual/coverage.md \
+	$(BUILD)/tests/kernel-coverage --explained tests/virtual/coverage/explained.txt --open tests/virtual/coverage/open.txt --out tests/virtual/coverage.md \
 	  --detail $(KERNEL_COVERAGE)/detail.txt $(KERNEL_COVERAGE)/test $(KERNEL_COVERAGE)/more
 hardware-test: suites
 	@tests/run_suites.sh $(BUILD)/tests/hardware

@@ -5,8 +5,9 @@
 //   build/tests/kernel-coverage --explained FILE [--out PAGE] [--detail FILE] DIRECTORY...
 // A way that nothing took must be explained in FILE: lines "kernels | label | statement | way |
 // reason", where kernels is a regular expression of their whole names, label is the last one ahead
-// of the branch, and way is taken, passed or both. The status is 1 when a way is not explained, an
-// explanation explains nothing, or a kernel never ran. PAGE gets the tables, --detail every line
+// of the branch, and way is taken, passed or both; or be known to be open: --open FILE, which
+// --record writes. The status is 1 when a way is neither, or an explanation explains nothing; a
+// kernel that never ran is a way, too. PAGE gets the tables, --detail every line
 // that did not run, --missing the kernels that have such ways.
 #include "runtime/src/images.hpp"
 #include "tools/vgpu/trace/coverage.hpp"
@@ -18,6 +19,7 @@
 #include <iterator>
 #include <map>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -107,7 +109,32 @@ std::string row(const std::string& name, const Tally& t) {
          std::to_string(t.ways - t.taken - t.explained) + " |\n";
 }
 
+// Ways that nothing takes and no reason forbids: "label | statement | way" and of how many kernels.
+using Open = std::map<std::string, size_t>;
+
+Open read_open(const std::string& path) {
+  Open open;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    const size_t bar = line.rfind(" | ");
+    if (bar != std::string::npos && line[0] != '#')
+      open[line.substr(0, bar)] = std::stoul(line.substr(bar + 3));
+  }
+  return open;
+}
+
+std::string text_of(const Open& open) {
+  std::string s =
+      "# Ways of branches that no problem of `make kernel-coverage` takes, and nothing says "
+      "that none can:\n# label | statement | way | in how many kernels. Written by "
+      "build/tests/kernel-coverage --record.\n";
+  for (const auto& [way, kernels] : open) s += way + " | " + std::to_string(kernels) + "\n";
+  return s;
+}
+
 struct Report {
+  Open open;
+  std::map<std::string, std::string> first; // an example of each: kernel and line
   std::map<std::string, Tally> families;
   Tally all;
   std::string detail, missing;
@@ -126,6 +153,7 @@ void judge(const Coverage::Kernel& kernel, std::vector<Explanation>& explanation
   }
   std::string lines;
   std::vector<bool> used(explanations.size());
+  std::set<std::string> here;
   for (const auto& [place, item] : kernel.items) {
     ++t.instructions;
     t.ran += item.cell.ran != 0;
@@ -152,9 +180,10 @@ void judge(const Coverage::Kernel& kernel, std::vector<Explanation>& explanation
         used[i] = true;
       }
       t.explained += explained;
-      if (!explained)
-        out.wrong.push_back(kernel.name + ", line " + std::to_string(line) + ", never " + way +
-                            ": " + labels[line] + " | " + text);
+      if (explained) continue;
+      const std::string name = labels[line] + " | " + text + " | " + way;
+      if (here.insert(name).second) ++out.open[name];
+      out.first.emplace(name, kernel.name + ", line " + std::to_string(line));
     }
   }
   out.detail += kernel.name + ": " + std::to_string(t.taken) + " of " + std::to_string(t.ways) +
@@ -168,12 +197,13 @@ void judge(const Coverage::Kernel& kernel, std::vector<Explanation>& explanation
 std::string page(const Report& r, const std::vector<Explanation>& explanations) {
   std::string s =
       "# Branches of the shipped kernels that tests take\n\n"
-      "Written by `make kernel-coverage`: all problems of `build/tests/problems`, which `make "
-      "test` runs, on the\nvirtual GPU, with every statement of the kernels' PTX counted. A branch "
-      "with a guard has two ways, taken and\npassed. `build/kernel-coverage/detail.txt` names "
-      "every line that did not run. A way that nothing took is\nexplained below, or `make test` "
-      "fails.\n\n"
-      "| kernels | how many | instructions that ran | ways of branches | explained | neither |\n"
+      "Written by `make kernel-coverage`: the drawn problems of `make test`, and further ones of "
+      "kernels that want them,\non the virtual GPU, with every statement of the kernels' PTX "
+      "counted. A branch with a guard has two ways, taken\nand passed. "
+      "`build/kernel-coverage/detail.txt` names "
+      "every line that did not run. A way that nothing took is explained\nbelow, or open: "
+      "`coverage/open.txt`. The target fails when there is another one.\n\n"
+      "| kernels | how many | instructions that ran | ways of branches | explained | open |\n"
       "|---|---|---|---|---|---|\n";
   for (const auto& [name, t] : r.families) s += row("`" + name + "`", t);
   s += row("all", r.all);
@@ -206,7 +236,7 @@ void put(const std::string& path, const std::string& text) {
 }
 
 int run(const std::vector<std::string>& arguments) {
-  std::string explained, out, detail, missing;
+  std::string explained, out, detail, missing, open, record;
   Coverage coverage;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string& a = arguments[i];
@@ -214,6 +244,8 @@ int run(const std::vector<std::string>& arguments) {
                                : a == "--out"     ? &out
                                : a == "--detail"  ? &detail
                                : a == "--missing" ? &missing
+                               : a == "--open"    ? &open
+                               : a == "--record"  ? &record
                                                   : nullptr;
     if (!value)
       read_counts(coverage, a);
@@ -231,15 +263,28 @@ int run(const std::vector<std::string>& arguments) {
                                    [&](const Coverage::Kernel& k) {
                                      return k.name == image.entry && joined(k.lines) == text;
                                    });
-    if (same == coverage.kernels().end())
-      report.wrong.push_back(image.name + " never ran"), report.missing += image.name + "\n";
-    else
+    if (same == coverage.kernels().end()) {
+      const std::string name = "all of " + image.name + " | never ran | both";
+      ++report.open[name];
+      report.first[name] = image.name;
+      report.missing += image.name + "\n";
+    } else {
       judge(*same, explanations, report);
+    }
   }
   for (const Explanation& e : explanations)
     if (e.ways == 0)
       report.wrong.push_back("explains nothing: " + e.kernels + " | " + e.label + " | " +
                              e.statement + " | " + e.way);
+  const Open known = read_open(open);
+  for (const auto& [way, kernels] : report.open) {
+    const auto before = known.find(way);
+    if (before == known.end() || before->second < kernels)
+      report.wrong.push_back(std::to_string(kernels) + " kernels, " +
+                             std::to_string(before == known.end() ? 0 : before->second) +
+                             " before: " + way + " (" + report.first.at(way) + ")");
+  }
+  if (!record.empty()) put(record, text_of(report.open));
   if (!out.empty()) put(out, page(report, explanations));
   if (!detail.empty()) put(detail, report.detail);
   if (!missing.empty()) put(missing, report.missing);
