@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# compute-sanitizer over small dual GEMMs, GEMMs and quantisations on the GPU of this machine, each
-# of which is compared with the reference too: memcheck, synccheck, and racecheck, which knows
-# shared memory and ordinary barriers, over the shapes whose kernels use no asynchronous copies.
+# compute-sanitizer over small dual GEMMs, GEMMs, quantisations, products of groups and layers of
+# experts on the GPU of this machine, each of which is compared with the reference too: memcheck,
+# synccheck, and racecheck, which knows shared memory and ordinary barriers, over the shapes whose
+# kernels use no asynchronous copies.
 #
 #   tools/sanitize.sh [--build DIR] [--limit SECONDS] [--tools memcheck,synccheck,racecheck]
 #
@@ -17,7 +18,7 @@ while [ $# -gt 0 ]; do
       declare "${1#--}=$2"
       shift 2
       ;;
-    -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "sanitize: unknown argument $1" >&2; exit 2 ;;
   esac
 done
@@ -58,7 +59,9 @@ check() {
 
 # The configurations that the library chooses from one token to several tiles, edges of M and N
 # included. On an H200: small_t1, small_t16 with a tail of rows, t32, t64, t128_split, t128c96,
-# t256; of gemm small_t1_split4, small_t16_dense, t32_whole, t64c96_whole, t128.
+# t256; of gemm small_t1_split4, small_t16_dense, t32_whole, t64c96_whole, t128. Groups: the
+# decoder and its like for 16 bits, small_t8 and t16, t64, t128, direct; layers with an order of
+# rows and without one.
 shapes=("dual-gemm -m 1 -n 136 -k 320" "dual-gemm -m 130 -n 264 -k 704 --out bf16"
   "dual-gemm -m 32 -n 4096 -k 2048" "dual-gemm -m 64 -n 4096 -k 320 -l 2"
   "dual-gemm -m 100 -n 4096 -k 1024" "dual-gemm -m 300 -n 4096 -k 320 --out bf16"
@@ -66,7 +69,15 @@ shapes=("dual-gemm -m 1 -n 136 -k 320" "dual-gemm -m 130 -n 264 -k 704 --out bf1
   "gemm -m 13 -n 4104 -k 704 -l 2 --residual --row" "gemm -m 32 -n 24576 -k 320 --out bf16"
   "gemm -m 60 -n 24576 -k 704 --residual --in-place"
   "gemm -m 300 -n 4104 -k 320 --out f32 --act silu" "quantize -m 130 -k 1088 -l 2"
-  "quantize -m 3 -k 64 --type f16")
+  "quantize -m 3 -k 64 --type f16"
+  "grouped-gemm --sizes 1,0,9,5 -n 264 -k 320 --out bf16 --bias f32"
+  "grouped-dual-gemm --sizes 17,0,40 -n 136 -k 704"
+  "grouped-gemm --sizes 33,64,0,70 -n 264 -k 320 --gather --config grouped_gemm_sm90_t64_f16"
+  "grouped-dual-gemm --sizes 130,1,0,129 -n 264 -k 448 --a-type bf16 --config grouped_dual_gemm_sm90_abf16_t128_bf16"
+  "grouped-gemm --sizes 130,40 -n 264 -k 448 --a-type f16 --config grouped_gemm_sm90_direct_af16_t128_f16"
+  "moe --tokens 5 --hidden 320 --intermediate 192 --experts 8 --top-k 3 --first-expert 2 --shared"
+  "moe --tokens 70 --hidden 320 --intermediate 192 --experts 8 --top-k 2 --type f16"
+  "moe --tokens 70 --hidden 320 --intermediate 192 --experts 8 --top-k 2 --a-type nvfp4")
 # Without specialised warps: the one schedule whose shared memory racecheck can follow.
 plain=("dual-gemm -m 8 -n 64 -k 256 --config dual_gemm_sm90_double_buffered_t8_f16")
 for tool in ${tools//,/ }; do

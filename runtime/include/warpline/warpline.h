@@ -667,7 +667,9 @@ WL_API wl_status wl_norm_linear_fold(wl_context* context, const wl_norm_linear_a
  * multiplies their rows with their experts' matrices as wl_grouped_dual_gemm and wl_grouped_gemm
  * do; and adds up each token's rows in FP32, an fma for each j in their order from +0 on, then the
  * shared output, rounding once. The same arguments give the same bits. There is no unordered way:
- * this one reads each row once and is bound by that.
+ * this one reads each row once and is bound by that. Up to 64 pairs of 16-bit tokens may be
+ * multiplied without being ordered first (Hopper; configurations moe_up_* and moe_down_*), where
+ * the library expects that to be faster.
  *
  * a_type says what the tokens are multiplied as. On Hopper WL_OPERAND_F16 or WL_OPERAND_BF16, as
  * x_type: they are read where they lie. Or WL_OPERAND_NVFP4: each token is quantised once with
@@ -718,8 +720,8 @@ typedef struct wl_moe_args {
   wl_dtype y_type;      /* WL_F16, WL_BF16 or WL_F32 */
   int64_t ldy;          /* elements from row to row of y, multiple of 8, 0 = H */
   uint32_t flags;       /* of enum wl_plan_flags */
-  /* Names of configurations of wl_grouped_dual_gemm and of wl_grouped_gemm to force, null = the
-   * library chooses. */
+  /* Names of configurations to force, null = the library chooses: of wl_grouped_dual_gemm and of
+   * wl_grouped_gemm, or, both together, moe_up_* and moe_down_*. */
   const char* config_up;
   const char* config_down;
 } wl_moe_args;
