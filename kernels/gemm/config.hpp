@@ -192,11 +192,11 @@ constexpr int sm90_group_table_bytes = 513 * 16, sm90_narrow_table_bytes = 513 *
 
 // ---- sm90_native.ptx
 
-constexpr int sm90_native_stage_bytes(int tokens, int consumers) {
-  return tokens * 128 + consumers * 8192;
+constexpr int sm90_native_stage_bytes(int tokens, int consumers, int b_tensors) {
+  return tokens * 128 + b_tensors * consumers * 8192;
 }
-constexpr int sm90_native_shared_bytes(int tokens, int stages, int consumers) {
-  return stages * (sm90_native_stage_bytes(tokens, consumers) + 16) +
+constexpr int sm90_native_shared_bytes(int tokens, int stages, int consumers, int b_tensors) {
+  return stages * (sm90_native_stage_bytes(tokens, consumers, b_tensors) + 16) +
          consumers * (2 * 8192 + 4 * 8);
 }
 // Workspace of a CTA of a STREAM_K configuration: PART_BYTES of sm90_native_parts.inc.

@@ -19,7 +19,25 @@ struct Params {
 #include "kernels/gemm/sm90_native_params.def"
 };
 
-std::vector<Param> param_layout() {
+// With B_TENSORS 2.
+#define B_TENSORS 2
+struct DualParams {
+#define PARAM WL_PARAM_FIELD
+#include "kernels/gemm/sm90_native_params.def"
+};
+template <class Block>
+std::vector<Param> param_layout();
+template <>
+std::vector<Param> param_layout<DualParams>() {
+  using Block = DualParams;
+  return {
+#define PARAM WL_PARAM_LAYOUT
+#include "kernels/gemm/sm90_native_params.def"
+  };
+}
+#undef B_TENSORS
+template <>
+std::vector<Param> param_layout<Params>() {
   using Block = Params;
   return {
 #define PARAM WL_PARAM_LAYOUT
@@ -106,6 +124,7 @@ wl_status output_map(const wl_context& context, const char* name, const void* ad
 }
 
 // Parameters of the problem, whose operands and rows may be those of a run: allocates nothing.
+template <class Params>
 wl_status fill_params(const wl_context& context, const Problem& problem, const Config& config,
                       int64_t clusters, Params* params) {
   const Operands& o = problem.operands;
@@ -113,6 +132,9 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
                      config.tile_m / cluster_rows(config), &params->map_a));
   WL_TRY(operand_map(context, "B", o.b[0], problem.types.b, problem.n, problem, config,
                      config.columns(), &params->map_b));
+  if constexpr (requires { params->map_b2; })
+    WL_TRY(operand_map(context, "B2", o.b[1], problem.types.b, problem.n, problem, config,
+                       config.columns(), &params->map_b2));
   WL_TRY(output_map(context, "D", o.d, problem, config, problem.ldd, problem.batch_stride_d,
                     &params->map_d));
   if (o.residual != nullptr)
@@ -161,6 +183,7 @@ int64_t resident(const wl_context& context, const Config& config, const Kernel& 
   return said > 0 ? std::min<int64_t>(said, estimate) : estimate;
 }
 
+template <class Params>
 class Sm90NativeProduct final : public PlannedProduct {
 public:
   Sm90NativeProduct(const Problem& problem_, const Config& config_, int64_t resident_clusters)
@@ -209,11 +232,14 @@ Cost sm90_native_cost(const Config& config, const Problem& problem, const Device
   result.waves = divide_up(result.tiles, clusters);
   result.clusters = clusters_of(config, problem, clusters);
   const double tokens = config.tile_m;
-  const double whole = std::max(240 + 3.1 * tokens, 4.0 * tokens + 125);
+  // Two tensors' rows of B are as many bytes more as 128 tokens, and twice the MMAs.
+  const bool dual = config.b_tensors == 2;
+  const double whole = dual ? std::max(240 + 3.1 * (tokens + 128), 8.0 * tokens + 125)
+                            : std::max(240 + 3.1 * tokens, 4.0 * tokens + 125);
   const double stage = config.columns() == 64 ? whole / 2 + 60 : rows > 1 ? 0.985 * whole : whole;
   const double latency = problem.m > config.tile_m ? 2000 : 2250;
   result.tile_clocks = static_cast<double>(k_blocks) * std::max(stage, latency / config.stages);
-  result.epilogue_clocks = 6 * tokens;
+  result.epilogue_clocks = (dual ? 12 : 6) * tokens;
   result.loop_clocks = static_cast<double>(result.waves) * result.tile_clocks;
   double beyond = static_cast<double>(result.waves * k_blocks), shared_clocks = 0;
   const bool streams = config.grid == Grid::stream_k;
@@ -228,7 +254,8 @@ Cost sm90_native_cost(const Config& config, const Problem& problem, const Device
   }
   beyond *= 5.5 * static_cast<double>(std::max<int64_t>(config.tile_m - problem.m, 0));
   const auto row_bytes = static_cast<double>(problem.k * format_of(problem.types.a).bits / 8);
-  const double bytes = static_cast<double>((problem.m + problem.n) * problem.l) * row_bytes;
+  const double bytes =
+      static_cast<double>((problem.m + (dual ? 2 : 1) * problem.n) * problem.l) * row_bytes;
   result.memory_clocks = bytes / (streams ? 2290 : result.waves > 1 ? 2200 : 1900);
   const double work =
       result.loop_clocks + static_cast<double>(result.waves) * result.epilogue_clocks;
@@ -238,16 +265,19 @@ Cost sm90_native_cost(const Config& config, const Problem& problem, const Device
   return result;
 }
 
-wl_status make_sm90_native_plan(wl_context* context, const Problem& problem, const Config& config,
-                                wl_plan** plan) {
+namespace {
+
+template <class Params>
+wl_status make_plan(wl_context* context, const Problem& problem, const Config& config,
+                    wl_plan** plan) {
   auto made = std::make_unique<wl_plan>(context);
   KernelNeeds needs;
-  needs.params = param_layout();
+  needs.params = param_layout<Params>();
   needs.dynamic_shared_bytes = config.shared_bytes;
   const Kernel* kernel = nullptr;
   WL_TRY(load_kernel(*context, config.image(), needs, &kernel));
-  auto product =
-      std::make_unique<Sm90NativeProduct>(problem, config, resident(*context, config, *kernel));
+  auto product = std::make_unique<Sm90NativeProduct<Params>>(problem, config,
+                                                             resident(*context, config, *kernel));
   const int64_t clusters = product->clusters(problem);
   WL_TRY(fill_params(*context, problem, config, clusters, &product->params));
   const LaunchConfig launch = launch_of(config, clusters);
@@ -264,6 +294,14 @@ wl_status make_sm90_native_plan(wl_context* context, const Problem& problem, con
   made->problem = std::move(product);
   *plan = made.release();
   return WL_SUCCESS;
+}
+
+} // namespace
+
+wl_status make_sm90_native_plan(wl_context* context, const Problem& problem, const Config& config,
+                                wl_plan** plan) {
+  return (config.b_tensors == 2 ? make_plan<DualParams> : make_plan<Params>)(context, problem,
+                                                                             config, plan);
 }
 
 } // namespace warpline::gemm

@@ -64,13 +64,13 @@ inline Config sm90_native_config(const char* name, Image (*image)(), int b_tenso
                                                      : bit(WL_OPERAND_INT8);
   if (stream_k != 0) c.grid = Grid::stream_k;
   c.fast_sums = type == NativeType::F8FAST;
-  c.column_factors = f8 || type == NativeType::I8;
-  c.tile_m = tokens, c.tile_n = 32 * consumers;
+  c.column_factors = b_tensors == 1 && (f8 || type == NativeType::I8);
+  c.tile_m = tokens, c.tile_n = (b_tensors == 2 ? 64 : 32) * consumers;
   c.tile_k = 128 * 8 / format_of(c.first_types().a).bits;
   c.stages = stages, c.acc_stages = 1, c.group_m = group_m;
   c.cluster[0] = rows, c.cluster[1] = c.cluster[2] = 1;
   c.threads = 128 + 128 * consumers;
-  c.shared_bytes = sm90_native_shared_bytes(tokens, stages, consumers);
+  c.shared_bytes = sm90_native_shared_bytes(tokens, stages, consumers, b_tensors);
   return c;
 }
 

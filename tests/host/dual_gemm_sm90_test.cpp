@@ -44,8 +44,21 @@ TEST_CASE("Hopper configurations agree with their PTX", "[host][dual_gemm]") {
     CHECK(contains(text, ".visible .entry " + std::string(config.name) + "("));
     CHECK(contains(text, ".maxntid " + std::to_string(config.threads) + ", 1, 1"));
     CHECK(config.shared_bytes <= 232448);
-    CHECK(config.decodes());
     const std::string type = config.a_types == bit(WL_OPERAND_BF16) ? "bf16" : "f16";
+    if (config.family == Family::sm90_native) {
+      const int consumers = config.tile_n / 64;
+      const int stage = sm90_native_stage_bytes(config.tile_m, consumers, 2);
+      CHECK(stage % 1024 == 0); // 128-byte swizzle
+      CHECK(contains(text, ", " + std::to_string(stage) + ";"));
+      const int full = config.stages * stage + consumers * 2 * 8192;
+      CHECK(contains(text, " + " + std::to_string(full) + "], "));
+      const std::string mma =
+          ".m64n" + std::to_string(config.tile_m) + "k16.f32." + type + "." + type;
+      CHECK(contains(text, mma + " {acc0_0_0"));
+      CHECK(contains(text, mma + " {up0_0_0"));
+      continue;
+    }
+    CHECK(config.decodes());
     if (config.fused()) {
       CHECK(64 / config.tile_n * (config.shared_bytes + 1024) <= 233472); // CTAs of an SM
       CHECK(config.stages % 2 == 0);

@@ -66,6 +66,14 @@ wl_operand a_type_of(const DualGemmCase& c) {
   return c.a_type < 0 ? first_a_type(c.config) : static_cast<wl_operand>(c.a_type);
 }
 
+// Of a configuration of the dual GEMM; of wl_gemm's, which problems of this kind have no B2 for, B
+// stays as it is.
+wl_operand b_type_of(const DualGemmCase& c) {
+  for (const warpline::gemm::Config& entry : warpline::dual_gemm::configs())
+    if (c.config == entry.name) return entry.first_types().b;
+  return WL_OPERAND_NVFP4;
+}
+
 } // namespace
 
 wl_operand first_a_type(const std::string& config) {
@@ -96,6 +104,8 @@ Problem problem_of(const DualGemmCase& c) {
     p.b1 = quantize(Quantiser::matrix(c, c.n), 1);
   }
   p.a = in_type(p.a, a_type_of(c));
+  p.b1 = in_type(p.b1, b_type_of(c));
+  p.b2 = in_type(p.b2, b_type_of(c));
   return p;
 }
 
@@ -138,7 +148,7 @@ DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c, const P
   args.b1 = b1.pointer;
   args.b2 = b2.pointer;
   args.sfa = sfa.pointer;
-  args.a_type = p.a.type;
+  args.a_type = p.a.type, args.b_type = p.b1.type;
   args.sfb1 = sfb1.pointer;
   args.sfb2 = sfb2.pointer;
   args.sf_layout = WL_SF_128x4;

@@ -29,7 +29,7 @@ vgpu::check::LedgerNames ledger_names(const Config& config) {
     number("ROWS", config.cluster[0]);
     const int consumers = config.columns() / 64;
     number("C", consumers);
-    number("STAGE_BYTES", sm90_native_stage_bytes(config.tile_m, consumers));
+    number("STAGE_BYTES", sm90_native_stage_bytes(config.tile_m, consumers, config.b_tensors));
     number("PIECE", 64 * (config.d_type == WL_F32 ? 4 : 2) *
                         sm90_native_piece_tokens(config.tile_m, config.d_type));
   } else if (config.fused()) {

@@ -172,18 +172,20 @@ def compare(library, harness, kind, m, n, k, options):
     row["error"] = sets[0].wrong(ours[0])
     graphs = {"ours": harness.captured(ours * repeats)}
     try:
-        graphs["torch"] = harness.captured([s.peer() for s in sets] * repeats)
+        torch_calls = [s.peer() for s in sets]
+        graphs["torch"] = harness.captured(torch_calls * repeats)
     except RuntimeError as error:  # torch._int_mm wants more than 16 rows
         row["refused"] = str(error).split("\n")[0]
     if options.cublaslt and "row" not in kind:
-        try:
-            _, row["lt_place"], graphs["lt"] = cublaslt.best(
-                harness, [s.cublaslt(options.cublaslt) for s in sets], repeats)
+        try:  # graphs keep no memory alive: these lists do
+            peers = [s.cublaslt(options.cublaslt) for s in sets]
+            _, row["lt_place"], graphs["lt"] = cublaslt.best(harness, peers, repeats)
             if options.gelu and kind in ("f16", "bf16"):
-                graphs["gelu"] = harness.captured(
-                    [s.plan(library, None, True) for s in sets] * repeats)
+                gelu = [s.plan(library, None, True) for s in sets]
+                gelu_peers = [s.cublaslt(options.cublaslt, True) for s in sets]
+                graphs["gelu"] = harness.captured(gelu * repeats)
                 _, row["ltgelu_place"], graphs["ltgelu"] = cublaslt.best(
-                    harness, [s.cublaslt(options.cublaslt, True) for s in sets], repeats)
+                    harness, gelu_peers, repeats)
         except (RuntimeError, ValueError) as error:
             row["lt_refused"] = str(error).split("\n")[0]
             print(row["lt_refused"])

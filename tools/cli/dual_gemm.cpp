@@ -27,14 +27,17 @@ struct Request : ProductRequest {
 };
 
 Options declare(Request& r) {
-  Options o("dual-gemm",
-            "Runs D = gate(alpha1 A.B1^T + bias1, alpha2 A.B2^T + bias2) with A [M,K], B1 and B2\n"
-            "[N,K] in NVFP4, A in FP16 or BF16 too, and compares every output with a\n"
-            "double-precision reference. Biases are optional. gate(x, y) is silu(x) y, or gelu(x) "
-            "y, or x sigmoid(1.702 x) (y + 1).");
+  Options o(
+      "dual-gemm",
+      "Runs D = gate(alpha1 A.B1^T + bias1, alpha2 A.B2^T + bias2) with A [M,K], B1 and B2\n"
+      "[N,K] in NVFP4, A or all of them in FP16 or BF16 too, and compares every output with a\n"
+      "double-precision reference. Biases are optional. gate(x, y) is silu(x) y, or gelu(x) "
+      "y, or x sigmoid(1.702 x) (y + 1).");
   declare_sizes(&o, &r, "rows of B1 and B2", {"f16", "bf16", "nvfp4"});
   o.choice("--a-type", "type of A (default nvfp4), on Hopper any of these", r.a_type,
            {"nvfp4", "f16", "bf16"});
+  o.choice("--b-type", "type of B1 and B2 (default nvfp4), on Hopper A's where that is f16 or bf16",
+           r.b_type, {"nvfp4", "f16", "bf16"});
   o.real("--alpha1", "FP32 scale of the first product (default 1, or the input file's)", r.alpha1);
   o.real("--alpha2", "FP32 scale of the second product", r.alpha2);
   o.choice("--bias", "random biases of this type, a number for each column of D", r.bias,
@@ -45,8 +48,9 @@ Options declare(Request& r) {
   declare_counting(&o, &r);
   o.text("--input", "FILE",
          "safetensors with a, b1, b2 (U8 or F4, [rows, K/2]), a_scale, b1_scale,\n"
-         "b2_scale (F8_E4M3, [rows, K/16]), or a of F16 or BF16, [rows, K], without\n"
-         "a_scale, and optional alpha1, alpha2 and a_tensor_scale, b1_tensor_scale,\n"
+         "b2_scale (F8_E4M3, [rows, K/16]), or a, or all of them, of F16 or BF16,\n"
+         "[rows, K], without scales, and optional alpha1, alpha2 and a_tensor_scale, "
+         "b1_tensor_scale,\n"
          "b2_tensor_scale (F32), as quantize writes, bias1, bias2 (F32, F16 or BF16, [N])",
          r.input);
   declare_run(&o, &r);
@@ -182,7 +186,7 @@ ExitStatus run_dual_gemm(const Arguments& arguments) {
   wltest::Problem& problem = operands.product;
   if (!request.input.empty()) {
     refuse_with_input("dual-gemm", options,
-                      {"-m", "-n", "-k", "-l", "--a-type", "--seed", "--bias"});
+                      {"-m", "-n", "-k", "-l", "--a-type", "--b-type", "--seed", "--bias"});
     file = read_dual_gemm_problem(request.input);
     take_sizes(&request, problem, file.unused);
     for (const Numbers* bias : {&operands.bias1, &operands.bias2})
@@ -197,7 +201,8 @@ ExitStatus run_dual_gemm(const Arguments& arguments) {
   if (request.input.empty()) {
     const Progress progress("making the inputs");
     operands = make_dual_gemm_problem(request.m, request.n, request.k, request.l, request.bias,
-                                      request.seed, operand_of(request.a_type));
+                                      request.seed, operand_of(request.a_type),
+                                      operand_of(request.b_type));
   }
   problem.alpha1 = request.alpha1.value_or(problem.alpha1);
   problem.alpha2 = request.alpha2.value_or(problem.alpha2);

@@ -5,9 +5,10 @@
 namespace warpline::cli {
 
 DualGemmProblem make_dual_gemm_problem(int64_t m, int64_t n, int64_t k, int64_t l,
-                                       const std::string& bias, uint64_t seed, wl_operand a_type) {
+                                       const std::string& bias, uint64_t seed, wl_operand a_type,
+                                       wl_operand b_type) {
   DualGemmProblem p;
-  p.product = random_product(m, n, k, l, {a_type, WL_OPERAND_NVFP4}, seed, 2);
+  p.product = random_product(m, n, k, l, {a_type, b_type}, seed, 2);
   if (bias.empty()) return p;
   // Streams behind those of the operands.
   p.bias1 = random_numbers(dtype_of(bias), static_cast<size_t>(n), seed, 16);

@@ -17,7 +17,8 @@ struct DualGemmProblem {
 // `bias`: a type's name, "" for none.
 DualGemmProblem make_dual_gemm_problem(int64_t m, int64_t n, int64_t k, int64_t l,
                                        const std::string& bias, uint64_t seed,
-                                       wl_operand a_type = WL_OPERAND_NVFP4);
+                                       wl_operand a_type = WL_OPERAND_NVFP4,
+                                       wl_operand b_type = WL_OPERAND_NVFP4);
 
 struct DualGemmFile {
   DualGemmProblem problem;
