@@ -14,8 +14,10 @@ constexpr int64_t norm_warps = 16, most_slots = 32, totals_at = 1024;
 
 constexpr int64_t least_team = 4, most_in_tables = 8192;
 
-// Of held.inc: TOTALS, TEAM_TOTALS; warps beside the loader's; teams with two named barriers each.
-constexpr int64_t held_totals_at = 2560, team_totals = 2048, held_warps = 31, held_teams = 7;
+// Of held.inc: TOTALS, TEAM_TOTALS, bytes of gamma; warps beside the loader's; teams with two named
+// barriers each.
+constexpr int64_t held_totals_at = 2560, team_totals = 2048, gamma_bytes = 32768, held_warps = 31,
+                  held_teams = 7;
 
 // Rows are shared out over the grid, and the grid over the device.
 void share_rows(int64_t m, int64_t ctas, int64_t slot_bytes, int64_t threads, Work* work) {
@@ -67,11 +69,15 @@ Work share_out_held(int64_t m, int64_t k, int64_t l, bool residual, const Device
   Work work{};
   const int64_t rows = m * l, ctas = std::min<int64_t>(rows, std::max(device.sm_count, 1));
   const int64_t slot_bytes = 2 * k * (residual ? 2 : 1), rows_each = divide_up(rows, ctas);
-  work.team_warps = divide_up(k, 512);
+  work.team_warps = divide_up(k, 1024);
   work.teams = std::min({held_warps / work.team_warps, held_teams, rows_each});
-  work.slots_at = held_totals_at + work.teams * team_totals;
-  work.slots = std::min({(device.shared_bytes_per_block - work.slots_at) / slot_bytes, most_slots,
-                         std::max(rows_each, work.teams)});
+  const auto slots = [&] { return (device.shared_bytes_per_block - work.slots_at) / slot_bytes; };
+  for (;; --work.teams) { // a slot for each, at least
+    work.numbers_at = held_totals_at + work.teams * team_totals;
+    work.slots_at = work.numbers_at + gamma_bytes;
+    if (slots() >= work.teams || work.teams == 1) break;
+  }
+  work.slots = std::min({slots(), most_slots, std::max(rows_each, work.teams)});
   share_rows(m, ctas, slot_bytes, 32 * (work.teams * work.team_warps + 1), &work);
   return work;
 }

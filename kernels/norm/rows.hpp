@@ -45,8 +45,8 @@ struct Work {
 inline int tables(wl_norm norm, const void* gamma, const void* beta) {
   return gamma == nullptr && beta == nullptr ? 0 : norm == WL_NORM_LAYER ? 2 : 1;
 }
-// Of held.inc: a team has 5 to 15 warps, so that what its first one does alone is little.
-constexpr int64_t least_held = 2112, most_held = 7680;
+// Of held.inc: a team has 3 to 8 warps, so that what its first one does alone is little.
+constexpr int64_t least_held = 2112, most_held = 8192;
 Work share_out_held(int64_t m, int64_t k, int64_t l, bool residual, const DeviceLimits& device);
 // `tables`: of gamma and beta those that there are, 0 to 2.
 Work share_out(int64_t m, int64_t k, int64_t l, bool residual, int tables,

@@ -486,8 +486,8 @@ TEST_CASE("rows that are held are shared out", "[host][quantize]") {
           INFO("m " << m << " k " << k << " sms " << sms << " residual " << residual << ": "
                     << work.teams << " teams of " << work.team_warps << ", " << work.slots
                     << " slots");
-          CHECK(512 * work.team_warps >= k);
-          CHECK(512 * (work.team_warps - 1) < k);
+          CHECK(1024 * work.team_warps >= k);
+          CHECK(1024 * (work.team_warps - 1) < k);
           CHECK(work.teams >= 1);
           CHECK(2 * work.teams + 1 <= 15); // named barriers beside the CTA's
           CHECK(work.launch.block[0] == 32 * (work.teams * work.team_warps + 1));
@@ -495,7 +495,8 @@ TEST_CASE("rows that are held are shared out", "[host][quantize]") {
           CHECK(work.slots >= work.teams);
           CHECK(work.slots <= 32);
           CHECK((work.slots + work.teams - 1) / work.teams * work.teams <= 48);
-          CHECK(work.slots_at == 2560 + 2048 * work.teams);
+          CHECK(work.numbers_at == 2560 + 2048 * work.teams);
+          CHECK(work.slots_at == work.numbers_at + 32768);
           CHECK(work.slots_at % 128 == 0);
           CHECK(work.launch.dynamic_shared_bytes ==
                 work.slots_at + work.slots * k * (residual ? 4 : 2));
