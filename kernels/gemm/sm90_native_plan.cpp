@@ -45,7 +45,7 @@ std::vector<Param> param_layout<Params>() {
   };
 }
 
-int cluster_rows(const Config& config) { return config.cluster[0]; }
+int cluster_rows(const Config& config) { return config.cluster[0] / config.split_k; }
 
 // The fewest stages that a cluster of a STREAM_K configuration takes: a third of a tile, for what
 // an H200 was timed with, and no fewer than 4.
@@ -55,10 +55,10 @@ int64_t least_share(const Config& config, const Problem& problem) {
 
 // That a plan launches, `resident` being all that fit.
 int64_t clusters_of(const Config& config, const Problem& problem, int64_t resident) {
-  if (config.grid != Grid::stream_k)
-    return std::min(divide_up(problem.m, config.tile_m) *
-                        divide_up(problem.n, config.columns() * cluster_rows(config)) * problem.l,
-                    resident);
+  const int64_t tiles = divide_up(problem.m, config.tile_m) *
+                        divide_up(problem.n, config.columns() * cluster_rows(config)) * problem.l;
+  if (config.grid == Grid::one_tile) return tiles;
+  if (config.grid != Grid::stream_k) return std::min(tiles, resident);
   return std::clamp<int64_t>(sm90_native_stages(config, problem) / least_share(config, problem), 1,
                              resident);
 }
@@ -118,7 +118,8 @@ wl_status output_map(const wl_context& context, const char* name, const void* ad
   desc.strides[0] = element * static_cast<uint64_t>(ld);
   desc.strides[1] = element * static_cast<uint64_t>(batch_stride);
   desc.box[0] = static_cast<uint32_t>(128 / element);
-  desc.box[1] = static_cast<uint32_t>(sm90_native_piece_tokens(config.tile_m, problem.d_type));
+  desc.box[1] = static_cast<uint32_t>(
+      sm90_native_piece_tokens(config.tile_m / config.split_k, problem.d_type));
   desc.swizzle = cuapi::CU_TENSOR_MAP_SWIZZLE_128B;
   return make_tensor_map(context, desc, map);
 }
@@ -213,6 +214,7 @@ private:
 //     tiles share B, by the stages; 5.5 more for each row of a box of A beyond M
 //   a cluster that shares loads: 1000 to start, and a 66th less for them
 //   DRAM bytes of the whole device: 2200, in a single wave of tiles 1900, with STREAM_K 2290
+//   SPLIT_K: 1500 to meet, and half of a tile's sums at 16 bytes a clock (not measured)
 //   launch, first loads and the last tile's end: 4400; a tile's form: 6 a token
 //   STREAM_K: a stage takes 1.6 times as long: clusters with the same rows or columns do not read
 //     them at the same time; 2000 and 48 bytes of sums a clock to the workspace, 1200 and 56 bytes
@@ -228,7 +230,7 @@ Cost sm90_native_cost(const Config& config, const Problem& problem, const Device
   const int64_t k_blocks = divide_up(problem.k, config.tile_k), rows = cluster_rows(config);
   const int64_t stages = sm90_native_stages(config, problem);
   result.tiles = stages / k_blocks;
-  const int64_t clusters = std::max<int64_t>(device.sm_count / rows, 1);
+  const int64_t clusters = std::max<int64_t>(device.sm_count / config.cluster[0], 1);
   result.waves = divide_up(result.tiles, clusters);
   result.clusters = clusters_of(config, problem, clusters);
   const double tokens = config.tile_m;
@@ -238,10 +240,15 @@ Cost sm90_native_cost(const Config& config, const Problem& problem, const Device
                             : std::max(240 + 3.1 * tokens, 4.0 * tokens + 125);
   const double stage = config.columns() == 64 ? whole / 2 + 60 : rows > 1 ? 0.985 * whole : whole;
   const double latency = problem.m > config.tile_m ? 2000 : 2250;
-  result.tile_clocks = static_cast<double>(k_blocks) * std::max(stage, latency / config.stages);
-  result.epilogue_clocks = (dual ? 12 : 6) * tokens;
+  const int64_t own_blocks = divide_up(k_blocks, config.split_k);
+  result.tile_clocks = static_cast<double>(own_blocks) * std::max(stage, latency / config.stages);
+  result.epilogue_clocks = (dual ? 12 : 6) * tokens / config.split_k;
   result.loop_clocks = static_cast<double>(result.waves) * result.tile_clocks;
-  double beyond = static_cast<double>(result.waves * k_blocks), shared_clocks = 0;
+  double beyond = static_cast<double>(result.waves * own_blocks), shared_clocks = 0;
+  // Half of a tile's sums each way, 16 bytes a clock, and the meeting.
+  if (config.split_k > 1)
+    shared_clocks =
+        static_cast<double>(result.waves) * (1500 + 4 * tokens * config.columns() / 2 / 16);
   const bool streams = config.grid == Grid::stream_k;
   if (streams) {
     const int64_t share = divide_up(stages, result.clusters);

@@ -52,7 +52,7 @@ inline Config routed(Config c) {
 // SM90_NATIVE_CONFIG, SM90_NATIVE_STREAM_CONFIG
 inline Config sm90_native_config(const char* name, Image (*image)(), int b_tensors, NativeType type,
                                  wl_dtype out, int tokens, int stages, int rows, int consumers,
-                                 int group_m, int stream_k = 0) {
+                                 int group_m, int stream_k = 0, int split_k = 1) {
   Config c{};
   c.name = name, c.target = "sm_90a", c.image = image;
   c.family = Family::sm90_native, c.d_type = out, c.b_tensors = b_tensors;
@@ -68,9 +68,12 @@ inline Config sm90_native_config(const char* name, Image (*image)(), int b_tenso
   c.tile_m = tokens, c.tile_n = (b_tensors == 2 ? 64 : 32) * consumers;
   c.tile_k = 128 * 8 / format_of(c.first_types().a).bits;
   c.stages = stages, c.acc_stages = 1, c.group_m = group_m;
-  c.cluster[0] = rows, c.cluster[1] = c.cluster[2] = 1;
+  c.split_k = split_k;
+  if (split_k > 1) c.grid = Grid::one_tile;
+  c.cluster[0] = rows * split_k, c.cluster[1] = c.cluster[2] = 1;
   c.threads = 128 + 128 * consumers;
-  c.shared_bytes = sm90_native_shared_bytes(tokens, stages, consumers, b_tensors);
+  c.shared_bytes =
+      sm90_native_shared_bytes(tokens, stages, consumers, b_tensors) + (split_k > 1 ? 8 : 0);
   return c;
 }
 

@@ -26,12 +26,13 @@ vgpu::check::LedgerNames ledger_names(const Config& config) {
     number("TILE_RING", sm100_tile_ring(config.grid));
     number("QUERIES", sm100_queries(config.grid));
   } else if (config.family == Family::sm90_native) {
-    number("ROWS", config.cluster[0]);
+    number("ROWS", config.cluster[0] / config.split_k);
     const int consumers = config.columns() / 64;
     number("C", consumers);
     number("STAGE_BYTES", sm90_native_stage_bytes(config.tile_m, consumers, config.b_tensors));
     number("PIECE", 64 * (config.d_type == WL_F32 ? 4 : 2) *
-                        sm90_native_piece_tokens(config.tile_m, config.d_type));
+                        sm90_native_piece_tokens(config.tile_m / config.split_k, config.d_type));
+    number("sums", config.split_k > 1 ? 2 * config.tile_m * config.columns() : 0);
   } else if (config.fused()) {
     const int tiles = sm90_small_mma_columns(config.tile_m) / 8;
     const int first_consumer = 1 + config.decoders;
