@@ -311,7 +311,8 @@ $(BUILD)/tests/$(1): $$(call object,$$(wildcard tests/$(1)/*.cpp) $$(SUPPORT_SOU
 endef
 PROBLEMS_PARTS := $(filter-out tests/problems/main.cpp,$(wildcard tests/problems/*.cpp))
 CLI_PARTS := $(filter-out tools/cli/main.cpp,$(CLI_SOURCES))
-$(eval $(call suite_rule,host,$(CLI_PARTS) $(VGPU_CORE) runtime/embed/pack.cpp $(PROBLEMS_PARTS)))
+$(eval $(call suite_rule,host,$(CLI_PARTS) $(VGPU_CORE) runtime/embed/pack.cpp $(PROBLEMS_PARTS) \
+  $(addprefix tests/virtual/mutation/,mutants.cpp places.cpp shares.cpp)))
 FUZZ_PARTS := $(filter-out tests/fuzz/main.cpp,$(wildcard tests/fuzz/*.cpp))
 $(eval $(call suite_rule,virtual,$(CLI_PARTS) $(VGPU_CORE) $(FUZZ_PARTS)))
 $(eval $(call suite_rule,hardware,$(VGPU_CORE) $(PROBLEMS_PARTS)))
@@ -366,8 +367,11 @@ suites: $(SUITES:%=$(BUILD)/tests/%) $(BUILD)/tests/libfakecuda.so $(BUILD)/test
         $(BUILD)/tests/sweep $(BUILD)/bench $(BUILD)/host-cost $(BUILD)/driver-cost \
         $(BUILD)/libwarpline.so all
 
+# The drawn problems keep cores busy that the rest, one test after the other, leaves idle.
+suite_parts = $(foreach s,$(SUITES),$(if $(filter virtual,$s),'$1/$s:[virtual][problems]' \
+  '$1/$s:[virtual]~[problems]~[.]',$1/$s))
 test: suites
-	@tests/run_suites.sh $(SUITES:%=$(BUILD)/tests/%)
+	@tests/run_suites.sh $(call suite_parts,$(BUILD)/tests)
 test-host test-virtual: test-%: suites
 	@tests/run_suites.sh $(BUILD)/tests/$*
 # What a change to one operation wants first.
@@ -459,7 +463,7 @@ sanitize: $(BUILD)/warpline
 coverage:
 	@$(MAKE) --no-print-directory COVERAGE=1 suites
 	@find build/coverage -name '*.gcda' -delete
-	@tests/run_suites.sh $(SUITES:%=build/coverage/tests/%)
+	@tests/run_suites.sh $(call suite_parts,build/coverage/tests)
 	@tests/coverage.sh build/coverage
 
 # The picture of tools/README.md: order and overlap of the flagship's roles, of a short K.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs test binaries at the same time, as each leaves cores idle for long, and adds their counts up.
-#   tests/run_suites.sh BINARY... [-- ARGUMENTS FOR EACH BINARY]
+#   tests/run_suites.sh BINARY[:TESTS]... [-- ARGUMENTS FOR EACH BINARY]
+# TESTS, as Catch2 takes them, are a part of the binary's: parts of one run beside each other.
 # What each printed comes in the order of the names, when it has ended. The last line is
 # "N passed, N failed, N skipped". A binary that crashes, is missing or leaves no counts is one
 # failure more. The exit status is 0 only when something ran and nothing failed.
@@ -13,7 +14,7 @@ while [ $# -gt 0 ] && [ "$1" != "--" ]; do
 done
 [ $# -gt 0 ] && shift
 if [ ${#binaries[@]} -eq 0 ]; then
-  echo "usage: tests/run_suites.sh BINARY... [-- ARGUMENTS]" >&2
+  echo "usage: tests/run_suites.sh BINARY[:TESTS]... [-- ARGUMENTS]" >&2
   exit 2
 fi
 
@@ -25,7 +26,10 @@ passed=0 failed=0 skipped=0 status=0
 
 processes=()
 for i in "${!binaries[@]}"; do
-  WL_TEST_COUNTS="$folder/$i.counts" "${binaries[i]}" "$@" >"$folder/$i.out" 2>&1 &
+  part=()
+  [ "${binaries[i]}" = "${binaries[i]%%:*}" ] || part=("${binaries[i]#*:}")
+  WL_TEST_COUNTS="$folder/$i.counts" "${binaries[i]%%:*}" "${part[@]}" "$@" \
+    >"$folder/$i.out" 2>&1 &
   processes[i]=$!
 done
 for i in "${!binaries[@]}"; do

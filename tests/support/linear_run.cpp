@@ -27,6 +27,9 @@ Problem problem_of(const LinearCase& c) {
 LinearOperands operands_of(const LinearCase& c, float alpha) {
   LinearOperands operands{WL_ACTIVATION_GELU_TANH, alpha, {}, {}, {}, {}};
   const Random random(c.seed, 55);
+  // Eighths, which all types of D hold.
+  for (int64_t i = 0; c.residual && i < c.l * c.m * c.n; ++i)
+    operands.residual.push_back(static_cast<float>((i * 7 + i / 5) % 61 - 30) / 8);
   if (!c.bias) return operands;
   for (int64_t i = 0; i < c.n; ++i)
     operands.bias.push_back(static_cast<float>(2 * random.uniform(static_cast<uint64_t>(i)) - 1));
@@ -44,8 +47,10 @@ LinearRun::LinearRun(wl_context* context, const LinearCase& c, const LinearRun* 
       operands_(operands_of(c, problem_.alpha1)), a_(context, problem_.a.values),
       b_(context, problem_.b1.values),
       factors_(context, std::vector<float>{operands_.alpha, d_scale}),
-      bias_(context, operands_.bias), sfa_(context, problem_.a, true),
-      sfb_(context, problem_.b1, true), d_(context, c.m, c.n, c.l),
+      bias_(context, operands_.bias),
+      residual_(context,
+                c.residual ? rounded(operands_.residual, c.d_type) : std::vector<uint8_t>()),
+      sfa_(context, problem_.a, true), sfb_(context, problem_.b1, true), d_(context, c.m, c.n, c.l),
       plain_(context, std::vector<uint8_t>(bytes_of_d(c), 0x7F)) {
   const bool nvfp4 = c.d_type == WL_NVFP4;
   wl_gemm_args args{};
@@ -62,6 +67,7 @@ LinearRun::LinearRun(wl_context* context, const LinearCase& c, const LinearRun* 
   args.alpha = static_cast<const float*>(factors_.pointer);
   if (c.bias) args.bias = bias_.pointer;
   args.bias_type = WL_F32;
+  if (c.residual) args.residual = residual_.pointer;
   args.activation = operands_.activation;
   args.d_type = c.d_type;
   args.d = nvfp4 ? d_.d() : plain_.pointer;

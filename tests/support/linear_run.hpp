@@ -1,5 +1,5 @@
 // wl_gemm through the C ABI, on the driver that WARPLINE_DRIVER names: with GELU and mostly a
-// bias, without a residual. Other arguments are varied by tests/problems.
+// bias. Other arguments are varied by tests/problems.
 #pragma once
 
 #include "tests/reference/linear.hpp"
@@ -15,7 +15,7 @@ struct LinearCase {
   wl_dtype d_type = WL_F16;
   std::string config; // to force, "" = the library's choice
   uint64_t seed = 1;
-  bool bias = true;
+  bool bias = true, residual = false; // a residual: D of 16 or 32 bits
 };
 
 // A plan and its operands, of exact sums. A may be what another one writes, in NVFP4 or FP16.
@@ -40,7 +40,7 @@ private:
   const LinearRun* before_;
   Problem problem_;
   LinearOperands operands_;
-  DeviceBuffer a_, b_, factors_, bias_;
+  DeviceBuffer a_, b_, factors_, bias_, residual_;
   ScaleBuffer sfa_, sfb_;
   GuardedOperand d_; // of NVFP4
   DeviceBuffer plain_;

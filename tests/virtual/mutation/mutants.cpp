@@ -203,6 +203,13 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
   if (warp_sync &&
       (has(m.after, "bar.sync") || has(m.after, "barrier.cluster.") || m.label == "producers_join"))
     return "a barrier of the same lanes follows, with the memory order of this one";
+  if (warp_sync && starts(m.after, "shfl.sync"))
+    return "a shuffle of all lanes follows, which waits for them, and no other warp reads or "
+           "writes "
+           "between the two what these lanes have";
+  if (warp_sync && m.label == "folded_row")
+    return "a warp has a row of its own and keeps nothing in shared memory: convergence costs no "
+           "order";
   // With swapped operands a branch stands between the two; alone, a CTA's warp reads nothing of its
   // block after that.
   const bool behind_loads =
@@ -251,7 +258,7 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
   const bool one_tile = has(kernel, "sm90") && !has(kernel, "double_buffered") &&
                         (has(kernel, "split") || has(kernel, "_t8_") || has(kernel, "_t16_") ||
                          has(kernel, "_t32_") || has(kernel, "_t64_"));
-  if (one_tile && starts(op, "bar.sync group_barrier"))
+  if (one_tile && starts(op, "bar.sync group_barrier") && has(m.before, "st.global"))
     return "one tile a cluster: nothing is written to the output area after its last rows are read";
   if (one_tile && starts(op, "@releases mbarrier.arrive"))
     return "one tile a cluster: nobody waits for a stage after its last K block";
