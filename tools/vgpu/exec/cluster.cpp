@@ -128,7 +128,7 @@ void Cluster::issue(std::unique_ptr<AsyncOp> op) {
   if (hub) hub->issue(o);
   check_conflicts(o);
   poison(o);
-  for (const Range& r : o.ranges) guards(r).push_back(Cta::Guard{r, &o});
+  for (const Range& r : o.ranges) guards(r).add(r, o);
   operations_[o.id] = std::move(op);
   if (o.pipe) {
     for (const AsyncOp* earlier : o.pipe->queue) o.awaited += o.follows(*earlier);
@@ -318,7 +318,7 @@ void Cluster::check_exit(Cta& cta) {
     ++it; // the operation goes
     bool touches = op.pipe == &cta.tensor_pipe;
     for (const auto* list : {&cta.shared_guards, &cta.tensor_guards})
-      for (const Cta::Guard& g : *list) touches |= g.op == &op;
+      for (const Guard& g : *list) touches |= g.op == &op;
     if (!touches) continue;
     violation(op.origin, check::Rule::exit_in_flight, FaultCode::launch_failed, [&] {
       return "CTA " + std::to_string(cta.rank) +

@@ -276,7 +276,7 @@ private:
   void settle(Mbarrier& b, uint32_t rank);
   Cta& owner(uint32_t cta, const Origin& origin);
   void start(Cta& cta);
-  void check_guards(const std::vector<Cta::Guard>& guards, const Range& range, const AsyncOp* op,
+  void check_guards(const Guards& guards, const Range& range, const AsyncOp* op,
                     const Origin& origin);
   void check_overwritten(Cta& cta, const Access& access, const Origin& origin);
   void finish_now(AsyncOp& op);
@@ -285,12 +285,12 @@ private:
   void check_conflicts(const AsyncOp& op);
   void poison(const AsyncOp& op);
   void check_exit(Cta& cta); // operations in flight, tensor memory held
-  std::vector<Cta::Guard>& guards(const Range& range);
+  Guards& guards(const Range& range);
 
   std::set<WarpKey> ready_warps_;
   std::set<OpKey> ready_ops_;
   std::map<uint64_t, std::unique_ptr<AsyncOp>> operations_;
-  std::vector<Cta::Guard> global_guards_;
+  Guards global_guards_;
   uint64_t seq_ = 0, now_ = 0, epoch_ = 0, next_op_ = 1;
   uint32_t live_warps_ = 0;
   uint32_t idle_polls_ = 0, idle_limits_ = 0;

@@ -1,7 +1,7 @@
 // State of one CTA: shared memory, mbarriers, named barriers, register pool, tensor memory.
 #pragma once
 
-#include "tools/vgpu/exec/agent.hpp"
+#include "tools/vgpu/exec/guards.hpp"
 
 #include <array>
 #include <cstdint>
@@ -122,11 +122,7 @@ public:
   WaitList pool_waiters;
 
   // Guarded ranges of operations in flight on this CTA's shared and tensor memory.
-  struct Guard {
-    Range range;
-    AsyncOp* op;
-  };
-  std::vector<Guard> shared_guards, tensor_guards;
+  Guards shared_guards, tensor_guards;
 };
 
 } // namespace vgpu::exec

@@ -68,16 +68,17 @@ void Cluster::check_started(uint32_t cta, const Origin& origin) {
   });
 }
 
-std::vector<Cta::Guard>& Cluster::guards(const Range& range) {
+Guards& Cluster::guards(const Range& range) {
   if (range.space == Space::Shared) return ctas.at(range.cta)->shared_guards;
   if (range.space == Space::Tensor) return ctas.at(range.cta)->tensor_guards;
   return global_guards_;
 }
 
-void Cluster::check_guards(const std::vector<Cta::Guard>& list, const Range& range,
-                           const AsyncOp* op, const Origin& origin) {
+void Cluster::check_guards(const Guards& list, const Range& range, const AsyncOp* op,
+                           const Origin& origin) {
+  if (!list.may_object(range.space, range.lo, range.hi, range.write)) return;
   for (size_t i = 0; i < list.size(); ++i) {
-    const Cta::Guard& g = list[i];
+    const Guard& g = list[i];
     if (g.op == op || !(g.range.write || range.write) || !g.range.overlaps(range)) continue;
     check::Rule rule = check::Rule::pending;
     if (op && op->pipe && op->pipe == g.op->pipe) {
@@ -118,11 +119,8 @@ void Cluster::poison(const AsyncOp& op) {
 }
 
 void Cluster::release_ranges(AsyncOp& op, bool write) {
-  for (const Range& r : op.ranges) {
-    if (r.write != write) continue;
-    std::vector<Cta::Guard>& list = guards(r);
-    std::erase_if(list, [&](const Cta::Guard& g) { return g.op == &op && g.range.write == write; });
-  }
+  for (const Range& r : op.ranges)
+    if (r.write == write) guards(r).release(op, r);
 }
 
 // Its bytes are what they are from then on: a barrier that nobody waits for is none any more.

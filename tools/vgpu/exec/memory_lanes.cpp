@@ -10,8 +10,9 @@ namespace vgpu::exec {
 namespace {
 
 // True when an operation in flight may object to an access of [lo, hi).
-bool contested(const std::vector<Cta::Guard>& guards, const Access& a, uint64_t lo, uint64_t hi) {
-  for (const Cta::Guard& g : guards)
+bool contested(const Guards& guards, const Access& a, uint64_t lo, uint64_t hi) {
+  if (!guards.may_object(a.space, lo, hi, a.write)) return false;
+  for (const Guard& g : guards)
     if ((g.range.write || a.write) && g.range.space == a.space && g.range.lo < hi &&
         lo < g.range.hi)
       return true;
