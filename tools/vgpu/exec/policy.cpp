@@ -83,7 +83,7 @@ public:
     return {kWarpTier, now + random_.next() % 64, 0};
   }
   uint32_t quantum(const Warp&) override { return 1u << random_.next() % 9; }
-  bool spurious_false() override { return random_.next() % 4 == 0; }
+  bool spurious_false() override { return random_.next() % 16 == 0; }
   uint32_t first_lanes(uint32_t mask) override {
     const uint64_t bits = random_.next();
     const uint32_t part = mask & static_cast<uint32_t>(bits);
