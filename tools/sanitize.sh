@@ -75,7 +75,7 @@ shapes=("dual-gemm -m 1 -n 136 -k 320" "dual-gemm -m 130 -n 264 -k 704 --out bf1
   "grouped-gemm --sizes 33,64,0,70 -n 264 -k 320 --gather --config grouped_gemm_sm90_t64_f16"
   "grouped-dual-gemm --sizes 130,1,0,129 -n 264 -k 448 --a-type bf16 --config grouped_dual_gemm_sm90_abf16_t128_bf16"
   "grouped-gemm --sizes 130,40 -n 264 -k 448 --a-type f16 --config grouped_gemm_sm90_direct_af16_t128_f16"
-  "moe --tokens 5 --hidden 320 --intermediate 192 --experts 8 --top-k 3 --first-expert 2 --shared"
+  "moe --tokens 2 --hidden 320 --intermediate 192 --experts 8 --top-k 3 --first-expert 2 --shared"
   "moe --tokens 70 --hidden 320 --intermediate 192 --experts 8 --top-k 2 --type f16"
   "moe --tokens 70 --hidden 320 --intermediate 192 --experts 8 --top-k 2 --a-type nvfp4")
 # Without specialised warps: the one schedule whose shared memory racecheck can follow.

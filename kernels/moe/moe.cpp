@@ -69,10 +69,9 @@ double copy_clocks(const wl_moe_args& args) {
 // both products.
 constexpr double order_clocks = 12000;
 
-// Both products of few rows that say which expert is theirs; infinity where there are none.
-double routed_clocks(const wl_moe_args& args, const DeviceLimits& device) {
-  if (quantised(args)) return HUGE_VAL;
-  const Parts parts = parts_of(args, device, Tokens::routed, nullptr);
+// Both products by the model; infinity where one of them has no configuration.
+double product_clocks(const wl_moe_args& args, const DeviceLimits& device, Tokens as) {
+  const Parts parts = parts_of(args, device, as, nullptr);
   double clocks = 0;
   for (const auto& [table, problem] : {std::pair{&up_configs(), up_problem(parts)},
                                        std::pair{&down_configs(), down_problem(parts)}}) {
@@ -88,17 +87,7 @@ wl_status choose_up(wl_context* context, const wl_moe_args& args, Tokens* as,
                     const gemm::Config** config) {
   const gemm::Table& table = up_configs();
   const DeviceLimits& device = context->limits;
-  *as = asked_for(args);
-  if (*as != Tokens::routed && args.config_up == nullptr && args.config_down == nullptr) {
-    const double routed = routed_clocks(args, device);
-    const Parts ordered = parts_of(args, device, *as, nullptr);
-    double clocks = order_clocks;
-    for (const auto& [of, problem] : {std::pair{&table, up_problem(ordered)},
-                                      std::pair{&down_configs(), down_problem(ordered)}})
-      if (const gemm::Config* best = gemm::choose(*of, problem, device))
-        clocks += gemm::cost(*best, problem, device).total;
-    if (routed < clocks) *as = Tokens::routed;
-  }
+  *as = needs_no_order(args, device) ? Tokens::routed : asked_for(args);
   const gemm::Problem dense = up_problem(parts_of(args, device, *as, nullptr));
   if (*as == Tokens::copied) {
     const gemm::Problem gathered = up_problem(parts_of(args, device, Tokens::gathered, nullptr));
@@ -402,6 +391,13 @@ gemm::Problem up_problem(const Parts& parts) {
 }
 gemm::Problem down_problem(const Parts& parts) {
   return routed_if(parts, grouped::problem_of(grouped::LinearArgs(parts.down)), 1, nullptr);
+}
+
+bool needs_no_order(const wl_moe_args& args, const DeviceLimits& device) {
+  if (quantised(args) || args.config_up != nullptr || args.config_down != nullptr) return false;
+  // On an H200 up to 8 pairs were faster so, 30 and 64 slower than the model has it.
+  return slots_of(args) <= 8 && product_clocks(args, device, Tokens::routed) <
+                                    product_clocks(args, device, Tokens::copied) + order_clocks;
 }
 
 Tokens asked_for(const wl_moe_args& args) {

@@ -43,6 +43,9 @@ enum class Tokens { quantised, copied, gathered, routed };
 // What the arguments ask for where the choice is not the plan's: of names of configurations.
 Tokens asked_for(const wl_moe_args& args);
 
+// Whether the library chooses Tokens::routed: what takes least by the model.
+bool needs_no_order(const wl_moe_args& args, const DeviceLimits& device);
+
 // What config_up and config_down name.
 const gemm::Table& up_configs();
 const gemm::Table& down_configs();
