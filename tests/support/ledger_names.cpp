@@ -32,6 +32,7 @@ vgpu::check::LedgerNames ledger_names(const Config& config) {
     number("STAGE_BYTES", sm90_native_stage_bytes(config.tile_m, consumers, config.b_tensors));
     number("PIECE", 64 * (config.d_type == WL_F32 ? 4 : 2) *
                         sm90_native_piece_tokens(config.tile_m / config.split_k, config.d_type));
+    number("SPLITS", config.split_k > 1 ? 1 : 0);
     number("sums", config.split_k > 1 ? 2 * config.tile_m * config.columns() : 0);
   } else if (config.fused()) {
     const int tiles = sm90_small_mma_columns(config.tile_m) / 8;
