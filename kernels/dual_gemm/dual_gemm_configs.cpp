@@ -9,6 +9,7 @@
 #define SM90_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_DOUBLE_BUFFERED_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_SMALL_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_STREAM_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_NATIVE_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_DECODE_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #include "kernels/dual_gemm/configs.def"
@@ -44,6 +45,9 @@ const std::vector<Config>& configs() {
       #name, [] { return WL_IMAGE(name); }, 2, Family::sm90, __VA_ARGS__),
 #define SM90_SMALL_CONFIG(name, ...)                                                               \
   sm90_small_config(                                                                               \
+      #name, [] { return WL_IMAGE(name); }, 2, __VA_ARGS__),
+#define SM90_STREAM_CONFIG(name, ...)                                                              \
+  sm90_stream_config(                                                                              \
       #name, [] { return WL_IMAGE(name); }, 2, __VA_ARGS__),
 #define SM90_NATIVE_CONFIG(name, type, ...)                                                        \
   sm90_native_config(                                                                              \

@@ -92,6 +92,8 @@ Cost cost(const Config& config, const Problem& problem, const DeviceLimits& devi
     return sm90_native_cost(config, problem, device);
   case Family::sm90_small:
     return sm90_small_cost(config, problem, device);
+  case Family::sm90_stream:
+    return sm90_stream_cost(config, problem, device);
   default:
     return sm90_cost(config, problem, device);
   }
@@ -170,6 +172,7 @@ wl_status make_product_plan(wl_context* context, const Problem& problem, const C
   case Family::sm90_native:
     return make_sm90_native_plan(context, problem, config, plan);
   case Family::sm90_small:
+  case Family::sm90_stream:
     return make_sm90_small_plan(context, problem, config, plan);
   default:
     return make_sm90_plan(context, problem, config, plan);

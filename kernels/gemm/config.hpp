@@ -22,7 +22,7 @@ enum class Store { direct, bulk };
 enum class Epilogue { both, ping_pong };
 
 // Which kernel: the macro of the table.
-enum class Family { sm100, sm90, sm90_double_buffered, sm90_small, sm90_native };
+enum class Family { sm100, sm90, sm90_double_buffered, sm90_small, sm90_stream, sm90_native };
 
 // Which operands an sm100 kernel multiplies: the file of operands that it includes, and its KIND.
 enum class Kind { nvfp4, h16, f8, tf32, i8, mx };
@@ -79,7 +79,7 @@ struct Config {
   // fused.
   bool blackwell() const { return family == Family::sm100; }
   bool decodes() const { return !blackwell() && family != Family::sm90_native; }
-  bool fused() const { return family == Family::sm90_small; }
+  bool fused() const { return family == Family::sm90_small || family == Family::sm90_stream; }
   // Of an sm100 configuration: one MMA a K step makes all columns of a tile.
   constexpr bool one_mma() const { return swapped || kind != Kind::nvfp4; }
   // Columns of D that a CTA makes of a tile.
@@ -239,6 +239,15 @@ constexpr int sm90_small_ctas(int columns, int decoders) {
 }
 constexpr int sm90_small_threads(int columns, int decoders) {
   return 32 + 32 * decoders + 8 * columns;
+}
+
+// ---- sm90_stream.ptx
+
+constexpr int sm90_stream_stage_bytes = 32 * 288 + 16 * 512;
+// Of a cluster's sums a CTA gets its part from every CTA.
+constexpr int sm90_stream_sum_bytes = 16 * 1024;
+constexpr int sm90_stream_shared_bytes(int stages) {
+  return stages * (sm90_stream_stage_bytes + 16) + sm90_stream_sum_bytes + 8;
 }
 
 } // namespace warpline::gemm

@@ -37,6 +37,20 @@ inline Config sm90_small_config(const char* name, Image (*image)(), int b_tensor
   c.shared_bytes = sm90_small_shared_bytes(tokens, columns, stages, split, decoders);
   return c;
 }
+// SM90_STREAM_CONFIG
+inline Config sm90_stream_config(const char* name, Image (*image)(), int b_tensors, wl_dtype a,
+                                 wl_dtype out, int stages, int split) {
+  Config c{};
+  c.name = name, c.target = "sm_90a", c.image = image;
+  c.family = Family::sm90_stream, c.d_type = out, c.b_tensors = b_tensors;
+  c.a_types = bit(a == WL_F16 ? WL_OPERAND_F16 : WL_OPERAND_BF16);
+  c.tile_m = 16, c.tile_n = 32, c.tile_k = 256;
+  c.stages = stages, c.acc_stages = 1, c.group_m = 1, c.grid = Grid::one_tile;
+  c.cluster[0] = split, c.cluster[1] = c.cluster[2] = 1, c.split_k = split;
+  c.ctas = 2, c.threads = 288;
+  c.shared_bytes = sm90_stream_shared_bytes(stages);
+  return c;
+}
 // Of a table of groups: the same kernel, whose CTAs walk over tiles.
 inline Config grouped(Config c) {
   c.grouped = true, c.grid = Grid::persistent;
@@ -83,6 +97,7 @@ int64_t sm90_native_stages(const Config& config, const Problem& problem);
 Cost sm90_native_cost(const Config& config, const Problem& problem, const DeviceLimits& device);
 Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits& device);
 Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceLimits& device);
+Cost sm90_stream_cost(const Config& config, const Problem& problem, const DeviceLimits& device);
 
 // Loads the configuration's kernels, fills their parameters and launches. The context is current,
 // the problem is checked.
@@ -90,6 +105,7 @@ wl_status make_sm90_plan(wl_context* context, const Problem& problem, const Conf
                          wl_plan** plan);
 wl_status make_sm90_native_plan(wl_context* context, const Problem& problem, const Config& config,
                                 wl_plan** plan);
+// Also of sm90_stream configurations.
 wl_status make_sm90_small_plan(wl_context* context, const Problem& problem, const Config& config,
                                wl_plan** plan);
 

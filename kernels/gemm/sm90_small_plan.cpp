@@ -1,4 +1,5 @@
-// Configurations of sm90_small.ptx, for few tokens: cost, and a plan of one launch.
+// Configurations of sm90_small.ptx and sm90_stream.ptx, for few tokens: cost, and a plan of one
+// launch.
 #include "kernels/gemm/sm90_plan.hpp"
 #include "ptx/layouts.hpp"
 #include "runtime/src/launch.hpp"
@@ -18,8 +19,8 @@ namespace warpline::gemm {
 
 namespace {
 
-// The parameter block of the contract in sm90_small.ptx: of groups, and of rows that say which
-// matrix is theirs. Both begin as the block of one product does.
+// The parameter block of the contract in sm90_small.ptx: of groups, of rows that say which matrix
+// is theirs, and of sm90_stream.ptx. All begin as the block of one product does.
 #define GROUPED 1
 struct Params {
 #define PARAM WL_PARAM_FIELD
@@ -46,8 +47,22 @@ std::vector<Param> routed_layout() {
   };
 }
 #undef ROUTED
+#define STREAMED 1
+struct StreamParams {
+#define PARAM WL_PARAM_FIELD
+#include "kernels/gemm/sm90_small_params.def"
+};
+std::vector<Param> stream_layout() {
+  using Block = StreamParams;
+  return {
+#define PARAM WL_PARAM_LAYOUT
+#include "kernels/gemm/sm90_small_params.def"
+  };
+}
+#undef STREAMED
 constexpr size_t common_bytes = offsetof(Params, up_offset) + sizeof(float);
 static_assert(offsetof(RoutedParams, up_offset) == offsetof(Params, up_offset));
+static_assert(offsetof(StreamParams, up_offset) == offsetof(Params, up_offset));
 std::vector<Param> param_layout() {
   using Block = Params;
   return {
@@ -178,6 +193,31 @@ RoutedParams routed_params(const Problem& problem, const Params& params) {
   return routed;
 }
 
+// A: 64 of K, rows, blocks of 64 of K, batch entries; a box is a tile's tokens and a stage's K.
+wl_status stream_params(const wl_context& context, const Problem& problem, const Config& config,
+                        const Params& params, StreamParams* stream) {
+  std::memcpy(stream, &params, common_bytes);
+  const auto k = static_cast<uint64_t>(problem.k), m = static_cast<uint64_t>(problem.m);
+  TensorMapDesc desc;
+  desc.name = "A";
+  desc.type = cuapi::CU_TENSOR_MAP_DATA_TYPE_UINT16;
+  desc.rank = 4;
+  desc.address = problem.operands.a;
+  desc.dims[0] = 64;
+  desc.dims[1] = m;
+  desc.dims[2] = k / 64;
+  desc.dims[3] = static_cast<uint64_t>(problem.l);
+  desc.strides[0] = 2 * k;
+  desc.strides[1] = 128;
+  desc.strides[2] = m * 2 * k;
+  desc.box[0] = 64;
+  desc.box[1] = static_cast<uint32_t>(config.tile_m);
+  desc.box[2] = 4;
+  desc.swizzle = cuapi::CU_TENSOR_MAP_SWIZZLE_128B;
+  desc.l2_promotion = cuapi::CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
+  return make_tensor_map(context, desc, &stream->map_a);
+}
+
 class Sm90SmallProduct final : public PlannedProduct {
 public:
   using PlannedProduct::PlannedProduct;
@@ -192,6 +232,12 @@ public:
     if (config->routed) {
       const RoutedParams routed = routed_params(other, own);
       const wl_plan::Instead instead[] = {{&routed, &launch}};
+      return plan.run(workspace, stream, instead);
+    }
+    if (config->family == Family::sm90_stream) {
+      StreamParams streamed{};
+      WL_TRY(stream_params(*plan.context, other, *config, own, &streamed));
+      const wl_plan::Instead instead[] = {{&streamed, &launch}};
       return plan.run(workspace, stream, instead);
     }
     const wl_plan::Instead instead[] = {{&own, &launch}};
@@ -213,6 +259,8 @@ public:
 // consume twice as much, which takes a busy SM a fifth longer from the second wave on. Launch:
 // 3200; first loads and sums of each wave: 2200. Of clusters of 4 an H200 holds 30 for each CTA
 // that fits an SM: its GPCs have 16 or 18 SMs.
+//
+// 16 tokens of 16 bits, which warps of the CTA bring to their order: a fifth more in all.
 //
 // Of groups CTAs go on from tile to tile: an SM takes 207 clocks and 8.6 a token for 256 k of 32
 // rows of weights, of two tensors 223 and 8.7, and 400 and 16 a column for a tile's sums and
@@ -251,6 +299,8 @@ Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceL
   const int resident = sm90_small_ctas(config.tile_n, config.decoders);
   result.tiles = tiles_m * tiles_n(config, problem.n) * l;
   result.clusters = result.tiles;
+  const double ordered =
+      config.tile_m == 16 && (config.a_types & bit(WL_OPERAND_NVFP4)) == 0 ? 1.2 : 1;
   const bool one = config.b_tensors == 1;
   const int64_t size = config.cluster[0], sms = std::max(device.sm_count, 1);
   const int64_t clusters = one && size == 4 ? resident * (sms * 10 / 44) : resident * sms / size;
@@ -270,6 +320,7 @@ Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceL
     result.epilogue_clocks = 2200;
     result.total = 3200 + std::max(result.loop_clocks, result.memory_clocks) +
                    static_cast<double>(result.waves) * result.epilogue_clocks;
+    result.total *= ordered;
     return result;
   }
   result.tile_clocks = static_cast<double>(k_blocks) *
@@ -279,6 +330,32 @@ Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceL
   result.total = 5000 + std::max(static_cast<double>(result.waves) *
                                      (result.tile_clocks + result.epilogue_clocks),
                                  result.memory_clocks);
+  result.total *= ordered;
+  return result;
+}
+
+// In SM clocks, from the same H200: 256 k of 64 rows of weights take a CTA 630 clocks by itself,
+// and an SM 602 for each that it has. Launch, first loads and the end of the last tile: 4400; each
+// wave behind the first one: 6000. With up to 8 tokens more: rows beyond M are slow to load.
+Cost sm90_stream_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
+  Cost result{};
+  const int64_t tiles = divide_up(problem.m, config.tile_m) * tiles_n(config, problem.n);
+  result.tiles = result.clusters = tiles * problem.l;
+  const int64_t size = config.cluster[0], sms = std::max(device.sm_count, 1);
+  const int64_t clusters = config.ctas * (size == 4 ? sms * 10 / 44 : sms / size);
+  result.waves = divide_up(result.tiles, std::max<int64_t>(clusters, 1));
+  const auto k_blocks =
+      static_cast<double>(divide_up(divide_up(problem.k, config.tile_k), config.split_k));
+  const auto an_sm = static_cast<double>(divide_up(result.tiles * config.split_k, sms));
+  result.tile_clocks = 630 * k_blocks;
+  result.loop_clocks = k_blocks * std::max(630.0, 602 * an_sm);
+  result.memory_clocks = static_cast<double>(config.b_tensors * problem.n * problem.l) *
+                         static_cast<double>(divide_up(problem.m, config.tile_m) * problem.k) * 9 /
+                         16 / 2400;
+  result.epilogue_clocks = 6000;
+  result.total = 4400 + std::max(result.loop_clocks, result.memory_clocks) +
+                 static_cast<double>(result.waves - 1) * result.epilogue_clocks;
+  if (problem.m <= 8) result.total *= 1.1;
   return result;
 }
 
@@ -293,8 +370,10 @@ wl_status make_sm90_small_plan(wl_context* context, const Problem& problem, cons
 
   auto made = std::make_unique<wl_plan>(context);
   KernelNeeds needs;
+  const bool streams = config.family == Family::sm90_stream;
   needs.params = config.grouped  ? grouped_layout()
                  : config.routed ? routed_layout()
+                 : streams       ? stream_layout()
                                  : param_layout();
   needs.dynamic_shared_bytes = config.shared_bytes;
   const Kernel* kernel = nullptr;
@@ -302,8 +381,12 @@ wl_status make_sm90_small_plan(wl_context* context, const Problem& problem, cons
   auto product = std::make_unique<Sm90SmallProduct>(problem, config);
   WL_TRY(fill_params(*context, problem, config, nullptr, &product->params));
   const LaunchConfig launch = launch_of(*context, problem, config);
+  StreamParams stream{};
+  if (streams) WL_TRY(stream_params(*context, problem, config, product->params, &stream));
   if (config.routed)
     WL_TRY(made->add(*kernel, launch, routed_params(problem, product->params)));
+  else if (streams)
+    WL_TRY(made->add(*kernel, launch, stream));
   else
     WL_TRY(made->add(*kernel, launch, product->params));
   fill_info(config, *kernel, launch, &made->info);

@@ -9,6 +9,7 @@
 #define SM100_MX_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_SMALL_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_STREAM_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_NATIVE_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_NATIVE_STREAM_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_NATIVE_SPLIT_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
@@ -54,6 +55,9 @@ const gemm::Table& configs() {
       consumers, group, 0, split),
 #define SM90_SMALL_CONFIG(name, ...)                                                               \
   sm90_small_config(                                                                               \
+      #name, [] { return WL_IMAGE(name); }, 1, __VA_ARGS__),
+#define SM90_STREAM_CONFIG(name, ...)                                                              \
+  sm90_stream_config(                                                                              \
       #name, [] { return WL_IMAGE(name); }, 1, __VA_ARGS__),
 #include "kernels/linear/configs.def"
   };

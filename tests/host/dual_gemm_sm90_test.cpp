@@ -59,6 +59,16 @@ TEST_CASE("Hopper configurations agree with their PTX", "[host][dual_gemm]") {
       continue;
     }
     CHECK(config.decodes());
+    if (config.family == Family::sm90_stream) {
+      CHECK(config.ctas * (config.shared_bytes + 1024) <= 233472);
+      CHECK(contains(text, ".minnctapersm " + std::to_string(config.ctas)));
+      CHECK(sm90_stream_stage_bytes % 1024 == 0); // 128-byte swizzle
+      const int full = config.stages * sm90_stream_stage_bytes + sm90_stream_sum_bytes;
+      CHECK(contains(text, " + " + std::to_string(full) + "], "));
+      CHECK(contains(text, ", " + std::to_string(sm90_stream_stage_bytes) + ";"));
+      CHECK(contains(text, "mma.sync.aligned.m16n8k16.row.col.f32." + type + "." + type + ".f32"));
+      continue;
+    }
     if (config.fused()) {
       CHECK(64 / config.tile_n * (config.shared_bytes + 1024) <= 233472); // CTAs of an SM
       CHECK(config.stages % 2 == 0);
@@ -132,7 +142,7 @@ TEST_CASE("activations of 16 bits take Hopper's configurations of their type",
     int64_t m;
     const char* row; // null: there is none
   } cases[] = {{WL_OPERAND_F16, WL_F16, 1, "dual_gemm_sm90_small_af16_t8_f16"},
-               {WL_OPERAND_F16, WL_F16, 16, "dual_gemm_sm90_small_af16_t16_f16"},
+               {WL_OPERAND_F16, WL_F16, 16, "dual_gemm_sm90_stream_af16_t16_f16"},
                {WL_OPERAND_F16, WL_F16, 64, "dual_gemm_sm90_t64_f16"},
                {WL_OPERAND_F16, WL_BF16, 4096, "dual_gemm_sm90_t256_bf16"},
                {WL_OPERAND_BF16, WL_BF16, 8, "dual_gemm_sm90_small_abf16_t8_bf16"},

@@ -70,6 +70,7 @@ Configuration configuration_of(const Config& config, const char* decoder, const 
     if ((config.a_types & ~nvfp4) != 0) c.kernels.push_back(permuter);
     return c;
   }
+  if (config.family == warpline::gemm::Family::sm90_stream) return c;
   // Stages of activations, which have loops of their own: as often as there are of them, and more.
   const int stages = warpline::gemm::sm90_small_token_stages(config.tile_m, config.decoders);
   c.turn = (stages + 1) * std::max(stages, 4) * config.tile_k * config.split_k;

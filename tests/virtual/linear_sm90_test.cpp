@@ -24,6 +24,7 @@
 
 #define SM90_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_SMALL_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_STREAM_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #include "kernels/dual_gemm/configs.def"
 
 using namespace wltest;
@@ -48,6 +49,9 @@ const std::vector<Config>& gated_configs() {
       #name, [] { return WL_IMAGE(name); }, 2, Family::sm90, __VA_ARGS__),
 #define SM90_SMALL_CONFIG(name, ...)                                                               \
   warpline::gemm::sm90_small_config(                                                               \
+      #name, [] { return WL_IMAGE(name); }, 2, __VA_ARGS__),
+#define SM90_STREAM_CONFIG(name, ...)                                                              \
+  warpline::gemm::sm90_stream_config(                                                              \
       #name, [] { return WL_IMAGE(name); }, 2, __VA_ARGS__),
 #include "kernels/dual_gemm/configs.def"
   };
@@ -181,7 +185,7 @@ Outcome run(const Case& c) {
   wl_plan* plan = nullptr;
   {
     warpline::ContextScope scope(*context);
-    const bool small = c.config->family == Family::sm90_small;
+    const bool small = c.config->fused();
     const wl_status made =
         small ? warpline::gemm::make_sm90_small_plan(context, problem, *c.config, &plan)
               : warpline::gemm::make_sm90_plan(context, problem, *c.config, &plan);
@@ -280,7 +284,7 @@ Case drawn(const Config& config, size_t i) {
   c.l = pick(3, 4) == 0 ? 2 : 1;
   if (c.n == 2880 && c.m > 65) c.m = 65;
   if (c.m * c.n * c.l > 20000 && c.k > 320) c.k = 320;
-  if (config.family == Family::sm90_small && c.m > 33) c.m = c.m % 34 + 1;
+  if (config.fused() && c.m > 33) c.m = c.m % 34 + 1;
   c.activation = static_cast<wl_activation>(pick(4, 6));
   const int types[] = {-1, WL_F32, WL_F16, WL_BF16};
   c.bias = types[pick(5, 4)];

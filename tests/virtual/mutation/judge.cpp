@@ -462,8 +462,9 @@ static Kernel kernel_of(const warpline::Image& image) {
   // Every stage a second time: each barrier is initialised by an instruction of its own, and
   // kernels for few tokens have code of its own for each stage of activations.
   using warpline::gemm::sm90_small_token_stages;
-  const int stages =
-      config->fused() ? sm90_small_token_stages(config->tile_m, config->decoders) : config->stages;
+  const int stages = config->family == warpline::gemm::Family::sm90_small
+                         ? sm90_small_token_stages(config->tile_m, config->decoders)
+                         : config->stages;
   c.k = config->tile_k * (2 * stages + 1) * config->split_k - 64;
   return r;
 }

@@ -221,7 +221,7 @@ uint64_t fnv(const std::string& text, uint64_t h = 0xCBF29CE484222325) {
 // Kernels of one source have one family: the engine's, whatever the operation.
 std::string family_of(const std::string& kernel) {
   for (const char* part : {"sm100_swapped", "sm100", "sm90_double_buffered", "sm90_small",
-                           "sm90_decode", "sm90_permute", "sm90"})
+                           "sm90_stream", "sm90_decode", "sm90_permute", "sm90"})
     if (has(kernel, part))
       return (has(kernel, "gemm") ? "gemm " : "") + std::string(part) +
              (has(kernel, "gemm") ? "" : kernel.substr(0, kernel.find("_sm")));
