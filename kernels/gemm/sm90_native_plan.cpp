@@ -214,7 +214,7 @@ private:
 //     tiles share B, by the stages; 5.5 more for each row of a box of A beyond M
 //   a cluster that shares loads: 1000 to start, and a 66th less for them
 //   DRAM bytes of the whole device: 2200, in a single wave of tiles 1900, with STREAM_K 2290
-//   SPLIT_K: 3500 to meet, and half of a tile's sums at 16 bytes a clock
+//   SPLIT_K: 4500 to meet, and half of a tile's sums at 16 bytes a clock
 //   launch, first loads and the last tile's end: 4400; a tile's form: 6 a token
 //   STREAM_K: a stage takes 1.6 times as long: clusters with the same rows or columns do not read
 //     them at the same time; 2000 and 48 bytes of sums a clock to the workspace, 1200 and 56 bytes
@@ -248,7 +248,7 @@ Cost sm90_native_cost(const Config& config, const Problem& problem, const Device
   // Half of a tile's sums each way, 16 bytes a clock, and the meeting.
   if (config.split_k > 1)
     shared_clocks =
-        static_cast<double>(result.waves) * (3500 + 4 * tokens * config.columns() / 2 / 16);
+        static_cast<double>(result.waves) * (4500 + 4 * tokens * config.columns() / 2 / 16);
   const bool streams = config.grid == Grid::stream_k;
   if (streams) {
     const int64_t share = divide_up(stages, result.clusters);
