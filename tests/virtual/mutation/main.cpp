@@ -195,7 +195,7 @@ struct Book {
     std::vector<std::string> texts, missing;
     std::vector<std::pair<std::string, SummaryLine>> judges;
     std::set<uint64_t> judged, places;
-    Counts counts{kernels.size(), 0, 0};
+    Counts counts{kernels.size(), 0, 0, 0};
     for (const Share& s : shares) {
       std::vector<bool> here(s.mutants.size(), false);
       if (auto known = sections.find(s.kernel); known != sections.end()) {
@@ -216,7 +216,7 @@ struct Book {
         if (here[i]) judged.insert(s.mutants[i].identity);
       }
     }
-    counts.places = places.size();
+    counts.different = places.size(), counts.judged = judged.size();
     std::vector<StandIns> others;
     for (size_t k = 0; k < shares.size(); ++k) {
       const Share& s = shares[k];

@@ -210,6 +210,10 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
   if (warp_sync && m.label == "folded_row")
     return "a warp has a row of its own and keeps nothing in shared memory: convergence costs no "
            "order";
+  if (warp_sync && (starts(m.label, "form_done") || starts(m.label, "added")) &&
+      starts(m.after, "cvt.rn"))
+    return "the residual's ldmatrix and the stmatrix behind it are collective: no lane writes "
+           "before all have read";
   // With swapped operands a branch stands between the two; alone, a CTA's warp reads nothing of its
   // block after that.
   const bool behind_loads =

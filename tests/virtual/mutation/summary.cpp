@@ -128,7 +128,6 @@ std::string summary_page(const std::vector<std::pair<std::string, SummaryLine>>&
     for (const std::string& line : l.survivors) survivors << line << "\n";
   }
   std::vector<std::pair<std::string, std::string>> alike; // by who stands for them: kernels
-  size_t open = 0;
   for (const StandIns& o : others) {
     std::vector<size_t> by;
     for (const std::string& judge : o.judges)
@@ -137,7 +136,6 @@ std::string summary_page(const std::vector<std::pair<std::string, SummaryLine>>&
     std::string list;
     for (const size_t number : by) list += (list.empty() ? "" : ", ") + std::to_string(number);
     list = (list.empty() ? "-" : list) + " | " + (o.open ? std::to_string(o.open) : "-");
-    open += o.open;
     auto same = std::find_if(alike.begin(), alike.end(), [&](auto& a) { return a.first == list; });
     if (same == alike.end())
       alike.emplace_back(list, o.kernel);
@@ -154,32 +152,32 @@ std::string summary_page(const std::vector<std::pair<std::string, SummaryLine>>&
       << " schedules; if nobody kills it there and no reason makes it equivalent, under "
       << hold_seeds
       << " of `hold:SEED` too; with a\nreason, under four. What kills a mutant must leave the "
-         "kernel "
-         "as it is alone. The full list, with who killed each,\nis `build/mutation/"
+         "kernel as it is alone. The full list, with who killed each,\nis `build/mutation/"
          "synchronising.md`. Everything here ran on the virtual GPU only. A line names the hash of "
          "its PTX:\nkernels whose text has changed since are run again by the next `make "
          "mutation`.\n\n"
          "**One for all.** The "
-      << of.kernels << " kernels have " << of.mutants << " mutants, and " << of.places
+      << of.kernels << " kernels have " << of.mutants << " mutants, and " << of.different
       << " different ones. Two are the same, and are run in one\nkernel, which stands for the "
          "others, where the change is the same and the places are: the chip, the label "
-         "before,\nthe "
-         "statement with its guard and operands, the two synchronising statements before it and "
-         "the "
-         "two behind, which\nkinds of memory are read and written between them and by what unit, "
+         "before,\nthe statement with its guard and operands, the two synchronising statements "
+         "before it and "
+         "the two behind, which\nkinds of memory are read and written between them and by what "
+         "unit, "
          "and, of an mbarrier, all these of every\nstatement that names it. Numbers and types of "
          "elements are put away: sizes of tiles, stages of a ring, offsets,\ncounts and bytes. So "
-         "a "
-         "wait, fence or arrival whose absence would be noticed in one kernel would be noticed in "
+         "a wait, fence or arrival whose absence would be noticed in one kernel would be noticed "
+         "in "
          "the\nothers. What that does not cover is a number that is wrong in one of them: a count, "
-         "bytes or a stage too many, a\nbarrier's offset. Counts, bytes and phases of every "
-         "configuration are compared with its BARRIER LEDGER (`make test`,\n"
-         "`check_ledger_test.cpp`), and its drawn problems turn every ring. `--all` judges every "
-         "mutant of every kernel.\n\n**"
+         "bytes or a stage too many, a\nbarrier's offset. Numbers of the dual GEMM's and the "
+         "linear form's configurations are compared with their BARRIER\nLEDGER (`make test`, "
+         "`check_ledger_test.cpp`; of types of D in 16 bits, FP16), and drawn problems of every "
+         "configuration\nturn its rings. `--all` judges every mutant of every kernel.\n\n**"
       << killed << " of " << judged << " killed (" << (judged ? killed * 1000 / judged / 10.0 : 0)
       << " %), " << survived << " survived, " << equivalent << " equivalent, in " << kernels.size()
-      << " kernels.** Not judged yet: " << (open ? std::to_string(open) + ", below" : "none")
-      << ".\n\n"
+      << " kernels.** Of the different mutants " << of.judged << " are judged, "
+      << of.different - of.judged
+      << " not yet.\n\n"
          "| no. | kernel | text | killed | survived | equivalent, by reason | which of its mutants "
          "were run | |\n|---|---|---|---|---|---|---|---|\n"
       << table.str()

@@ -31,7 +31,7 @@ struct StandIns {
 };
 
 struct Counts {
-  size_t kernels, mutants, places; // of all, of all, different ones
+  size_t kernels, mutants, different, judged; // of the mutants' different ones, those judged
 };
 
 // In the order of `kernels`.
