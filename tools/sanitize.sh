@@ -62,6 +62,7 @@ check() {
 # t256; of gemm small_t1_split4, small_t16_dense, t32_whole, t64c96_whole, t128. Groups: the
 # decoder and its like for 16 bits, small_t8 and t16, t64, t128, direct; layers with an order of
 # rows and without one.
+wide=grouped_dual_gemm_sm90_abf16_t128_bf16 direct=grouped_gemm_sm90_direct_af16_t128_f16
 shapes=("dual-gemm -m 1 -n 136 -k 320" "dual-gemm -m 130 -n 264 -k 704 --out bf16"
   "dual-gemm -m 32 -n 4096 -k 2048" "dual-gemm -m 64 -n 4096 -k 320 -l 2"
   "dual-gemm -m 100 -n 4096 -k 1024" "dual-gemm -m 300 -n 4096 -k 320 --out bf16"
@@ -73,8 +74,8 @@ shapes=("dual-gemm -m 1 -n 136 -k 320" "dual-gemm -m 130 -n 264 -k 704 --out bf1
   "grouped-gemm --sizes 1,0,9,5 -n 264 -k 320 --out bf16 --bias f32"
   "grouped-dual-gemm --sizes 17,0,40 -n 136 -k 704"
   "grouped-gemm --sizes 33,64,0,70 -n 264 -k 320 --gather --config grouped_gemm_sm90_t64_f16"
-  "grouped-dual-gemm --sizes 130,1,0,129 -n 264 -k 448 --a-type bf16 --config grouped_dual_gemm_sm90_abf16_t128_bf16"
-  "grouped-gemm --sizes 130,40 -n 264 -k 448 --a-type f16 --config grouped_gemm_sm90_direct_af16_t128_f16"
+  "grouped-dual-gemm --sizes 130,1,0,129 -n 264 -k 448 --a-type bf16 --config $wide"
+  "grouped-gemm --sizes 130,40 -n 264 -k 448 --a-type f16 --config $direct"
   "moe --tokens 2 --hidden 320 --intermediate 192 --experts 8 --top-k 3 --first-expert 2 --shared"
   "moe --tokens 70 --hidden 320 --intermediate 192 --experts 8 --top-k 2 --type f16"
   "moe --tokens 70 --hidden 320 --intermediate 192 --experts 8 --top-k 2 --a-type nvfp4")
