@@ -40,7 +40,7 @@ TEST_CASE("bench: products of every kind of operand, and the quantiser", "[virtu
     std::string config;
   } cases[] = {{{}, "dual_gemm_sm90_"},
                {{"--gemm"}, "gemm_sm90_"},
-               {{"--gemm", "--a-type", "bf16", "--d-type", "bf16"}, "gemm_sm90_small_abf16"},
+               {{"--gemm", "--a-type", "bf16", "--d-type", "bf16"}, "gemm_sm90_stream_abf16"},
                {{"--gemm", "--a-type", "e4m3", "--b-type", "e5m2"}, "gemm_sm90_f8_"},
                {{"--quantize", "--norm", "rms"}, "quantize_rms_sm90"}};
   for (const auto& c : cases) {

@@ -170,8 +170,13 @@ TEST_CASE("cli: gemm of files whose tensors have other types", "[virtual][cli]")
         json_of({"gemm", "--input", input, "--verify", "--device", device}).find("result")->text ==
         "PASS");
   REQUIRE(warpline_cli({"make-example", input, "--type", "f16"}).status == 0);
-  check_refusal(warpline_cli({"dual-gemm", "--input", input, "--device", "virtual:h200"}), 3,
+  check_refusal(warpline_cli({"dual-gemm", "--input", input, "--device", "virtual:b200"}), 3,
                 "WL_OPERAND_F16 (1), WL_OPERAND_F16 (1) must be types that the device has kernels");
+  check_refusal(warpline_cli({"dual-gemm", "--input", input, "--b-type", "f16"}), 2,
+                "dual-gemm: --b-type cannot be given with --input, the file says it\n");
+  CHECK(json_of({"dual-gemm", "--input", input, "--verify", "--device", "virtual:h200"})
+            .find("result")
+            ->text == "PASS");
 }
 
 TEST_CASE("cli: --stats counts operands of other types by their bytes", "[virtual][cli]") {
@@ -214,7 +219,9 @@ TEST_CASE("cli: what is refused of operand types", "[virtual][cli]") {
       {{"dual-gemm", "--a-type", "e4m3"},
        2,
        "dual-gemm: option --a-type is 'e4m3', must be nvfp4, f16 or bf16\n"},
-      {{"dual-gemm", "--b-type", "f16"}, 2, "dual-gemm: unknown option --b-type"},
+      {{"dual-gemm", "--b-type", "e4m3"},
+       2,
+       "dual-gemm: option --b-type is 'e4m3', must be nvfp4, f16 or bf16\n"},
       {{"gemm", "--a-type", "f16", "--b-type", "bf16", "--device", "virtual:b200"},
        3,
        "wl_gemm_check: a_type, b_type = WL_OPERAND_F16 (1), WL_OPERAND_BF16 (2) must be types that "
