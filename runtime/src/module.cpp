@@ -75,8 +75,13 @@ bool load_machine_code(const wl_context& context, const Image& image, Kernel* ke
   const EmbeddedCubin* cubin = image.cubin_for(limits.compute_major, limits.compute_minor);
   if (!cubin || context.rewrite || !machine_code_wanted()) return false;
   const std::string code = unpacked(cubin->code);
+  // With a place for its reason a driver that refuses does not print it.
+  char reason[256] = "";
+  cuapi::CUjit_option options[] = {cuapi::CU_JIT_ERROR_LOG_BUFFER,
+                                   cuapi::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void* values[] = {reason, reinterpret_cast<void*>(uintptr_t{sizeof reason})};
   const cuapi::CUresult result =
-      context.driver->cu.ModuleLoadDataEx(&kernel->module, code.data(), 0, nullptr, nullptr);
+      context.driver->cu.ModuleLoadDataEx(&kernel->module, code.data(), 2, options, values);
   kernel->precompiled = result == cuapi::CUDA_SUCCESS;
   if (kernel->precompiled) {
     dump(image, ".cubin", code);
