@@ -6,7 +6,7 @@
 using namespace wltest;
 
 TEST_CASE("drawn problems over the whole contract", "[virtual][problems]") {
-  const ChildResult r = run_child({build_file("tests/problems")}, {}, 1200);
+  const ChildResult r = run_child({build_file("tests/problems")}, {}, 3000);
   INFO(r.out << r.err);
   CHECK(r.status == 0);
   CHECK_THAT(r.out, ContainsSubstring(": 0 wrong"));
