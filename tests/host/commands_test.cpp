@@ -77,6 +77,8 @@ const Case kCases[] = {
      "AR   plain/libwarpline.a"},
     {"build/warpline doctor", "", ""},
     {"tools/sass/sass-summary --update", STAND_IN "tools/sass/sass-summary --update", ""},
+    {"tools/sass/sass KERNEL --arrivals", STAND_IN "tools/sass/sass quantize_sm100_f16 --arrivals",
+     ""},
     {"tools/sass/sass KERNEL", STAND_IN "tools/sass/sass quantize_sm100_f16", "role prologue"},
     {"tools/sass/sass-diff",
      STAND_IN "tools/sass/sass-diff quantize_sm100_f16 --ptxas $toolkit/bin/ptxas "
