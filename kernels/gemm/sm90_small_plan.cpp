@@ -337,7 +337,7 @@ Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceL
 
 // In SM clocks, from the same H200: 256 k of 64 rows of weights take a CTA 630 clocks by itself,
 // and an SM 602 for each that it has. Launch, first loads and the end of the last tile: 4400; each
-// wave behind the first one: 6000. With up to 8 tokens more: rows beyond M are slow to load.
+// wave behind the first one: 6000. With up to 8 tokens it takes longer than with 16.
 Cost sm90_stream_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
   Cost result{};
   const int64_t tiles = divide_up(problem.m, config.tile_m) * tiles_n(config, problem.n);
