@@ -88,8 +88,9 @@ bool load_machine_code(const wl_context& context, const Image& image, Kernel* ke
     return true;
   }
   kernel->module = nullptr;
-  WL_LOG(log_calls, "%s: the driver takes no machine code for %s (%s), its PTX is compiled",
-         image.name.c_str(), cubin->target, cu_error_name(*context.driver, result).c_str());
+  WL_LOG(log_calls, "%s: the driver takes no machine code for %s (%s%s%s), its PTX is compiled",
+         image.name.c_str(), cubin->target, cu_error_name(*context.driver, result).c_str(),
+         reason[0] != 0 ? ": " : "", reason);
   return false;
 }
 
