@@ -97,6 +97,8 @@ TEST_CASE("bench: wrong options are refused, and help lists the right ones", "[v
              ContainsSubstring("host-cost: option --m is '0', must be a whole number from 1 to ") &&
                  ContainsSubstring("\nSee: host-cost --help"));
   CHECK_THAT(said("host-cost", {"--layer", "1,2"}, 1), ContainsSubstring("must be five"));
+  CHECK_THAT(said("host-cost", {"--quantised"}, 1),
+             ContainsSubstring("host-cost: --quantised is of --layer"));
   CHECK_THAT(said("host-cost", {"--col", "1"}, 2), ContainsSubstring("unknown option --col"));
   CHECK_THAT(said("driver-cost", {"--loads"}, 2),
              ContainsSubstring("driver-cost: option --loads needs a value: N"));

@@ -61,6 +61,7 @@ Options parse_options(int argc, char** argv) {
   if (!o.layer.empty() && o.layer.size() != 5)
     die("--layer has " + std::to_string(o.layer.size()) +
         " numbers, must be five: tokens, hidden, intermediate, experts, experts of a token");
+  if (o.quantised && o.layer.empty()) die("--quantised is of --layer");
   return o;
 }
 
