@@ -48,7 +48,6 @@ std::vector<Param> routed_layout() {
 }
 #undef ROUTED
 #define STREAMED 1
-#define WL_PARAM_MAP_BEHIND cuapi::CUtensorMap
 struct StreamParams {
 #define PARAM WL_PARAM_FIELD
 #include "kernels/gemm/sm90_small_params.def"

@@ -31,7 +31,7 @@ Image image_100f() { return make_image("example_sm100", "example", text_100f); }
 KernelNeeds matching_needs(wltest::FakeDriver* fake) {
   fake->param_count = 2;
   fake->param_offset[0] = 0, fake->param_size[0] = 8;
-  fake->param_offset[1] = 128, fake->param_size[1] = 128;
+  fake->param_offset[1] = 112, fake->param_size[1] = 128;
   return {{{"d", 0, 8}, {"a_map", 128, 128}}, 200 * 1024, false};
 }
 
@@ -233,11 +233,11 @@ TEST_CASE("parameter layouts are compared", "[host][module]") {
   const KernelNeeds needs = matching_needs(gpu.fake);
   const Kernel* kernel = nullptr;
 
-  gpu.fake->param_offset[1] = 64;
+  gpu.fake->param_size[1] = 64;
   CHECK(load_kernel(context, image_100f(), needs, &kernel) == WL_ERROR_INTERNAL);
-  CHECK_THAT(wl_last_error(), ContainsSubstring("parameter 1 (a_map) is 128 bytes at offset 64 in "
-                                                "the kernel, 128 bytes at offset 128 on the host"));
-  gpu.fake->param_offset[1] = 128;
+  CHECK_THAT(wl_last_error(), ContainsSubstring("parameter 1 (a_map) is 64 bytes in the kernel, "
+                                                "128 bytes on the host"));
+  gpu.fake->param_size[1] = 128;
   std::string text = text_100f;
   text.replace(text.find(" d,"), 3, " d)\n{ // ");
   const Image fewer = make_image("example_sm100", "example", text);
