@@ -121,13 +121,9 @@ wl_status run_product(const wl_plan& plan, const gemm::Problem& problem, void* w
   return product.run(plan, problem, workspace, stream);
 }
 
-class PlannedMoe final : public PlannedProblem {
+class PlannedMoe final : public PlannedArgs<wl_moe_args> {
 public:
-  explicit PlannedMoe(const wl_moe_args& args_) : args(args_) {
-    args.config_up = args.config_down = nullptr; // a caller's texts
-  }
-
-  wl_moe_args args;
+  using PlannedArgs::PlannedArgs;
 
   wl_status make(wl_context* context, const wl_moe_args& of, wl_plan* whole) {
     const gemm::Config* up = nullptr;
@@ -161,7 +157,7 @@ public:
 
   // With the plan's configurations. Allocates nothing.
   wl_status run(const wl_plan& plan, const wl_moe_args& of, void* workspace,
-                wl_stream stream) const {
+                wl_stream stream) const override {
     const DeviceLimits& device = plan.context->limits;
     const Parts parts = parts_of(of, device, as_, workspace);
     void* const own = static_cast<std::byte*>(workspace) + space_of(of, device, as_).products;
@@ -180,78 +176,27 @@ private:
   OwnedPlan order_, tokens_, up_, down_, sum_;
 };
 
-// Of a plan with its own operands.
-struct MoeRun final : OwnRun {
-  MoeRun(const wl_plan& plan_, const PlannedMoe& planned_) : plan(plan_), planned(planned_) {}
-  wl_status run(void* workspace, wl_stream stream) const override {
-    return planned.run(plan, planned.args, workspace, stream);
-  }
-  const wl_plan& plan;
-  const PlannedMoe& planned;
-};
-
 wl_status make_plan(wl_context* context, const wl_moe_args& args, wl_plan** plan) {
   auto made = std::make_unique<wl_plan>(context);
   auto planned = std::make_unique<PlannedMoe>(args);
   WL_TRY(planned->make(context, args, made.get()));
-  made->own_run = std::make_unique<MoeRun>(*made, *planned);
+  made->own_run = std::make_unique<RunAsPlanned<wl_moe_args>>(*made, *planned);
   made->problem = std::move(planned);
   *plan = made.release();
   return WL_SUCCESS;
 }
 
 void compare_with_plan(const wl_moe_args& planned, const wl_moe_args& args,
-                       std::vector<Violation>* violations) {
-  const auto equal = [&](const char* id, const char* name, int64_t found, int64_t planned_value) {
-    if (found != planned_value)
-      violations->push_back(
-          {{id, name, "must be that of the plan", RuleKind::range},
-           violated(format(" = %" PRId64, found), std::to_string(planned_value))});
-  };
-  if (args.tokens > planned.tokens)
-    violations->push_back(
-        {{"plan_tokens", "T", "must be at most the tokens that the plan was made for",
-          RuleKind::range},
-         violated(format(" = %" PRId64, args.tokens), std::to_string(planned.tokens))});
-  equal("plan_hidden", "H", args.hidden, planned.hidden);
-  equal("plan_intermediate", "I", args.intermediate, planned.intermediate);
-  equal("plan_experts", "E", args.experts, planned.experts);
-  equal("plan_top_k", "top_k", args.top_k, planned.top_k);
-  equal("plan_x_type", "x_type", args.x_type, planned.x_type);
-  equal("plan_a_type", "a_type", args.a_type, planned.a_type);
-  equal("plan_y_type", "y_type", args.y_type, planned.y_type);
-}
-
-wl_status run_args(const wl_plan* plan, const wl_moe_args* args, void* workspace,
-                   size_t workspace_bytes, wl_stream stream) {
-  WL_TRY(check_plan(plan));
-  if (args == nullptr) return fail(WL_ERROR_INVALID_ARGUMENT, "args is null");
-  WL_TRY(check_struct_size("wl_moe_args", args->struct_size, sizeof(wl_moe_args)));
-  const auto* planned = dynamic_cast<const PlannedMoe*>(plan->problem.get());
-  if (planned == nullptr)
-    return fail(WL_ERROR_INVALID_ARGUMENT, "plan: it runs %s, must be a plan of wl_moe_plan",
-                plan->info.config);
-  log_args(*args);
-  const wl_context& context = *plan->context;
-  const ContextScope scope(context);
-  WL_TRY(scope.status());
-  wl_moe_args own = *args;
-  own.config_up = own.config_down = nullptr;
-  own.flags = planned->args.flags;
-  static_assert(sizeof own % sizeof(uint64_t) == 0);
-  const uint64_t space[] = {address_of(workspace), workspace_bytes};
-  const uint64_t call = mark_of(space, sizeof space, mark_of(&own, sizeof own));
-  if (!plan->known.has(call)) {
-    std::vector<Violation> violations =
-        rules().violations(Subject{own, context.limits, {&context, &plan->known}});
-    compare_with_plan(planned->args, own, &violations);
-    WL_TRY(report_violations(rules().operation(), violations));
-    WL_TRY(check_workspace(*plan, workspace, workspace_bytes, operands(own)));
-    WL_TRY(check_workspace_memory(*plan, workspace));
-    plan->known.note(call);
-  }
-  WL_TRY(check_stream(context, stream));
-  return planned->run(*plan, own, workspace, stream);
+                       const PlanRules& rules) {
+  rules.at_most("plan_tokens", "T", "must be at most the tokens that the plan was made for",
+                args.tokens, planned.tokens);
+  rules.equal("plan_hidden", "H", args.hidden, planned.hidden);
+  rules.equal("plan_intermediate", "I", args.intermediate, planned.intermediate);
+  rules.equal("plan_experts", "E", args.experts, planned.experts);
+  rules.equal("plan_top_k", "top_k", args.top_k, planned.top_k);
+  rules.equal("plan_x_type", "x_type", args.x_type, planned.x_type);
+  rules.equal("plan_a_type", "a_type", args.a_type, planned.a_type);
+  rules.equal("plan_y_type", "y_type", args.y_type, planned.y_type);
 }
 
 } // namespace
@@ -425,6 +370,8 @@ wl_status wl_moe_plan(wl_context* context, const wl_moe_args* args, wl_plan** pl
 wl_status wl_moe_run(const wl_plan* plan, const wl_moe_args* args, void* workspace,
                      size_t workspace_bytes, wl_stream stream) {
   return warpline::api("wl_moe_run", [&] {
-    return warpline::moe::run_args(plan, args, workspace, workspace_bytes, stream);
+    return warpline::run_args(plan, args, "wl_moe_args", warpline::moe::rules(),
+                              warpline::moe::log_args, warpline::moe::compare_with_plan,
+                              warpline::moe::operands, workspace, workspace_bytes, stream);
   });
 }

@@ -1,4 +1,4 @@
-// wl_norm_linear_check, wl_norm_linear_plan and wl_norm_linear_fold.
+// wl_norm_linear_check, wl_norm_linear_plan, wl_norm_linear_run and wl_norm_linear_fold.
 #include "kernels/norm_linear/norm_linear.hpp"
 
 #include "kernels/gemm/rules.hpp"
@@ -67,40 +67,6 @@ Space space_of(const Args& a) {
   return {0, up_to_256(2 * numbers)};
 }
 
-// The norm's kernel, then the product, whose A or row factors lie in the workspace.
-class NormThenProduct final : public OwnRun {
-public:
-  NormThenProduct(const Args& args, const norm::Work& work, const norm::Params& params)
-      : space_(space_of(args)), folded_(args.form == WL_NORM_FOLDED),
-        nvfp4_(args.w_type == WL_OPERAND_NVFP4), launch_(work.launch), params_(params) {}
-
-  std::unique_ptr<wl_plan> norm, product;
-  size_t workspace_bytes() const { return space_.product + product->info.workspace_bytes; }
-
-  wl_status run(void* workspace, wl_stream stream) const override {
-    auto* const bytes = static_cast<std::byte*>(workspace);
-    norm::Params own = params_;
-    own.d = address_of(bytes);
-    own.sfd = nvfp4_ ? address_of(bytes + space_.scales) : 0;
-    const wl_plan::Instead instead[] = {{&own, &launch_}};
-    WL_TRY(norm->run(nullptr, stream, instead));
-    const auto& planned = static_cast<const gemm::PlannedProduct&>(*product->problem);
-    gemm::Problem problem = planned.problem;
-    if (folded_)
-      problem.operands.row = reinterpret_cast<const float*>(bytes);
-    else
-      problem.operands.a = bytes;
-    if (nvfp4_) problem.operands.sfa = bytes + space_.scales;
-    return planned.run(*product, problem, bytes + space_.product, stream);
-  }
-
-private:
-  const Space space_;
-  const bool folded_, nvfp4_;
-  const LaunchConfig launch_;
-  const norm::Params params_;
-};
-
 // The kernel that reads X; `held`: by kernels/norm/held.inc.
 const Image* norm_image(const Args& a, const DeviceLimits& device, Image* image, bool* held) {
   *held = false;
@@ -122,47 +88,99 @@ const Image* norm_image(const Args& a, const DeviceLimits& device, Image* image,
   return nullptr;
 }
 
+// The norm's kernel, then the product, whose A or row factors lie in the workspace.
+class Planned final : public PlannedArgs<Args> {
+public:
+  using PlannedArgs::PlannedArgs;
+
+  wl_status make(wl_context* context, const char* config_name, wl_plan* whole) {
+    Image image{};
+    if (norm_image(args, context->limits, &image, &held_) == nullptr)
+      return fail(WL_ERROR_NOT_SUPPORTED, "no kernel normalises x_type %d on %s",
+                  static_cast<int>(args.x_type), context->limits.name.c_str());
+    const Kernel* kernel = nullptr;
+    WL_TRY(norm::load(*context, image, &kernel));
+    const norm::Work work = share_out(args, context->limits);
+    norm_ = std::make_unique<wl_plan>(context);
+    WL_TRY(norm_->add(*kernel, work.launch, params_of(args, work, nullptr)));
+
+    const gemm::Problem problem = problem_of(args);
+    const gemm::Config* config = nullptr;
+    WL_TRY(gemm::take(context, linear::configs(), problem, config_name, &config));
+    wl_plan* product = nullptr;
+    WL_TRY(gemm::make_product_plan(context, problem, *config, &product));
+    product_.reset(product);
+
+    whole->info = product->info;
+    whole->info.launches += 1;
+    whole->info.load_ms += kernel->load_ms;
+    whole->info.precompiled = whole->info.precompiled && kernel->precompiled;
+    whole->info.workspace_bytes = space_of(args).product + product->info.workspace_bytes;
+    return WL_SUCCESS;
+  }
+
+  wl_status run(const wl_plan& plan, const Args& of, void* workspace,
+                wl_stream stream) const override {
+    auto* const bytes = static_cast<std::byte*>(workspace);
+    const Space space = space_of(of);
+    const norm::Work work = share_out(of, plan.context->limits);
+    const norm::Params params = params_of(of, work, bytes);
+    const wl_plan::Instead instead[] = {{&params, &work.launch}};
+    WL_TRY(norm_->run(nullptr, stream, instead));
+    gemm::Problem problem = problem_of(of);
+    if (of.form == WL_NORM_FOLDED)
+      problem.operands.row = reinterpret_cast<const float*>(bytes);
+    else
+      problem.operands.a = bytes;
+    if (of.w_type == WL_OPERAND_NVFP4) problem.operands.sfa = bytes + space.scales;
+    const auto& product = static_cast<const gemm::PlannedProduct&>(*product_->problem);
+    return product.run(*product_, problem, bytes + space.product, stream);
+  }
+
+private:
+  norm::Work share_out(const Args& of, const DeviceLimits& device) const {
+    const bool residual = of.residual != nullptr;
+    return held_ ? norm::share_out_held(of.m, of.k, 1, residual, device)
+                 : norm::share_out(of.m, of.k, 1, residual,
+                                   norm::tables(of.norm, of.gamma, of.beta), device);
+  }
+
+  static norm::Params params_of(const Args& of, const norm::Work& work, std::byte* workspace) {
+    norm::Rows rows;
+    rows.m = of.m, rows.k = of.k;
+    rows.x = of.x, rows.ldx = strided_x(of).row_stride();
+    rows.residual = of.residual, rows.sum = of.sum, rows.ldr = strided_r(of).row_stride();
+    rows.gamma = of.gamma, rows.beta = of.beta, rows.gamma_type = of.gamma_type;
+    rows.eps = of.eps, rows.d_scale = of.a_scale;
+    rows.d = workspace;
+    if (of.w_type == WL_OPERAND_NVFP4) rows.sfd = workspace + space_of(of).scales;
+    return norm::params_of(rows, work);
+  }
+
+  bool held_ = false; // the norm's kernel is that of kernels/norm/held.inc
+  std::unique_ptr<wl_plan> norm_, product_;
+};
+
 wl_status make_plan(wl_context* context, const Args& args, wl_plan** plan) {
-  Image image{};
-  bool held = false;
-  if (norm_image(args, context->limits, &image, &held) == nullptr)
-    return fail(WL_ERROR_NOT_SUPPORTED, "no kernel normalises x_type %d on %s",
-                static_cast<int>(args.x_type), context->limits.name.c_str());
-  norm::Rows rows;
-  rows.m = args.m, rows.k = args.k;
-  rows.x = args.x, rows.ldx = strided_x(args).row_stride();
-  rows.residual = args.residual, rows.sum = args.sum, rows.ldr = strided_r(args).row_stride();
-  rows.gamma = args.gamma, rows.beta = args.beta, rows.gamma_type = args.gamma_type;
-  rows.eps = args.eps, rows.d_scale = args.a_scale;
-  const bool residual = args.residual != nullptr;
-  const norm::Work work =
-      held ? norm::share_out_held(args.m, args.k, 1, residual, context->limits)
-           : norm::share_out(args.m, args.k, 1, residual,
-                             norm::tables(args.norm, args.gamma, args.beta), context->limits);
-  const norm::Params params = norm::params_of(rows, work);
-  auto whole = std::make_unique<NormThenProduct>(args, work, params);
-
-  const Kernel* kernel = nullptr;
-  WL_TRY(norm::load(*context, image, &kernel));
-  whole->norm = std::make_unique<wl_plan>(context);
-  WL_TRY(whole->norm->add(*kernel, work.launch, params));
-
-  const gemm::Problem problem = problem_of(args);
-  const gemm::Config* config = nullptr;
-  WL_TRY(gemm::take(context, linear::configs(), problem, args.config, &config));
-  wl_plan* product = nullptr;
-  WL_TRY(gemm::make_product_plan(context, problem, *config, &product));
-  whole->product.reset(product);
-
   auto made = std::make_unique<wl_plan>(context);
-  made->info = product->info;
-  made->info.launches += 1;
-  made->info.load_ms += kernel->load_ms;
-  made->info.precompiled = made->info.precompiled && kernel->precompiled;
-  made->info.workspace_bytes = whole->workspace_bytes();
-  made->own_run = std::move(whole);
+  auto planned = std::make_unique<Planned>(args);
+  WL_TRY(planned->make(context, args.config, made.get()));
+  made->own_run = std::make_unique<RunAsPlanned<Args>>(*made, *planned);
+  made->problem = std::move(planned);
   *plan = made.release();
   return WL_SUCCESS;
+}
+
+void compare_with_plan(const Args& planned, const Args& args, const PlanRules& rules) {
+  rules.at_most("plan_m", "M", "must be at most the rows that the plan was made for", args.m,
+                planned.m);
+  rules.equal("plan_n", "N", args.n, planned.n);
+  rules.equal("plan_k", "K", args.k, planned.k);
+  rules.equal("plan_x_type", "x_type", args.x_type, planned.x_type);
+  rules.equal("plan_norm", "norm", args.norm, planned.norm);
+  rules.equal("plan_form", "form", args.form, planned.form);
+  rules.equal("plan_w_type", "w_type", args.w_type, planned.w_type);
+  rules.equal("plan_d_type", "d_type", args.d_type, planned.d_type);
 }
 
 // Of the arguments what folding reads.
@@ -320,6 +338,15 @@ wl_status wl_norm_linear_plan(wl_context* context, const wl_norm_linear_args* ar
   return warpline::api("wl_norm_linear_plan", [&] {
     return warpline::plan_args(context, args, plan, warpline::norm_linear::check,
                                warpline::norm_linear::make_plan, warpline::norm_linear::operands);
+  });
+}
+
+wl_status wl_norm_linear_run(const wl_plan* plan, const wl_norm_linear_args* args, void* workspace,
+                             size_t workspace_bytes, wl_stream stream) {
+  return warpline::api("wl_norm_linear_run", [&] {
+    using namespace warpline::norm_linear;
+    return warpline::run_args(plan, args, "wl_norm_linear_args", rules(), log_args,
+                              compare_with_plan, operands, workspace, workspace_bytes, stream);
   });
 }
 

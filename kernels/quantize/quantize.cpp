@@ -1,4 +1,5 @@
-// wl_quantize_check and wl_quantize_plan: configurations, shares of the work, launch.
+// wl_quantize_check, wl_quantize_plan and wl_quantize_run: configurations, shares of the work,
+// launch.
 #include "kernels/quantize/quantize.hpp"
 
 #include "kernels/norm/rows.hpp"
@@ -64,18 +65,7 @@ const Config* choose_config(const wl_quantize_args& args, const DeviceLimits& de
   return nullptr;
 }
 
-wl_status add_plain(wl_context* context, const wl_quantize_args& args, const Config& config,
-                    wl_plan* plan) {
-  KernelNeeds needs;
-  using Block = Params;
-  needs.params = {
-#define PARAM WL_PARAM_LAYOUT
-#include "kernels/quantize/quantize_params.def"
-  };
-  const Kernel* kernel = nullptr;
-  WL_TRY(load_kernel(*context, config.image(), needs, &kernel));
-
-  const Work work = share_out(args.m, args.k, args.l, context->limits);
+Params params_of(const wl_quantize_args& args, const Work& work) {
   Params params{};
   params.x = address_of(args.x);
   params.d = address_of(args.d);
@@ -91,16 +81,18 @@ wl_status add_plain(wl_context* context, const wl_quantize_args& args, const Con
   params.step_units = work.step_units;
   params.step_groups = work.step_groups;
   params.step_entries = work.step_entries;
-  WL_TRY(plan->add(*kernel, work.launch, params));
-
-  report_launch(config.name, *kernel, work.launch, &plan->info);
-  plan->info.tile_m = group_rows;
-  plan->info.tile_k = atom_values;
-  return WL_SUCCESS;
+  return params;
 }
 
-wl_status add_normalising(wl_context* context, const wl_quantize_args& args, const Config& config,
-                          wl_plan* plan) {
+norm::Work share_out_rows(const wl_quantize_args& args, const Config& config,
+                          const DeviceLimits& device) {
+  const bool residual = args.residual != nullptr;
+  return config.held ? norm::share_out_held(args.m, args.k, args.l, residual, device)
+                     : norm::share_out(args.m, args.k, args.l, residual,
+                                       norm::tables(args.norm, args.gamma, args.beta), device);
+}
+
+norm::Params params_of(const wl_quantize_args& args, const norm::Work& work) {
   const Strided x = strided_x(args), r = strided_r(args);
   norm::Rows rows;
   rows.m = args.m, rows.k = args.k, rows.l = args.l;
@@ -110,15 +102,60 @@ wl_status add_normalising(wl_context* context, const wl_quantize_args& args, con
   rows.gamma = args.gamma, rows.beta = args.beta, rows.gamma_type = args.gamma_type;
   rows.eps = args.eps;
   rows.d = args.d, rows.sfd = args.sfd, rows.d_scale = args.d_scale;
-  const bool residual = args.residual != nullptr;
-  const norm::Work work =
-      config.held
-          ? norm::share_out_held(args.m, args.k, args.l, residual, context->limits)
-          : norm::share_out(args.m, args.k, args.l, residual,
-                            norm::tables(args.norm, args.gamma, args.beta), context->limits);
+  return norm::params_of(rows, work);
+}
+
+class Planned final : public PlannedArgs<wl_quantize_args> {
+public:
+  Planned(const wl_quantize_args& of, const Config& config) : PlannedArgs(of), config_(config) {}
+
+  wl_status run(const wl_plan& plan, const wl_quantize_args& of, void*,
+                wl_stream stream) const override {
+    const DeviceLimits& device = plan.context->limits;
+    if (config_.norm == WL_NORM_NONE) {
+      const Work work = share_out(of.m, of.k, of.l, device);
+      return run(plan, params_of(of, work), work.launch, stream);
+    }
+    const norm::Work work = share_out_rows(of, config_, device);
+    return run(plan, params_of(of, work), work.launch, stream);
+  }
+
+private:
+  template <class Block>
+  static wl_status run(const wl_plan& plan, const Block& block, const LaunchConfig& launch,
+                       wl_stream stream) {
+    const wl_plan::Instead instead[] = {{&block, &launch}};
+    return plan.run(nullptr, stream, instead);
+  }
+
+  const Config& config_;
+};
+
+wl_status add_plain(wl_context* context, const wl_quantize_args& args, const Config& config,
+                    wl_plan* plan) {
+  KernelNeeds needs;
+  using Block = Params;
+  needs.params = {
+#define PARAM WL_PARAM_LAYOUT
+#include "kernels/quantize/quantize_params.def"
+  };
+  const Kernel* kernel = nullptr;
+  WL_TRY(load_kernel(*context, config.image(), needs, &kernel));
+  const Work work = share_out(args.m, args.k, args.l, context->limits);
+  WL_TRY(plan->add(*kernel, work.launch, params_of(args, work)));
+
+  report_launch(config.name, *kernel, work.launch, &plan->info);
+  plan->info.tile_m = group_rows;
+  plan->info.tile_k = atom_values;
+  return WL_SUCCESS;
+}
+
+wl_status add_normalising(wl_context* context, const wl_quantize_args& args, const Config& config,
+                          wl_plan* plan) {
+  const norm::Work work = share_out_rows(args, config, context->limits);
   const Kernel* kernel = nullptr;
   WL_TRY(norm::load(*context, config.image(), &kernel));
-  WL_TRY(plan->add(*kernel, work.launch, norm::params_of(rows, work)));
+  WL_TRY(plan->add(*kernel, work.launch, params_of(args, work)));
 
   report_launch(config.name, *kernel, work.launch, &plan->info);
   plan->info.tile_m = static_cast<int>(work.teams);
@@ -135,8 +172,19 @@ wl_status make_plan(wl_context* context, const wl_quantize_args& args, wl_plan**
   auto made = std::make_unique<wl_plan>(context);
   WL_TRY((config->norm == WL_NORM_NONE ? add_plain : add_normalising)(context, args, *config,
                                                                       made.get()));
+  made->problem = std::make_unique<Planned>(args, *config);
   *plan = made.release();
   return WL_SUCCESS;
+}
+
+void compare_with_plan(const wl_quantize_args& planned, const wl_quantize_args& args,
+                       const PlanRules& rules) {
+  rules.at_most("plan_m", "M", "must be at most the rows that the plan was made for", args.m,
+                planned.m);
+  rules.equal("plan_k", "K", args.k, planned.k);
+  rules.equal("plan_l", "L", args.l, planned.l);
+  rules.equal("plan_x_type", "x_type", args.x_type, planned.x_type);
+  rules.equal("plan_norm", "norm", args.norm, planned.norm);
 }
 
 } // namespace
@@ -206,5 +254,14 @@ wl_status wl_quantize_plan(wl_context* context, const wl_quantize_args* args, wl
   return warpline::api("wl_quantize_plan", [&] {
     return warpline::plan_args(context, args, plan, warpline::quantize::check,
                                warpline::quantize::make_plan, warpline::quantize::operands);
+  });
+}
+
+wl_status wl_quantize_run(const wl_plan* plan, const wl_quantize_args* args, void* workspace,
+                          size_t workspace_bytes, wl_stream stream) {
+  return warpline::api("wl_quantize_run", [&] {
+    using namespace warpline::quantize;
+    return warpline::run_args(plan, args, "wl_quantize_args", rules(), log_args, compare_with_plan,
+                              operands, workspace, workspace_bytes, stream);
   });
 }

@@ -5,6 +5,7 @@
 #include "runtime/src/context.hpp"
 #include "runtime/src/images.hpp"
 #include "runtime/src/launch.hpp"
+#include "runtime/src/reachable.hpp"
 #include "runtime/src/rules.hpp"
 #include "runtime/src/strided.hpp"
 #include "warpline/warpline.h"
@@ -33,7 +34,7 @@ bool can_run(const Config& config, const wl_quantize_args& args, const DeviceLim
 struct Subject {
   const wl_quantize_args& args;
   const DeviceLimits& device;
-  const wl_context* context = nullptr; // null: pointers stand for no memory
+  ContextMemory context{}; // without one pointers stand for no memory
 };
 const RuleTable<Subject>& rules();
 // What the arguments point to.

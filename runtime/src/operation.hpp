@@ -1,10 +1,13 @@
-// The frames of an operation's entry points, wl_<op>_check and wl_<op>_plan.
+// The frames of an operation's entry points, wl_<op>_check, wl_<op>_plan and wl_<op>_run.
 #pragma once
 
 #include "runtime/src/plan.hpp"
 #include "runtime/src/rules.hpp"
 
+#include <cinttypes>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace warpline {
 
@@ -50,6 +53,117 @@ wl_status plan_args(wl_context* context, const Args* args, wl_plan** plan, const
   if (product_part(*args).flags & WL_GRAPH_LAUNCH) WL_TRY(GraphRuns::make(*made, &made->graphs));
   *plan = owner.release();
   return WL_SUCCESS;
+}
+
+// Without the names of configurations, which are texts of the caller's and count for planning only.
+template <class Args>
+Args without_configs(Args args) {
+  if constexpr (requires { args.config_up; })
+    args.config_up = args.config_down = nullptr;
+  else
+    product_part(args).config = nullptr;
+  return args;
+}
+
+// What a plan keeps to run with other operands.
+template <class Args>
+struct PlannedArgs : PlannedProblem {
+  explicit PlannedArgs(const Args& of) : args(without_configs(of)) {}
+  // `of` differs from `args` where wl_<op>_run lets it. Allocates nothing. Called as wl_plan::run.
+  virtual wl_status run(const wl_plan& plan, const Args& of, void* workspace,
+                        wl_stream stream) const = 0;
+
+  const Args args;
+};
+
+// With the plan's own operands, where its kernels do not run by themselves. Both are the plan's.
+template <class Args>
+struct RunAsPlanned final : OwnRun {
+  RunAsPlanned(const wl_plan& plan_, const PlannedArgs<Args>& planned_)
+      : plan(plan_), planned(planned_) {}
+  wl_status run(void* workspace, wl_stream stream) const override {
+    return planned.run(plan, planned.args, workspace, stream);
+  }
+  const wl_plan& plan;
+  const PlannedArgs<Args>& planned;
+};
+
+// Notes what is not as the plan has it.
+class PlanRules {
+public:
+  explicit PlanRules(std::vector<Violation>* violations) : violations_(violations) {}
+  void equal(const char* id, const char* name, int64_t found, int64_t planned) const {
+    note(found == planned, id, name, "must be that of the plan", found, planned);
+  }
+  void at_most(const char* id, const char* name, const char* text, int64_t found,
+               int64_t planned) const {
+    note(found <= planned, id, name, text, found, planned);
+  }
+
+private:
+  void note(bool holds, const char* id, const char* name, const char* text, int64_t found,
+            int64_t planned) const {
+    if (!holds)
+      violations_->push_back({{id, name, text, RuleKind::range},
+                              violated(format(" = %" PRId64, found), std::to_string(planned))});
+  }
+  std::vector<Violation>* violations_;
+};
+
+// The rules are those of the operation's check, and `compare`(arguments, violations) brings those
+// that tie them to the plan, which has `planned_flags`. Configuration and flags are the plan's,
+// those of `args` are not looked at. Allocates nothing when all is well.
+template <class Args, class Subject, class Log, class Compare, class OperandsOf, class Run>
+wl_status run_checked(const wl_plan& plan, const Args* args, const char* type,
+                      const RuleTable<Subject>& rules, const Log& log, uint32_t planned_flags,
+                      const Compare& compare, const OperandsOf& operands_of, void* workspace,
+                      size_t workspace_bytes, wl_stream stream, const Run& run) {
+  if (args == nullptr) return fail(WL_ERROR_INVALID_ARGUMENT, "args is null");
+  WL_TRY(check_struct_size(type, args->struct_size, sizeof(Args)));
+  log(*args);
+  const wl_context& context = *plan.context;
+  const ContextScope scope(context);
+  WL_TRY(scope.status());
+  Args own = without_configs(*args);
+  product_part(own).flags = planned_flags;
+  // Frameworks come with the same few buffers again and again.
+  static_assert(sizeof own % sizeof(uint64_t) == 0);
+  const uint64_t space[] = {address_of(workspace), workspace_bytes};
+  const uint64_t call = mark_of(space, sizeof space, mark_of(&own, sizeof own));
+  if (!plan.known.has(call)) {
+    std::vector<Violation> violations =
+        rules.violations(Subject{own, context.limits, {&context, &plan.known}});
+    compare(own, &violations);
+    WL_TRY(report_violations(rules.operation(), violations));
+    WL_TRY(check_workspace(plan, workspace, workspace_bytes, operands_of(own)));
+    WL_TRY(check_workspace_memory(plan, workspace));
+    plan.known.note(call);
+  }
+  WL_TRY(check_stream(context, stream));
+  return run(own);
+}
+
+inline wl_status other_plan(const wl_plan& plan, const std::string& operation) {
+  return fail(WL_ERROR_INVALID_ARGUMENT, "plan: it runs %s, must be a plan of %s_plan",
+              plan.info.config, operation.c_str());
+}
+
+// Of an operation whose plans keep PlannedArgs: `compare`(planned, arguments, PlanRules).
+template <class Args, class Subject, class Log, class Compare, class OperandsOf>
+wl_status run_args(const wl_plan* plan, const Args* args, const char* type,
+                   const RuleTable<Subject>& rules, const Log& log, const Compare& compare,
+                   const OperandsOf& operands_of, void* workspace, size_t workspace_bytes,
+                   wl_stream stream) {
+  WL_TRY(check_plan(plan));
+  const auto* planned = dynamic_cast<const PlannedArgs<Args>*>(plan->problem.get());
+  if (planned == nullptr) return other_plan(*plan, rules.operation());
+  return run_checked(
+      *plan, args, type, rules, log, planned->args.flags,
+      [&](const Args& own, std::vector<Violation>* violations) {
+        compare(planned->args, own, PlanRules(violations));
+      },
+      operands_of, workspace, workspace_bytes, stream,
+      [&](const Args& own) { return planned->run(*plan, own, workspace, stream); });
 }
 
 } // namespace warpline

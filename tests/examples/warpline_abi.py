@@ -221,10 +221,9 @@ class Plan:
             self.handle, workspace, self.info.workspace_bytes if workspace else 0, stream))
 
     def run_with(self, stream=None, workspace=None, **fields):
-        """With other operands, or fewer rows, than the plan was made with: a plan of gemm or
-        dual_gemm."""
-        run = {GemmArgs: self.library.lib.wl_gemm_run,
-               DualGemmArgs: self.library.lib.wl_dual_gemm_run}[self.struct]
+        """With other operands, or fewer rows, than the plan was made with."""
+        name = next(name for name, struct in STRUCTS.items() if struct is self.struct)
+        run = getattr(self.library.lib, name.removesuffix("_args") + "_run")
         args = self.struct(struct_size=c.sizeof(self.struct), **{**self.fields, **fields})
         self.library.check(run(self.handle, c.byref(args), c.c_void_p(workspace),
                                c.c_size_t(self.info.workspace_bytes if workspace else 0),

@@ -239,7 +239,8 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const std::string name = product + (d_type == WL_F16    ? "f16"
                                       : d_type == WL_BF16 ? "bf16"
                                                           : "f32");
-  p.plan = [=, type = c.type](wl_context* context, const Addresses& at, wl_plan** plan) {
+  const int64_t rows = draw_planned_rows({m, n, k, 1}, {"w", "sfw", "gamma", "beta"}, draw, &p);
+  const auto args_of = [=, type = c.type](const Addresses& at) {
     wl_norm_linear_args args{};
     args.struct_size = sizeof args;
     args.m = m, args.n = n, args.k = k;
@@ -257,8 +258,9 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     args.d = at.at("d"), args.d_type = d_type, args.ldd = ldd;
     args.config = forced ? name.c_str() : nullptr;
     args.flags = flags;
-    return wl_norm_linear_plan(context, &args, plan);
+    return args;
   };
+  set_calls(rows, args_of, wl_norm_linear_plan, wl_norm_linear_run, &p);
   return p;
 }
 

@@ -142,6 +142,22 @@ inline void other_epilogue(wl_gemm_args* args) {
   args->activation =
       args->activation == WL_ACTIVATION_NONE ? WL_ACTIVATION_GELU_ERF : WL_ACTIVATION_NONE;
 }
+inline void other_epilogue(wl_quantize_args* args) {
+  args->gamma = args->beta = args->residual = nullptr;
+  args->sum = nullptr;
+  args->d_scale = nullptr;
+  if (args->norm != WL_NORM_NONE) args->eps *= 2;
+}
+inline void other_epilogue(wl_norm_linear_args* args) {
+  args->gamma = args->beta = args->residual = nullptr;
+  args->sum = nullptr;
+  args->alpha = args->a_scale = nullptr;
+  args->eps *= 2;
+  args->bias = args->bias != nullptr ? nullptr : args->w;
+  args->bias_type = WL_F16;
+  args->activation =
+      args->activation == WL_ACTIVATION_NONE ? WL_ACTIVATION_GELU_ERF : WL_ACTIVATION_NONE;
+}
 
 // Plan and run by the operation's functions, `args_of` making arguments of addresses. Strides of a
 // plan for other memory are the default ones; what is the plan's alone, a run gives wrong.
@@ -154,8 +170,12 @@ void set_calls(int64_t planned_rows, const ArgsOf& args_of,
     Args args = args_of(at);
     if (planned_rows != 0) {
       args.m = planned_rows;
-      args.ldd = args.batch_stride_d = 0;
-      if constexpr (requires { args.ldr; }) args.ldr = args.batch_stride_r = 0;
+      if constexpr (requires { args.ldx; }) args.ldx = 0;
+      if constexpr (requires { args.batch_stride_x; }) args.batch_stride_x = 0;
+      if constexpr (requires { args.ldr; }) args.ldr = 0;
+      if constexpr (requires { args.batch_stride_r; }) args.batch_stride_r = 0;
+      if constexpr (requires { args.ldd; }) args.ldd = 0;
+      if constexpr (requires { args.batch_stride_d; }) args.batch_stride_d = 0;
       other_epilogue(&args);
     }
     return plan(context, &args, made);

@@ -5,6 +5,7 @@
 #include "kernels/quantize/quantize.hpp"
 #include "runtime/src/configs.hpp"
 #include "tests/problems/nvfp4.hpp"
+#include "tests/problems/products.hpp"
 #include "tests/reference/quantize.hpp"
 
 #include <algorithm>
@@ -123,8 +124,8 @@ Problem make_plain(const Configuration& c, Draw& draw, Values wanted) {
 
   const uint32_t flags = draw.pick<uint32_t>("flags", {0, WL_GRAPH_LAUNCH});
   draw_way(draw, &p);
-  p.plan = [=, type = c.type, config = c.name](wl_context* context, const Addresses& addresses,
-                                               wl_plan** plan) {
+  const int64_t rows = draw_planned_rows({m, 1, k, l}, {}, draw, &p);
+  const auto args_of = [=, type = c.type, config = c.name](const Addresses& addresses) {
     wl_quantize_args args{};
     args.struct_size = sizeof args;
     args.m = m, args.k = k, args.l = l;
@@ -135,8 +136,9 @@ Problem make_plain(const Configuration& c, Draw& draw, Values wanted) {
     args.d_scale = given ? static_cast<const float*>(addresses.at("d_scale")) : nullptr;
     args.config = chosen ? nullptr : config.c_str();
     args.flags = flags;
-    return wl_quantize_plan(context, &args, plan);
+    return args;
   };
+  set_calls(rows, args_of, wl_quantize_plan, wl_quantize_run, &p);
   return p;
 }
 
@@ -309,8 +311,8 @@ Problem make_normalising(const Configuration& c, const Config& config, Draw& dra
 
   draw_way(draw, &p);
   if (kept == "in place") p.in_a_row = 1;
-  p.plan = [=, type = c.type, config = c.name](wl_context* context, const Addresses& addresses,
-                                               wl_plan** plan) {
+  const int64_t rows = draw_planned_rows({m, 1, k, l}, {"gamma", "beta"}, draw, &p);
+  const auto args_of = [=, type = c.type, config = c.name](const Addresses& addresses) {
     wl_quantize_args args{};
     args.struct_size = sizeof args;
     args.m = m, args.k = k, args.l = l;
@@ -325,8 +327,9 @@ Problem make_normalising(const Configuration& c, const Config& config, Draw& dra
     args.residual = addresses.at(kept == "in place" ? "sum" : "residual");
     args.ldr = of_residual.ld, args.batch_stride_r = of_residual.batch_stride;
     args.sum = addresses.at("sum");
-    return wl_quantize_plan(context, &args, plan);
+    return args;
   };
+  set_calls(rows, args_of, wl_quantize_plan, wl_quantize_run, &p);
   return p;
 }
 

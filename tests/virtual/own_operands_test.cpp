@@ -1,4 +1,4 @@
-// wl_dual_gemm_run and wl_gemm_run: what a run with its own operands refuses, and that nothing is
+// wl_<op>_run: what a run with its own operands refuses, and that nothing is
 // launched then. That such runs are right is for the drawn problems (tests/problems).
 #include "tests/support/catch.hpp"
 #include "tests/support/child.hpp"
@@ -103,7 +103,53 @@ void check_refusals(const char* profile, const char* config) {
   REQUIRE(wl_quantize_plan(context, &quantisation, &quantise) == WL_SUCCESS);
   CHECK(wl_gemm_run(quantise, &gemm, nullptr, 0, nullptr) == invalid);
   CHECK_THAT(std::string(wl_last_error()), ContainsSubstring("must be a plan of wl_gemm_plan"));
+  quantisation.m = 4;
+  CHECK(wl_quantize_run(quantise, &quantisation, nullptr, 0, nullptr) == WL_SUCCESS);
+  const auto refused_rows = [&](const char* text, const auto& change) {
+    wl_quantize_args args = quantisation;
+    change(args);
+    CHECK(wl_quantize_run(quantise, &args, nullptr, 0, nullptr) == invalid);
+    CHECK_THAT(std::string(wl_last_error()), ContainsSubstring(text));
+  };
+  refused_rows("M = 9 must be at most the rows that the plan was made for (nearest: 8)",
+               [](wl_quantize_args& a) { a.m = 9; });
+  refused_rows("K = 128 must be that of the plan (nearest: 64)",
+               [](wl_quantize_args& a) { a.m = 2, a.k = 128; });
+  refused_rows("x_type = 1 must be that of the plan (nearest: 0)",
+               [](wl_quantize_args& a) { a.x_type = WL_BF16; });
+  refused_rows("norm = 1 must be that of the plan (nearest: 0)",
+               [](wl_quantize_args& a) { a.norm = WL_NORM_RMS, a.eps = 1; });
+  CHECK(wl_quantize_run(planned.plan, &quantisation, nullptr, 0, nullptr) == invalid);
+  CHECK_THAT(std::string(wl_last_error()), ContainsSubstring("must be a plan of wl_quantize_plan"));
   wl_plan_destroy(quantise);
+
+  wl_norm_linear_args layer{};
+  layer.struct_size = sizeof layer;
+  layer.m = 8, layer.n = 64, layer.k = 64;
+  layer.x = p.bytes(8 * 64 * 2, 1), layer.w = p.bytes(64 * 64 * 2, 2),
+  layer.w_type = WL_OPERAND_F16;
+  layer.norm = WL_NORM_LAYER, layer.eps = 1;
+  layer.d = p.bytes(8 * 64 * 2, 3);
+  wl_plan* normalise = nullptr;
+  REQUIRE(wl_norm_linear_plan(context, &layer, &normalise) == WL_SUCCESS);
+  wl_plan_info of_layer{};
+  of_layer.struct_size = sizeof of_layer;
+  REQUIRE(wl_plan_get_info(normalise, &of_layer) == WL_SUCCESS);
+  const auto refused_layer = [&](const char* text, const auto& change) {
+    wl_norm_linear_args args = layer;
+    change(args);
+    CHECK(wl_norm_linear_run(normalise, &args, nullptr, 0, nullptr) == invalid);
+    CHECK_THAT(std::string(wl_last_error()), ContainsSubstring(text));
+  };
+  using Layer = wl_norm_linear_args;
+  refused_layer("M = 9 must be at most", [](Layer& a) { a.m = 9; });
+  refused_layer("N = 32 must be that of the plan", [](Layer& a) { a.n = 32; });
+  refused_layer("norm = 1 must be that of the plan", [](Layer& a) { a.norm = WL_NORM_RMS; });
+  refused_layer("form = 1 must be that of the plan", [](Layer& a) { a.form = WL_NORM_FOLDED; });
+  refused_layer("d_type = 3 must be that of the plan", [](Layer& a) { a.d_type = WL_F32; });
+  CHECK(wl_norm_linear_run(normalise, &layer, nullptr, 0, nullptr) == WL_ERROR_WORKSPACE_TOO_SMALL);
+  CHECK(wl_norm_linear_run(planned.plan, &layer, nullptr, 0, nullptr) == invalid);
+  wl_plan_destroy(normalise);
 
   CHECK((p.result() == before));
   CHECK(planned.run(p.args) == WL_SUCCESS);

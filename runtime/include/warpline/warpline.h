@@ -582,6 +582,10 @@ WL_API wl_status wl_quantize_check(wl_context* context, const wl_quantize_args* 
  * programmatic dependent launch, as the dual GEMM's for Hopper, start while it runs. */
 WL_API wl_status wl_quantize_plan(wl_context* context, const wl_quantize_args* args,
                                   wl_plan** plan);
+/* Runs a plan of wl_quantize_plan with the operands of `args`, as wl_dual_gemm_run does: M is at
+ * most the plan's, K, L, x_type and norm are the plan's. */
+WL_API wl_status wl_quantize_run(const wl_plan* plan, const wl_quantize_args* args, void* workspace,
+                                 size_t workspace_bytes, wl_stream stream);
 
 /* ---- norm and a linear layer ----------------------------------------------------------------- */
 
@@ -642,6 +646,11 @@ WL_API wl_status wl_norm_linear_check(wl_context* context, const wl_norm_linear_
  * bytes or M * K * 9/16 of NVFP4, of the folded form M floats; and the product's own. */
 WL_API wl_status wl_norm_linear_plan(wl_context* context, const wl_norm_linear_args* args,
                                      wl_plan** plan);
+/* Runs a plan of wl_norm_linear_plan with the operands of `args`, as wl_dual_gemm_run does: M is at
+ * most the plan's; N, K, the types of X, W and D, norm and form are the plan's. Gamma, beta, a
+ * residual and a bias may come or go, and the activation may be another one. */
+WL_API wl_status wl_norm_linear_run(const wl_plan* plan, const wl_norm_linear_args* args,
+                                    void* workspace, size_t workspace_bytes, wl_stream stream);
 /* What the folded form reads, once for a model's weights: of args' norm, k, n, gamma, beta, w and
  * bias, all else of which counts for nothing here, it makes on the stream
  *   w_folded[n,k] = w[n,k] * gamma[k], for LayerNorm less the mean of that over k, in w_type

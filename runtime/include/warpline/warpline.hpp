@@ -205,6 +205,14 @@ public:
            size_t workspace_bytes = 0, wl_stream stream = nullptr) const {
     check(wl_grouped_dual_gemm_run(plan_.get(), &args, workspace, workspace_bytes, stream));
   }
+  void run(const wl_quantize_args& args, void* workspace = nullptr, size_t workspace_bytes = 0,
+           wl_stream stream = nullptr) const {
+    check(wl_quantize_run(plan_.get(), &args, workspace, workspace_bytes, stream));
+  }
+  void run(const wl_norm_linear_args& args, void* workspace = nullptr, size_t workspace_bytes = 0,
+           wl_stream stream = nullptr) const {
+    check(wl_norm_linear_run(plan_.get(), &args, workspace, workspace_bytes, stream));
+  }
   void run(const wl_moe_args& args, void* workspace = nullptr, size_t workspace_bytes = 0,
            wl_stream stream = nullptr) const {
     check(wl_moe_run(plan_.get(), &args, workspace, workspace_bytes, stream));
