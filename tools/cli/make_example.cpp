@@ -1,12 +1,14 @@
 #include "tools/cli/commands.hpp"
 #include "tools/cli/dual_gemm_files.hpp"
 #include "tools/cli/gemm_files.hpp"
+#include "tools/cli/moe_files.hpp"
 #include "tools/cli/options.hpp"
 #include "tools/cli/output_file.hpp"
 #include "tools/cli/progress.hpp"
 #include "tools/cli/quantize_files.hpp"
 #include "tools/cli/run.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace warpline::cli {
@@ -20,6 +22,7 @@ struct Request {
   uint64_t seed = 1;
 
   bool gemm() const { return operation == "gemm"; }
+  bool moe() const { return operation == "moe"; }
   std::vector<std::string> names() const {
     return gemm() ? std::vector<std::string>{"a", "b"} : std::vector<std::string>{"a", "b1", "b2"};
   }
@@ -29,13 +32,17 @@ Options declare(Request& r) {
   Options o("make-example", "Writes a safetensors file with random tensors for\n"
                             "  warpline dual-gemm --input FILE --output OUT.safetensors --verify\n"
                             "or, with --operation gemm, for warpline gemm,\n"
+                            "or, with --operation moe, for warpline moe,\n"
                             "or, of type f16 or bf16, for warpline quantize and warpline gemm");
   o.positional("FILE", "the file to write; not to stdout", r.path);
-  o.choice("--operation", "default dual-gemm", r.operation, {"dual-gemm", "gemm"});
-  o.integer("-m", "rows of a (default 128)", r.m, 1, 1 << 20);
-  o.integer("-n", "rows of b, or of b1 and b2, a multiple of 8 (default 256)", r.n, 1, 1 << 20);
+  o.choice("--operation", "default dual-gemm", r.operation, {"dual-gemm", "gemm", "moe"});
+  o.integer("-m", "rows of a, or tokens (default 128)", r.m, 1, 1 << 20);
+  o.integer("-n",
+            "rows of b, or of b1 and b2, a multiple of 8; of an expert's gate and up, of 64\n"
+            "(default 256)",
+            r.n, 1, 1 << 20);
   o.integer("-k", "values in a row, a multiple of 64 (default 512)", r.k, 1, 1 << 20);
-  o.integer("-l", "batch (default 1)", r.l, 1, 1 << 16);
+  o.integer("-l", "batch, or experts, of which a token has two (default 1)", r.l, 1, 1 << 16);
   o.choice("--type", "of a and b, or of a, b1 and b2 (default nvfp4)", r.type,
            {"nvfp4", "f16", "bf16"});
   o.choice("--bias", "a bias of this type, or two", r.beside.bias, {"f32", "f16", "bf16"});
@@ -67,11 +74,14 @@ void check(const Options& options, const Request& r) {
       throw Failure(exit_usage,
                     "make-example: " + name + " is for --type nvfp4, --type is " + r.type);
   }
+  if (r.moe() && (r.type != "nvfp4" || options.given("--bias")))
+    throw Failure(exit_usage, "make-example: --operation moe has neither --type nor --bias");
   check_outputs("make-example", {{"FILE", r.path}});
-  require_multiple("-n", r.n, 8);
+  require_multiple("-n", r.n, r.moe() ? 64 : 8);
   require_multiple("-k", r.k, 64);
   const double m = double(r.m), n = double(r.n), l = double(r.l);
-  const double values = l * (m + double(r.names().size() - 1) * n) * double(r.k);
+  const double weights = r.moe() ? 3 : double(r.names().size() - 1);
+  const double values = l * (m + weights * n) * double(r.k);
   const double residual = r.beside.residual.empty() ? 0 : 2 * l * m * n * double(sizeof(float));
   check_memory("make-example", "-m, -n, -k, -l",
                values * (r.type == "nvfp4" ? 9.0 / 16 : 2) + residual);
@@ -100,6 +110,21 @@ void write_gemm(const Request& r) {
   write_gemm_problem(r.path, problem);
 }
 
+LayerSizes layer_of(const Request& r) {
+  LayerSizes sizes;
+  sizes.tokens = r.m, sizes.hidden = r.k, sizes.intermediate = r.n, sizes.experts = r.l;
+  sizes.top_k = std::min<int64_t>(r.l, 2);
+  return sizes;
+}
+
+void write_moe(const Request& r) {
+  LayerTensors tensors;
+  draw_layer(layer_of(r), r.seed, &tensors);
+  // The largest magnitude of a token is 1; of h about 8.
+  tensors.input_scale[0] = 1.0f / (6 * 448), tensors.input_scale[1] = 8.0f / (6 * 448);
+  write_layer(r.path, tensors);
+}
+
 // "a [128, 256], b1 and b2 [256, 256]": rows and `columns`.
 std::string shapes_text(const Request& r, int64_t columns) {
   return format("a [%lld, %lld], %s [%lld, %lld]", static_cast<long long>(r.m),
@@ -119,7 +144,12 @@ ExitStatus run_make_example(const Arguments& arguments) {
   check(options, request);
   const Progress progress("making and writing the tensors");
   std::string text;
-  if (request.type != "nvfp4") {
+  if (request.moe()) {
+    write_moe(request);
+    text = format("x [%lld, %lld], ids, weights; gate_proj, up_proj and down_proj of %lld experts",
+                  static_cast<long long>(request.m), static_cast<long long>(request.k),
+                  static_cast<long long>(request.l));
+  } else if (request.type != "nvfp4") {
     write_wide(request);
     text = shapes_text(request, request.k) + " of " + request.type;
   } else {

@@ -46,6 +46,8 @@ public:
   wltest::Operand read_a(); // first: its batch and K are those of all
   wltest::Operand read_b(const std::string& name);
   wltest::Operand read_groups(const std::string& name); // [groups, rows, K] of any A
+  // By itself; `batched`: it has the leading dimension.
+  wltest::Operand read_operand(const std::string& name, bool* batched) const;
   bool batched() const { return batched_; }
   float factor(const std::string& name) const; // 1 where there is none
 
@@ -61,6 +63,9 @@ public:
   void require_shape(const Tensor& tensor, const std::vector<uint64_t>& shape,
                      const std::string& what) const;
   const Tensor* find(const std::string& name) const { return file_.find(name); }
+  const std::vector<Tensor>& tensors() const { return file_.tensors(); }
+  // A tensor that is taken too, if it is there.
+  void take(const std::string& name) { names_.push_back(name); }
   std::vector<uint8_t> read(const Tensor& tensor) const { return file_.read(tensor); }
 
   std::vector<std::string> unused() const; // names of tensors that the product does not take
@@ -74,7 +79,6 @@ private:
 
   bool takes(const std::string& name) const;
   const Tensor& require(const std::string& name) const;
-  wltest::Operand read_operand(const std::string& name, bool* batched) const;
   void read_scales(const Tensor& values, wltest::Operand* operand) const; // and K
 };
 
