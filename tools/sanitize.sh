@@ -1,24 +1,26 @@
 #!/usr/bin/env bash
 # compute-sanitizer over small dual GEMMs, GEMMs, quantisations, products of groups and layers of
 # experts on the GPU of this machine, each of which is compared with the reference too: memcheck,
-# synccheck, and racecheck, which knows shared memory and ordinary barriers, over the shapes whose
-# kernels use no asynchronous copies.
+# synccheck, and racecheck, which knows shared memory and ordinary barriers, over the kernels that
+# use no asynchronous copies.
 #
 #   tools/sanitize.sh [--build DIR] [--limit SECONDS] [--tools memcheck,synccheck,racecheck]
+#                     [--only REGEX]
 #
+# --limit is a run's; --only takes the runs whose words the expression is found in.
 # compute-sanitizer is looked for in $CUDA_HOME/bin, $CUDA_PATH/bin, PATH and /usr/local/cuda/bin.
 # Without it or without a GPU that has kernels nothing is checked, and the last line says so.
 set -u
 cd "$(dirname "$0")/.." || exit 2
-build=build limit=120 tools=memcheck,synccheck,racecheck
+build=build limit=120 tools=memcheck,synccheck,racecheck only=
 while [ $# -gt 0 ]; do
   case $1 in
-    --build | --limit | --tools)
+    --build | --limit | --tools | --only)
       [ $# -ge 2 ] || { echo "sanitize: $1 needs a value" >&2; exit 2; }
       declare "${1#--}=$2"
       shift 2
       ;;
-    -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "sanitize: unknown argument $1" >&2; exit 2 ;;
   esac
 done
@@ -38,12 +40,14 @@ tools/has_gpu.sh "$warpline" ||
 log=$(mktemp) || exit 2
 trap 'rm -f "$log"' EXIT
 clean=0 dirty=0
-# check TOOL COMMAND ARGUMENTS...
+# check TOOL KERNELS COMMAND ARGUMENTS...; KERNELS: a part of the names of those that are checked
 check() {
   local tool=$1 status verdict
-  shift
-  timeout --kill-after=10 "$limit" "$sanitizer" --tool "$tool" --error-exitcode 9 "$warpline" \
-    "$@" --device gpu >"$log" 2>&1
+  local kernels=(${2:+--kernel-name "kns=$2"})
+  shift 2
+  [[ $* =~ $only ]] || return
+  timeout --kill-after=10 "$limit" "$sanitizer" --tool "$tool" --error-exitcode 9 \
+    "${kernels[@]}" "$warpline" "$@" --device gpu >"$log" 2>&1
   status=$?
   verdict=clean
   [ $status -eq 0 ] || verdict="status $status"
@@ -59,10 +63,12 @@ check() {
 
 # The configurations that the library chooses from one token to several tiles, edges of M and N
 # included. On an H200: small_t1, small_t16 with a tail of rows, t32, t64, t128_split, t128c96,
-# t256; of gemm small_t1_split4, small_t16_dense, t32_whole, t64c96_whole, t128. Groups: the
-# decoder and its like for 16 bits, small_t8 and t16, t64, t128, direct; layers with an order of
-# rows and without one.
+# t256; of gemm small_t1_split4, small_t16_dense, t32_whole, t64c96_whole, t128; stream, native
+# ones with tiles of their own, shared K and factors of columns. Groups: the decoder and its like
+# for 16 bits, small_t8 and t16, t64, t128, direct; layers with an order of rows and without one.
 wide=grouped_dual_gemm_sm90_abf16_t128_bf16 direct=grouped_gemm_sm90_direct_af16_t128_f16
+stream=gemm_sm90_stream_af16_t16_f16 dual_stream=dual_gemm_sm90_stream_abf16_t16_bf16
+native_stream=gemm_sm90_tf32_t64c64_stream_f32 native_split=gemm_sm90_bf16_t128_split_bf16
 shapes=("dual-gemm -m 1 -n 136 -k 320" "dual-gemm -m 130 -n 264 -k 704 --out bf16"
   "dual-gemm -m 32 -n 4096 -k 2048" "dual-gemm -m 64 -n 4096 -k 320 -l 2"
   "dual-gemm -m 100 -n 4096 -k 1024" "dual-gemm -m 300 -n 4096 -k 320 --out bf16"
@@ -71,6 +77,14 @@ shapes=("dual-gemm -m 1 -n 136 -k 320" "dual-gemm -m 130 -n 264 -k 704 --out bf1
   "gemm -m 60 -n 24576 -k 704 --residual --in-place"
   "gemm -m 300 -n 4104 -k 320 --out f32 --act silu" "quantize -m 130 -k 1088 -l 2"
   "quantize -m 3 -k 64 --type f16"
+  "gemm -m 12 -n 264 -k 704 --a-type f16 --b-type nvfp4 --config $stream"
+  "dual-gemm -m 12 -n 136 -k 704 --a-type bf16 --out bf16 --config $dual_stream"
+  "gemm -m 130 -n 264 -k 320 --a-type f16 --bias f32 --residual"
+  "gemm -m 70 -n 264 -k 704 --a-type bf16 --config $native_split"
+  "gemm -m 40 -n 264 -k 704 --a-type tf32 --out f32 --config $native_stream"
+  "gemm -m 33 -n 264 -k 320 --a-type e4m3 --b-type e5m2 --col"
+  "gemm -m 300 -n 136 -k 320 --a-type int8"
+  "dual-gemm -m 130 -n 136 -k 320 --a-type f16 --b-type f16"
   "grouped-gemm --sizes 1,0,9,5 -n 264 -k 320 --out bf16 --bias f32"
   "grouped-dual-gemm --sizes 17,0,40 -n 136 -k 704"
   "grouped-gemm --sizes 33,64,0,70 -n 264 -k 320 --gather --config grouped_gemm_sm90_t64_f16"
@@ -79,14 +93,19 @@ shapes=("dual-gemm -m 1 -n 136 -k 320" "dual-gemm -m 130 -n 264 -k 704 --out bf1
   "moe --tokens 2 --hidden 320 --intermediate 192 --experts 8 --top-k 3 --first-expert 2 --shared"
   "moe --tokens 70 --hidden 320 --intermediate 192 --experts 8 --top-k 2 --type f16"
   "moe --tokens 70 --hidden 320 --intermediate 192 --experts 8 --top-k 2 --a-type nvfp4")
-# Without specialised warps: the one schedule whose shared memory racecheck can follow.
-plain=("dual-gemm -m 8 -n 64 -k 256 --config dual_gemm_sm90_double_buffered_t8_f16")
+# What racecheck can follow, behind the part of the kernels' names: the schedule without
+# specialised warps, the order of experts, what makes activations ready for a product.
+layer="moe --hidden 320 --intermediate 192 --experts 8 --top-k 2"
+plain=("double_buffered dual-gemm -m 8 -n 64 -k 256 --config dual_gemm_sm90_double_buffered_t8_f16"
+  "moe_permute $layer --tokens 70"
+  "moe_encode $layer --tokens 70 --a-type nvfp4" "moe_combine $layer --tokens 70 --shared"
+  "grouped_sm90 grouped-gemm --sizes 33,64,0,70 -n 136 -k 320 --config grouped_gemm_sm90_t64_f16")
 for tool in ${tools//,/ }; do
-  cases=("${shapes[@]}")
+  cases=("${shapes[@]/#/- }")
   [ "$tool" = racecheck ] && cases=("${plain[@]}")
   for arguments in "${cases[@]}"; do
     read -r -a words <<<"$arguments"
-    check "$tool" "${words[@]}"
+    check "$tool" "${words[0]#-}" "${words[@]:1}"
   done
 done
 echo "sanitize: $clean clean, $dirty not"

@@ -1,6 +1,7 @@
 // tools/sanitize.sh where there is nothing to run it on, and the rows it names.
 #include "kernels/dual_gemm/dual_gemm.hpp"
 #include "kernels/grouped/grouped.hpp"
+#include "kernels/linear/linear.hpp"
 #include "runtime/src/configs.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/child.hpp"
@@ -54,15 +55,16 @@ TEST_CASE("sanitize: wrong arguments are refused", "[host][tools]") {
 
 TEST_CASE("sanitize: the rows it forces exist", "[host][tools]") {
   const std::string script = wltest::read_text(wltest::source_file("tools/sanitize.sh"));
-  const std::regex forced("--config ([a-z0-9_]+)");
+  const std::regex forced("(?:--config |=)((?:grouped_)?(?:dual_)?gemm_[a-z0-9_]+)");
   int count = 0;
   for (std::sregex_iterator at(script.begin(), script.end(), forced), end; at != end; ++at) {
     INFO((*at)[1]);
     const std::string name = (*at)[1];
     CHECK((warpline::dual_gemm::find_config(name) != nullptr ||
+           warpline::find_config(warpline::linear::configs(), name) != nullptr ||
            warpline::find_config(warpline::grouped::linear_configs(), name) != nullptr ||
            warpline::find_config(warpline::grouped::dual_configs(), name) != nullptr));
     ++count;
   }
-  CHECK(count >= 1);
+  CHECK(count >= 7);
 }
