@@ -252,7 +252,8 @@ public:
 //
 // Of two tensors: a full SM takes 700 clocks and 18 for each token for 256 k of 128 columns of
 // weights, both products counted; the tokens' part, decoding them, is for each CTA of two that it
-// holds. Launch, first loads and the end of the last tile: 5000; the sum over splits: 1000.
+// holds. Launch, first loads and the end of the last tile: 5000; the sum over splits: 1000. Of rows
+// that say which matrix is theirs, each wave behind the first one: 4500.
 //
 // Of one: for 256 k of 32 columns a CTA takes 190 clocks and 8 for each token of an SM that is
 // busy, and by itself at least 590 and 13 for each token, half as long again where warps decode or
@@ -327,8 +328,10 @@ Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceL
                        (700 * resident * config.tile_n / 64.0 + 9 * resident * config.tile_m);
   result.loop_clocks = static_cast<double>(result.waves) * result.tile_clocks;
   result.epilogue_clocks = 1000;
+  const double starts = config.routed ? 4500 * static_cast<double>(result.waves - 1) : 0;
   result.total = 5000 + std::max(static_cast<double>(result.waves) *
-                                     (result.tile_clocks + result.epilogue_clocks),
+                                         (result.tile_clocks + result.epilogue_clocks) +
+                                     starts,
                                  result.memory_clocks);
   result.total *= ordered;
   return result;
