@@ -62,33 +62,32 @@ targets_of() {
 }
 
 work=$(mktemp -d) || exit 2
-trap 'rm -rf "$work"' EXIT
+# shellcheck disable=SC2046  # one word for each job
+trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
 
-"$ptxas" --version | sed -n 's/^Cuda compilation tools, /ptxas /p'
 row_format='%-34s %-8s %9s %5s %6s %7s  %s\n'
-# shellcheck disable=SC2059
-printf "$row_format" kernel target registers cap spills bytes result
 
-assembled=0
-failed=0
-for file in "${files[@]}"; do
+# check FILE PREFIX: prints what is found; "ASSEMBLED FAILED" goes to PREFIX.counts at the end.
+check() {
+  local file=$1 log=$2.log cubin=$2.cubin assembled=0 failed=0
+  local kernel directive cap target registers spills bytes result warning
+  kernel=$(basename "$file" .ptx)
   if [ ! -r "$file" ]; then
     echo "$file: cannot be read"
-    failed=$((failed + 1))
-    continue
+    echo 0 1 >"$2.counts"
+    return
   fi
-  kernel=$(basename "$file" .ptx)
   directive=$(sed -n 's/^\.target[[:space:]]*\([a-z0-9_]*\).*/\1/p' "$file" | head -n 1)
   cap=$(sed -n 's/.*Launched with \([0-9]*\) registers a thread.*/\1/p' "$file" | head -n 1)
   if [ -z "$directive" ] || [ -z "$cap" ]; then
     echo "$file: no .target directive, or no 'Launched with N registers a thread' in its head"
-    failed=$((failed + 1))
-    continue
+    echo 0 1 >"$2.counts"
+    return
   fi
   for target in $(targets_of "$directive"); do
     assembled=$((assembled + 1))
-    log=$work/log
-    if ! "$ptxas" -arch="$target" -v "$file" -o "$work/out.cubin" >"$log" 2>&1; then
+    if ! "$ptxas" -arch="$target" -v "$file" -o "$cubin" >"$log" 2>&1; then
       # shellcheck disable=SC2059
       printf "$row_format" "$kernel" "$target" - "$cap" - - "FAIL: does not assemble"
       grep -v '^ptxas info' "$log" | head -n 20 | sed 's/^/    /'
@@ -98,7 +97,7 @@ for file in "${files[@]}"; do
     registers=$(sed -n 's/.*Used \([0-9]*\) registers.*/\1/p' "$log" | sort -n | tail -n 1)
     spills=$(sed -n 's/.*, \([0-9]*\) bytes spill stores, \([0-9]*\) bytes spill loads.*/\1 \2/p' \
       "$log" | awk '{ sum += $1 + $2 } END { print sum + 0 }')
-    bytes=$(wc -c <"$work/out.cubin")
+    bytes=$(wc -c <"$cubin")
     result=ok
     if [ -z "$registers" ]; then result="FAIL: ptxas -v reports no register count"; fi
     if [ "${registers:-0}" -gt "$cap" ]; then result="FAIL: registers above the role table"; fi
@@ -113,7 +112,45 @@ for file in "${files[@]}"; do
     printf "$row_format" "$kernel" "$target" "${registers:--}" "$cap" "$spills" "$bytes" "$result"
     [ "$result" = ok ] || failed=$((failed + 1))
   done
+  rm -f "$log" "$cubin"
+  echo "$assembled $failed" >"$2.counts"
+}
+
+"$ptxas" --version | sed -n 's/^Cuda compilation tools, /ptxas /p'
+# shellcheck disable=SC2059
+printf "$row_format" kernel target registers cap spills bytes result
+
+# As many at once as there are cores; what they print comes in the order of the files.
+assembled=0
+failed=0
+shown=0
+show_ended() {
+  local a f
+  while [ "$shown" -lt ${#files[@]} ] && [ -e "$work/$shown.ended" ]; do
+    cat "$work/$shown.out"
+    a='' f=''
+    [ -e "$work/$shown.counts" ] && read -r a f <"$work/$shown.counts"
+    if [ -z "$f" ]; then
+      echo "${files[shown]}: the check did not come to its end"
+      a=0 f=1
+    fi
+    assembled=$((assembled + a)) failed=$((failed + f))
+    rm -f "$work/$shown".*
+    shown=$((shown + 1))
+  done
+}
+at_once=$(nproc 2>/dev/null || echo 1)
+for i in "${!files[@]}"; do
+  while [ "$(jobs -rp | wc -l)" -ge "$at_once" ]; do wait -n; done
+  (
+    trap ': >"$work/$i.ended"' EXIT
+    check "${files[i]}" "$work/$i" >"$work/$i.out"
+  ) &
+  show_ended
 done
+wait
+for i in "${!files[@]}"; do : >"$work/$i.ended"; done # killed or not
+show_ended
 
 echo "$assembled assembled, $failed failed"
 [ "$failed" -eq 0 ] && [ "$assembled" -gt 0 ]
