@@ -1,7 +1,8 @@
 // CTAs of a cluster that start at different times: the schedule stagger:SEED, and what may not be
-// done to a CTA that has not started.
+// done to a CTA that has not started, or may have ended.
 #include "tests/support/catch.hpp"
 #include "tests/support/vgpu_run.hpp"
+#include "tools/vgpu/check/options.hpp"
 
 using namespace wltest;
 
@@ -12,13 +13,14 @@ constexpr int kSeeds = 16;
 std::string stagger(int seed) { return "stagger:" + std::to_string(seed); }
 
 RunResult run(const std::string& body, const std::string& schedule, uint32_t ctas,
-              std::vector<uint32_t>* out = nullptr) {
+              std::vector<uint32_t>* out = nullptr, uint32_t checks = 0) {
   Vgpu gpu("h200");
   const uint64_t to = gpu.upload(std::vector<uint32_t>(64));
   Launch launch;
   launch.block = {64};
   launch.grid = launch.cluster = {ctas};
   launch.schedule = schedule;
+  launch.checks = checks;
   RunResult r = gpu.run(module_text(R"(
   .shared .align 16 .b8 room[64];
   .shared .align 8 .b64 bar;
@@ -123,4 +125,50 @@ wait:
     CHECK(r.ok);
   }
   CHECK(found > kSeeds / 4);
+}
+
+TEST_CASE("races: what other CTAs do with a CTA's shared memory comes before its exit",
+          "[virtual][stagger]") {
+  const std::string head = R"(
+  @%p1 mbarrier.init.shared::cta.b64 [bar], 64;
+  fence.mbarrier_init.release.cluster;
+  mov.u32 %r4, room;
+  @%p1 st.shared.u32 [%r4], 7;
+)" + kMeet + R"(
+  mapa.shared::cluster.u32 %r5, %r4, %r2;
+  mov.u32 %r6, bar;
+  mapa.shared::cluster.u32 %r7, %r6, %r2;
+)";
+  const std::string load = "  ld.shared::cluster.u32 %r8, [%r5];\n",
+                    store = "  @%p1 st.shared::cluster.u32 [%r5 + 4], %r0;\n",
+                    wait = "wait:\n  mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p2, "
+                           "[bar], 0;\n  @!%p2 bra wait;\n";
+  const auto arrive = [](const std::string& order) {
+    return "  mbarrier.arrive." + order + ".cluster.shared::cluster.b64 _, [%r7];\n";
+  };
+  const std::string relaxed =
+      "  barrier.cluster.arrive.relaxed.aligned;\n  barrier.cluster.wait.aligned;\n";
+  for (const std::string& use : {load, store})
+    for (const char* schedule : {"lazy", "eager", "random:1", "random:2", "stagger:1"}) {
+      INFO(use << schedule);
+      for (const std::string& met : {kMeet, arrive("release") + wait}) {
+        const RunResult r = run(head + use + met, schedule, 2, nullptr, vgpu::check::kRaces);
+        INFO(r.text);
+        CHECK(r.ok);
+      }
+      for (const std::string& met : {relaxed, arrive("relaxed") + wait}) {
+        const RunResult r = run(head + use + met, schedule, 2, nullptr, vgpu::check::kRaces);
+        INFO(r.text);
+        CHECK(r.faulted("races", "exit: "));
+      }
+      // It may be accessed after the exit, too.
+      const RunResult r = run(head + use, schedule, 2, nullptr, vgpu::check::kRaces);
+      INFO(r.text);
+      CHECK((r.faulted("races", "exit: ") || r.faulted("exit")));
+    }
+  // A CTA's own accesses, and those of a CTA that is done with it before another meeting.
+  const RunResult r = run(head + load + kMeet + "  @%p1 ld.shared.u32 %r8, [%r4];\n", "lazy", 2,
+                          nullptr, vgpu::check::kRaces);
+  INFO(r.text);
+  CHECK(r.ok);
 }

@@ -146,7 +146,7 @@ std::vector<Mutant> make_mutants(const std::string& ptx) {
   std::vector<std::string> lines;
   std::istringstream in(ptx);
   for (std::string line; std::getline(in, line);) lines.push_back(line);
-  const std::vector<uint64_t> places = places_of(lines);
+  const Places places = places_of(lines);
   std::vector<Mutant> out;
   std::string label;
   for (size_t i = 0; i < lines.size(); ++i) {
@@ -176,7 +176,8 @@ std::vector<Mutant> make_mutants(const std::string& ptx) {
       m.before = near(-1);
       m.after = near(1);
       m.line_text = c.line;
-      m.identity = hash_of(c.what, places[i]);
+      m.identity = hash_of(c.what, places.place[i]);
+      m.site = hash_of(c.what, places.site[i]);
       out.push_back(std::move(m));
     }
   }
@@ -200,13 +201,19 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
   if (has(op, "setmaxnreg.dec") && m.change == "8 registers more")
     return "the pool has room for 8 registers more; nothing waits for them";
   bool warp_sync = starts(op, "bar.warp.sync");
-  if (warp_sync &&
-      (has(m.after, "bar.sync") || has(m.after, "barrier.cluster.") || m.label == "producers_join"))
+  if (warp_sync && (has(m.after, "bar.sync") || has(m.after, "bar.arrive") ||
+                    has(m.after, "barrier.cluster.") || m.label == "producers_join"))
     return "a barrier of the same lanes follows, with the memory order of this one";
   if (warp_sync && starts(m.after, "shfl.sync"))
     return "a shuffle of all lanes follows, which waits for them, and no other warp reads or "
            "writes "
            "between the two what these lanes have";
+  if (warp_sync && m.label == "cleared" && has(kernel, "_held_"))
+    return "of the totals that it clears a lane reads only its own before the team's barriers: "
+           "convergence costs no order";
+  if (warp_sync && m.label == "coded" && has(kernel, "_held_"))
+    return "the lanes meet in the next row before anything that wants them together, and what they "
+           "have written nobody reads: convergence costs no order";
   if (warp_sync && m.label == "folded_row")
     return "a warp has a row of its own and keeps nothing in shared memory: convergence costs no "
            "order";
@@ -291,9 +298,6 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
   if (m.label == "mma_empty" && has(op, "fence::after"))
     return "an empty tile copies and multiplies nothing; the next tile's stages have fences of "
            "their own behind their waits";
-  if (has(kernel, "moe_permute") && m.label == "add_ctas" && m.change == "relaxed")
-    return "the virtual GPU reads another CTA's shared memory at once: that the reading is done "
-           "before that CTA may end, which this arrival's release orders, no run there tells";
   if (m.label == "mma_empty" && has(op, "[lag_barrier], lag_phase"))
     return "an empty tile copies no scales. The next tile's first copy waits for a commit that "
            "this "

@@ -348,6 +348,38 @@ void Races::tensor_alloc(const Who& w, uint32_t cta, uint32_t column, uint32_t c
          Proxy::Tensor);
 }
 
+// What threads of other CTAs do with a CTA's shared memory comes before its end: all of its threads
+// together must know of it.
+void Races::cta_exit(uint32_t cta) {
+  if (limits_.ctas == 1) return;
+  Times known;
+  const Clock* last = nullptr;
+  const uint32_t threads = limits_.warps * 32;
+  for (uint32_t t = cta * threads; t < (cta + 1) * threads; ++t) {
+    if (lanes_[t].get() != last) join(known, lanes_[t]->known);
+    last = lanes_[t].get();
+  }
+  const auto judge_one = [&](const Record& r, uint64_t lo, uint64_t hi) {
+    if (r.lanes == 0 || who_of(r).cta == cta) return;
+    for (uint32_t left = r.lanes; left; left &= left - 1)
+      if (at(known, r.base + static_cast<uint32_t>(std::countr_zero(left))) < r.time) {
+        Finding f;
+        f.checker = "races";
+        f.rule = "exit";
+        f.text = std::string(r.writes ? "write" : "read") + " of " +
+                 bytes_text({Space::Shared, cta, lo, hi, 0, 0}) +
+                 " by another CTA is not ordered before that CTA's exit; missing: a cluster "
+                 "barrier, or an mbarrier arrive with release.cluster and its wait";
+        f.sites.push_back({std::string("the ") + (r.writes ? "write" : "read"), who_of(r)});
+        return sink_.found(f);
+      }
+  };
+  shared_[cta].each([&](uint64_t lo, uint64_t hi, const Cell& cell) {
+    if (cell.written) judge_one(cell.write, lo, hi);
+    for (const Record& r : cell.others) judge_one(r, lo, hi);
+  });
+}
+
 void Races::tensormap_use(const Who& w, const Bytes& b) {
   const uint32_t t = first_thread(w);
   const Clock& mine = *lanes_[t];

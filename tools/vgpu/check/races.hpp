@@ -58,6 +58,7 @@ public:
   void cluster_wait(const Who&, bool acquire) override;
   void pair_met(const Who&, const Who&) override;
   void tensor_alloc(const Who&, uint32_t cta, uint32_t column, uint32_t columns) override;
+  void cta_exit(uint32_t cta) override;
 
   // What the cluster did to global memory, for GridRaces.
   std::vector<GlobalUse> global_uses() const;
