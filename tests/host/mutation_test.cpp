@@ -38,7 +38,7 @@ std::vector<uint64_t> identities(const std::string& text) {
 }
 
 Share share(const std::string& kernel, double work, const std::string& text) {
-  Share s{kernel, work, make_mutants(text), {}, {}, {}};
+  Share s{kernel, work, make_mutants(text), {}, {}, {}, {}};
   s.told.resize(s.mutants.size(), false);
   return s;
 }
@@ -98,18 +98,18 @@ TEST_CASE("a mutant that kernels have in common is run in one of them", "[host][
   std::vector<Share> kernels = {share("a_sm90_t64", 10, kText), share("a_sm90_t32", 1, kText)};
   const size_t mutants = kernels[0].mutants.size();
   // The cheaper one.
-  CHECK(share_out(kernels, false, {}) == std::vector<size_t>{1});
+  CHECK(share_out(kernels, false, {}).all == std::vector<size_t>{1});
   CHECK(count(kernels[0]) == 0);
   CHECK(count(kernels[1]) == mutants);
   CHECK(kernels[0].judge == std::vector<size_t>(mutants, 1));
   // All of all, or of one that is named.
-  CHECK(share_out(kernels, true, {}).size() == 2);
+  CHECK(share_out(kernels, true, {}).all.size() == 2);
   CHECK(count(kernels[0]) == mutants);
-  CHECK(share_out(kernels, false, {"a_sm90_t64"}).size() == 2);
+  CHECK(share_out(kernels, false, {"a_sm90_t64"}).all.size() == 2);
   CHECK(count(kernels[0]) == mutants);
   // What is told of one need not be run in the other.
   kernels[0].told.assign(mutants, true);
-  CHECK(share_out(kernels, false, {}) == std::vector<size_t>{0});
+  CHECK(share_out(kernels, false, {}).all == std::vector<size_t>{0});
   CHECK(count(kernels[1]) == 0);
   // Never one with a reason to survive, where another has none.
   const std::string text = with("consumer:", "consumer_tile:");
@@ -121,4 +121,59 @@ TEST_CASE("a mutant that kernels have in common is run in one of them", "[host][
         equivalent_reason("a_sm100_n64", once[1].mutants[i]).empty())
       CHECK(once[0].judge[i] == 1);
   CHECK(count(once[1]) > 0);
+}
+
+TEST_CASE("a mutant of each site is run ahead of the rest", "[host][mutation]") {
+  // The same statements, with another fence between: other places, the same sites but for its own.
+  const std::string fenced =
+      with("  bar.warp.sync 0xffffffff;\n", "  bar.warp.sync 0xffffffff;\n  fence.proxy.async;\n");
+  std::vector<Share> kernels = {share("a_sm90_t64", 10, fenced), share("a_sm90_t32", 1, kText),
+                                share("a_sm90_t16", 1, with("consumer:", "consumer3:"))};
+  const auto ahead = [&](size_t k) {
+    return std::count(kernels[k].ahead.begin(), kernels[k].ahead.end(), true);
+  };
+  const auto judged_of = [&] {
+    std::vector<std::vector<bool>> judged;
+    for (const Share& s : kernels) judged.push_back(s.told);
+    return count_sites(kernels, judged);
+  };
+  Turns turns = share_out(kernels, false, {});
+  CHECK(turns.ahead == std::vector<size_t>{1, 0});
+  const auto all = static_cast<std::ptrdiff_t>(kernels[1].mutants.size());
+  CHECK(ahead(1) == all);
+  CHECK(ahead(0) == 1);
+  CHECK(ahead(2) == 0);
+  for (const Share& s : kernels)
+    for (size_t i = 0; i < s.mutants.size(); ++i)
+      if (s.ahead[i]) CHECK(s.here[i]);
+  SiteCounts counts = judged_of();
+  CHECK(counts.all == static_cast<size_t>(all) + 1);
+  CHECK(counts.judged == 0);
+  CHECK(counts.open == std::vector<size_t>{counts.all, counts.all - 1, counts.all - 1});
+  // Those that have been run are ahead no more; their places elsewhere remain.
+  for (Share& s : kernels) s.told = s.ahead;
+  turns = share_out(kernels, false, {});
+  CHECK(turns.ahead.empty());
+  CHECK(turns.all.size() == 3);
+  counts = judged_of();
+  CHECK(counts.judged == counts.all);
+  CHECK(counts.open == std::vector<size_t>(3, 0));
+}
+
+TEST_CASE("a site is not judged where there is a reason to survive and elsewhere is none",
+          "[host][mutation]") {
+  const std::string text = with("consumer:", "consumer_tile:");
+  std::vector<Share> kernels = {share("a_sm100_once", 1, text), share("a_sm100_n64", 10, text)};
+  kernels[0].told.assign(kernels[0].mutants.size(), true);
+  share_out(kernels, false, {});
+  size_t excused = 0;
+  for (size_t i = 0; i < kernels[0].mutants.size(); ++i) {
+    const bool only_here = !equivalent_reason("a_sm100_once", kernels[0].mutants[i]).empty() &&
+                           equivalent_reason("a_sm100_n64", kernels[1].mutants[i]).empty();
+    CHECK(kernels[1].ahead[i] == only_here);
+    excused += only_here;
+  }
+  CHECK(excused > 0);
+  const SiteCounts counts = count_sites(kernels, {kernels[0].told, kernels[1].told});
+  CHECK(counts.all - counts.judged == excused);
 }

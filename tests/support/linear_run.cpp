@@ -91,6 +91,13 @@ wl_status LinearRun::run(wl_stream stream) const {
 
 std::vector<uint8_t> LinearRun::bytes() const { return plain_.read(bytes_of_d(case_)); }
 
+std::vector<std::pair<void*, size_t>> LinearRun::memory() const {
+  return {{a_.pointer, problem_.a.values.size()},
+          {b_.pointer, problem_.b1.values.size()},
+          {residual_.pointer, case_.residual ? bytes_of_d(case_) : 0},
+          {plain_.pointer, case_.d_type == WL_NVFP4 ? 0 : bytes_of_d(case_)}};
+}
+
 std::string LinearRun::check() const {
   Problem p = problem_;
   bool intact = true;

@@ -7,6 +7,8 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace wltest {
 
@@ -33,6 +35,8 @@ public:
   std::string check() const;
   Operand nvfp4(bool* intact) const { return d_.read(intact); } // D
   std::vector<uint8_t> bytes() const;                           // D of another type
+  // A and B, a residual and D of another type than NVFP4.
+  std::vector<std::pair<void*, size_t>> memory() const;
 
 private:
   wl_context* context_;

@@ -12,6 +12,7 @@
 #include "tests/support/ledger_names.hpp"
 #include "tests/support/linear_run.hpp"
 #include "tests/support/quantize_run.hpp"
+#include "tests/virtual/mutation/rewrite.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -86,7 +87,10 @@ bool right_linear(wl_context* context, const Kernel& kernel, const DualGemmCase&
                                    c.bias1 != 0, c.bias1 != 0 && kernel.d_type != WL_NVFP4});
   message = linear.message();
   wl_status status = message.empty() ? WL_SUCCESS : WL_ERROR_INVALID_ARGUMENT;
-  for (int i = 0; i < c.in_a_row && status == WL_SUCCESS; ++i) status = linear.run(nullptr);
+  for (int i = 0; i < c.in_a_row && status == WL_SUCCESS; ++i) {
+    rewrite(linear.memory());
+    status = linear.run(nullptr);
+  }
   if (status == WL_SUCCESS) status = wl_stream_synchronize(context, nullptr);
   if (status != WL_SUCCESS && message.empty()) message = wl_last_error();
   return status == WL_SUCCESS && linear.check().empty();
@@ -368,7 +372,7 @@ static Kernel kernel_of(const warpline::Image& image) {
     r.short_k = 256;
     const bool rms = r.name.find("_rms_") != std::string::npos;
     if (rms || r.name.find("_layer_") != std::string::npos) {
-      if (r.name.find("_held_") != std::string::npos) c.m = 40, c.k = warpline::norm::least_held;
+      if (r.name.find("_held_") != std::string::npos) c.m = 40, c.k = 2304;
       r.short_k = c.k; // its names are of one K
       r.names = names_of_rows(r, 0);
     }
@@ -466,6 +470,12 @@ static Kernel kernel_of(const warpline::Image& image) {
                          ? sm90_small_token_stages(config->tile_m, config->decoders)
                          : config->stages;
   c.k = config->tile_k * (2 * stages + 1) * config->split_k - 64;
+  if (config->family == warpline::gemm::Family::sm90_native) {
+    // A storer's places come round: a tile of 16 tokens has one piece, and tiles are one cluster's.
+    if (config->grid != warpline::gemm::Grid::stream_k)
+      r.sms = config->cluster[0] * config->cluster[1];
+    if (config->tile_m == 16 && config->b_tensors == 1) c.n = 3 * config->columns() + 8;
+  }
   return r;
 }
 

@@ -16,10 +16,12 @@
 #include "tests/virtual/mutation/summary.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <set>
@@ -31,6 +33,8 @@ namespace {
 
 // Enough to contradict a reason.
 constexpr int kExcusedSchedules = 4;
+// What a run that is cut short may lose.
+constexpr std::chrono::seconds kUnsaved{60};
 
 // "checker/rule (schedule)" -> "schedule"
 std::string schedule_of(const std::string& killer) {
@@ -38,29 +42,20 @@ std::string schedule_of(const std::string& killer) {
   return at == std::string::npos ? "" : killer.substr(at + 2, killer.size() - at - 3);
 }
 
-// Runs those of the kernel's mutants that are judged in it and not yet known, or, of the known
-// ones, those that survived without a reason; false when the kernel itself is not clean.
-bool run_kernel(const Kernel& kernel, const Share& share, unsigned jobs, bool print,
-                bool survivors_only, Section& section) {
-  const std::vector<Mutant>& mutants = share.mutants;
-  const auto equivalent = [&](size_t i) {
-    return !equivalent_reason(kernel.name, mutants[i]).empty();
-  };
-  section.judged.resize(mutants.size());
-  section.killers.resize(mutants.size());
-  std::vector<size_t> left;
-  for (size_t i = 0; i < mutants.size(); ++i)
-    if (survivors_only ? section.judged[i] && section.killers[i].empty() && !equivalent(i)
-                       : share.here[i] && !section.judged[i])
-      left.push_back(i);
-  if (left.empty()) {
-    std::cout << kernel.name << ": as told before" << std::endl;
-    return true;
-  }
+struct RunOptions {
+  unsigned jobs = 2;
+  bool print = false;
+};
+
+// Runs the mutants `left` of the kernel and keeps what comes out, with `save`, from time to time;
+// false when the kernel itself is not clean.
+bool run_kernel(const Kernel& kernel, const std::vector<Mutant>& mutants,
+                const std::vector<size_t>& left, const RunOptions& how, Section& section,
+                const std::function<void()>& save) {
   section.preface.clear();
-  const std::vector<std::string> few(kSchedules.begin(), kSchedules.begin() + kExcusedSchedules);
   std::vector<std::string> all = kSchedules;
   for (const std::string& s : hold_schedules(kHoldSeeds)) all.push_back(s);
+  const std::vector<std::string> few(kSchedules.begin(), kSchedules.begin() + kExcusedSchedules);
   const auto alone = [&](const std::string& check, const std::vector<std::string>& schedules) {
     Child base = start(kernel, "", check, schedules, 0);
     return finish(base);
@@ -73,42 +68,64 @@ bool run_kernel(const Kernel& kernel, const Share& share, unsigned jobs, bool pr
               << clean.report << std::endl;
     return false;
   };
+  // A schedule under which mutants die must leave the kernel itself alone; most die under the
+  // first.
+  std::set<std::string> harmless = {kSchedules[0]};
   std::string check = "all,advice,ledger";
-  Outcome clean = alone(check, few);
+  Outcome clean = alone(check, {kSchedules[0]});
   if (!clean.verdict.by.empty()) {
     const std::string first = clean.verdict.by;
     check = "all,ledger";
-    clean = alone(check, few);
+    clean = alone(check, {kSchedules[0]});
     if (!clean.verdict.by.empty()) return not_clean(clean);
     section.preface = "Advice against the kernel itself: " + first + "; it runs without advice.";
   }
   std::vector<Child> running;
+  std::map<size_t, std::string> killers; // of those that are not in the section yet
   auto settle = [&] {
     Child ended = take_ended(running);
     const size_t i = ended.index;
     const Outcome o = finish(ended);
     const Verdict& v = o.verdict;
-    if (print) std::cout << mutants[i].change << ": " << v.by << "\n" << o.report << "\n";
-    section.killers[i] = v.by.empty() || v.schedule.empty() ? v.by : v.by + " (" + v.schedule + ")";
-    section.judged[i] = true;
+    if (how.print) std::cout << mutants[i].change << ": " << v.by << "\n" << o.report << "\n";
+    killers[i] = v.by.empty() || v.schedule.empty() ? v.by : v.by + " (" + v.schedule + ")";
+    if (v.by.empty() && equivalent_reason(kernel.name, mutants[i]).empty())
+      std::cout << kernel.name << ":" << mutants[i].line << ": survived: " << mutants[i].change
+                << ": " << mutants[i].instruction << std::endl;
   };
-  for (const size_t i : left) {
-    if (running.size() == jobs) settle();
-    running.push_back(
-        start(kernel, mutated(kernel.text, mutants[i]), check, equivalent(i) ? few : all, i));
+  auto last_save = std::chrono::steady_clock::now();
+  for (size_t next = 0; next < left.size();) {
+    while (next < left.size() && std::chrono::steady_clock::now() - last_save < kUnsaved) {
+      if (running.size() == how.jobs) settle();
+      const size_t i = left[next++];
+      const bool excused = !equivalent_reason(kernel.name, mutants[i]).empty();
+      running.push_back(
+          start(kernel, mutated(kernel.text, mutants[i]), check, excused ? few : all, i));
+    }
+    while (!running.empty()) settle();
+    std::vector<std::string> deadly;
+    for (const auto& [i, killer] : killers)
+      if (const std::string s = schedule_of(killer); !s.empty() && harmless.insert(s).second)
+        deadly.push_back(s);
+    if (!deadly.empty()) {
+      clean = alone(check, deadly);
+      if (!clean.verdict.by.empty()) return not_clean(clean);
+    }
+    for (const auto& [i, killer] : killers) section.judged[i] = true, section.killers[i] = killer;
+    killers.clear();
+    save();
+    last_save = std::chrono::steady_clock::now();
   }
-  while (!running.empty()) settle();
-  // A schedule under which mutants die must leave the kernel itself alone.
-  std::set<std::string> deadly;
-  for (const size_t i : left) deadly.insert(schedule_of(section.killers[i]));
-  for (const std::string& s : few) deadly.erase(s);
-  deadly.erase("");
-  if (!deadly.empty()) {
-    clean = alone(check, {deadly.begin(), deadly.end()});
-    if (!clean.verdict.by.empty()) return not_clean(clean);
-  }
-  std::cout << kernel.name << ": " << told(totals(section, mutants)) << std::endl;
+  std::cout << kernel.name << ": " << left.size() << " run: " << told(totals(section, mutants))
+            << std::endl;
   return true;
+}
+
+// The text is there as a whole, or not at all.
+void replace_file(const std::string& path, const std::string& text) {
+  const std::string next = path + ".next";
+  std::ofstream(next) << text;
+  std::filesystem::rename(next, path);
 }
 
 struct Options {
@@ -169,7 +186,7 @@ struct Book {
     if (!o.out_path.empty() && !o.fresh) before = read_sections(o.out_path);
     if (!o.fresh) lines = read_summary(o.summary_path);
     for (const Kernel& r : kernels) {
-      Share share{r.name, r.work, make_mutants(r.text), {}, {}, {}};
+      Share share{r.name, r.work, make_mutants(r.text), {}, {}, {}, {}};
       Section s{r.name, hash_code(r.text), "", {}, {}, {}};
       if (auto known = before.find(r.name);
           known != before.end() && read_section(known->second, share.mutants, s)) {
@@ -195,7 +212,8 @@ struct Book {
     std::vector<std::string> texts, missing;
     std::vector<std::pair<std::string, SummaryLine>> judges;
     std::set<uint64_t> judged, places;
-    Counts counts{kernels.size(), 0, 0, 0};
+    std::vector<std::vector<bool>> judged_here;
+    Counts counts{kernels.size(), 0, 0, 0, 0, 0};
     for (const Share& s : shares) {
       std::vector<bool> here(s.mutants.size(), false);
       if (auto known = sections.find(s.kernel); known != sections.end()) {
@@ -215,12 +233,15 @@ struct Book {
         places.insert(s.mutants[i].identity);
         if (here[i]) judged.insert(s.mutants[i].identity);
       }
+      judged_here.push_back(std::move(here));
     }
+    const SiteCounts sites = count_sites(shares, judged_here);
     counts.different = places.size(), counts.judged = judged.size();
+    counts.sites = sites.all, counts.judged_sites = sites.judged;
     std::vector<StandIns> others;
     for (size_t k = 0; k < shares.size(); ++k) {
       const Share& s = shares[k];
-      StandIns o{s.kernel, {}, 0};
+      StandIns o{s.kernel, {}, 0, sites.open[k]};
       std::set<std::string> names;
       std::set<uint64_t> open;
       for (size_t i = 0; i < s.mutants.size(); ++i) {
@@ -238,12 +259,12 @@ struct Book {
     if (!options.out_path.empty()) {
       std::filesystem::create_directories(
           std::filesystem::absolute(options.out_path).parent_path());
-      std::ofstream(options.out_path)
-          << table_text(all, texts, missing, kSchedules.size(), kHoldSeeds);
+      replace_file(options.out_path,
+                   table_text(all, texts, missing, kSchedules.size(), kHoldSeeds));
     }
     if (!options.summary_path.empty())
-      std::ofstream(options.summary_path)
-          << summary_page(judges, others, counts, kSchedules.size(), kHoldSeeds);
+      replace_file(options.summary_path,
+                   summary_page(judges, others, counts, kSchedules.size(), kHoldSeeds));
   }
 };
 
@@ -269,44 +290,61 @@ int main(int argc, char** argv) {
                         o.fresh);
   }
   Book book(o, kernels);
-  const std::vector<size_t> order = share_out(book.shares, o.all, named);
+  const Turns turns = share_out(book.shares, o.all, named);
   if (o.list) {
-    size_t count = 0;
-    for (const size_t k : order) {
+    size_t count = 0, ahead = 0;
+    for (const size_t k : turns.all) {
       const Share& s = book.shares[k];
       if (!o.wanted.empty() && !is_named(o.wanted, s.kernel)) continue;
       for (size_t i = 0; i < s.mutants.size(); ++i) {
         if (!s.here[i]) continue;
         std::cout << s.kernel << ":" << s.mutants[i].line << ": " << s.mutants[i].change << ": "
-                  << s.mutants[i].instruction << "\n";
-        ++count;
+                  << s.mutants[i].instruction << (s.ahead[i] ? " (ahead)" : "") << "\n";
+        ++count, ahead += s.ahead[i];
       }
     }
-    std::cout << count << " mutants in " << order.size() << " kernels\n";
+    std::cout << count << " mutants in " << turns.all.size() << " kernels, " << ahead
+              << " of them ahead of the rest in " << turns.ahead.size() << "\n";
     return 0;
   }
   bool clean = true;
-  for (const size_t k : order) {
-    Share share = book.shares[k];
+  const auto run = [&](size_t k, const std::vector<bool>& wanted, bool again) {
     const Kernel& r = kernels[k];
-    if (!o.wanted.empty() && !is_named(o.wanted, r.name)) continue;
+    const Share& share = book.shares[k];
     const bool known = book.sections.count(r.name) != 0;
-    if (o.survivors && !known) continue;
-    if (book.is_told(share) && !o.line) {
-      std::cout << r.name << ": as told before" << std::endl;
-      continue;
-    }
     Section section{r.name, hash_code(r.text), "", {}, {}, {}};
-    if (o.line) { // a look at one line is no section
-      for (size_t i = 0; i < share.mutants.size(); ++i)
-        share.here[i] = share.mutants[i].line == o.line;
-      clean &= run_kernel(r, share, o.jobs, true, false, section);
-      continue;
+    if (known && !o.line) section = book.sections[r.name];
+    section.judged.resize(share.mutants.size());
+    section.killers.resize(share.mutants.size());
+    std::vector<size_t> left;
+    for (size_t i = 0; i < share.mutants.size(); ++i) {
+      const bool survived = section.judged[i] && section.killers[i].empty() &&
+                            equivalent_reason(r.name, share.mutants[i]).empty();
+      // The page alone cannot say who killed a mutant.
+      const bool lost = share.told[i] && !known && !o.line;
+      if (again ? survived : (wanted[i] || lost) && !section.judged[i]) left.push_back(i);
     }
-    if (known) section = book.sections[r.name];
-    clean &= run_kernel(r, share, o.jobs, false, o.survivors, section);
-    book.sections[r.name] = std::move(section);
-    book.write(); // after each kernel, so that a run that is cut short leaves what it found
+    if (left.empty()) return;
+    clean &= run_kernel(r, share.mutants, left, {o.jobs, o.line != 0}, section, [&] {
+      if (o.line) return; // a look at one line is no section
+      book.sections[r.name] = section;
+      book.write();
+    });
+    if (!o.line) book.sections[r.name] = std::move(section);
+  };
+  if (!o.survivors && !o.line)
+    for (const size_t k : turns.ahead)
+      if (o.wanted.empty() || is_named(o.wanted, kernels[k].name))
+        run(k, book.shares[k].ahead, false);
+  for (const size_t k : turns.all) {
+    const Share& share = book.shares[k];
+    if (!o.wanted.empty() && !is_named(o.wanted, share.kernel)) continue;
+    if (o.survivors && book.sections.count(share.kernel) == 0) continue;
+    if (book.is_told(share) && !o.line) continue;
+    std::vector<bool> wanted = share.here;
+    if (o.line)
+      for (size_t i = 0; i < wanted.size(); ++i) wanted[i] = share.mutants[i].line == o.line;
+    run(k, wanted, o.survivors);
   }
   book.write();
   return clean ? 0 : 1;

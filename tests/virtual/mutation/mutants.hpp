@@ -18,6 +18,7 @@ struct Mutant {
   std::string line_text;     // what stands there instead
   // Equal for the same change of the same place (places.hpp), in whatever kernel.
   uint64_t identity = 0;
+  uint64_t site = 0; // the same whatever stands around it
 };
 
 bool synchronises(const Statement& statement); // has mutants

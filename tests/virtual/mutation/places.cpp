@@ -67,6 +67,19 @@ std::string access_of(const Statement& s) {
   return "";
 }
 
+// "form_done" of "form_done3", "loop" of "loop_e5m2_e4m3": a macro's places.
+std::string without_turns(const std::string& label) {
+  std::string out;
+  for (size_t at = 0, end; at <= label.size(); at = end + 1) {
+    end = std::min(label.find('_', at), label.size());
+    std::string part = label.substr(at, end - at);
+    if (part == "e4m3" || part == "e5m2") continue;
+    std::erase_if(part, [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; });
+    if (!part.empty()) out += (out.empty() ? "" : "_") + part;
+  }
+  return out;
+}
+
 struct Event {
   std::string text, label; // of a synchronising statement; text "" = accesses
   std::set<std::string> accesses;
@@ -92,7 +105,7 @@ uint64_t hash_of(const std::string& text, uint64_t hash) {
   return hash;
 }
 
-std::vector<uint64_t> places_of(const std::vector<std::string>& lines) {
+Places places_of(const std::vector<std::string>& lines) {
   std::vector<Event> events;
   std::string label, target;
   for (size_t i = 0; i < lines.size(); ++i) {
@@ -137,7 +150,7 @@ std::vector<uint64_t> places_of(const std::vector<std::string>& lines) {
       const std::string near = place(at, 1);
       for (const std::string& barrier : events[at].barriers) users[barrier].insert(near);
     }
-  std::vector<uint64_t> out(lines.size(), 0);
+  Places out{std::vector<uint64_t>(lines.size(), 0), std::vector<uint64_t>(lines.size(), 0)};
   for (size_t at = 0; at < events.size(); ++at) {
     if (events[at].text.empty()) continue;
     uint64_t hash = hash_of(place(at, 2), hash_of(target));
@@ -145,7 +158,9 @@ std::vector<uint64_t> places_of(const std::vector<std::string>& lines) {
     for (const std::string& barrier : events[at].barriers)
       all.insert(users[barrier].begin(), users[barrier].end());
     for (const std::string& user : all) hash = hash_of(user, hash);
-    out[events[at].line] = hash;
+    const Event& e = events[at];
+    out.place[e.line] = hash;
+    out.site[e.line] = hash_of(e.text, hash_of(without_turns(e.label), hash_of(target)));
   }
   return out;
 }

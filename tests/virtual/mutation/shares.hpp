@@ -16,13 +16,28 @@ struct Share {
   std::vector<bool> told;    // by mutant: an earlier run of this text has judged it
   std::vector<size_t> judge; // by mutant: the kernel that it is judged in
   std::vector<bool> here;    // by mutant: that is this one
+  std::vector<bool> ahead;   // of these: the first of a site of which none is judged yet
 };
 
-// Sets `judge` and `here` in all. What an earlier run has told counts, then kernels are taken that
-// judge most for their work; never, where another has the place, one in which there is a reason why
-// the mutant would survive. With `all` a kernel judges all its own, as those named in `whole` do.
-// Returns the kernels that judge any, those first that are the first of their operation and target.
-std::vector<size_t> share_out(std::vector<Share>& kernels, bool all,
-                              const std::vector<std::string>& whole);
+// In the order in which kernels judge.
+struct Turns {
+  std::vector<size_t> ahead; // those with mutants to be judged ahead, most sites for its work first
+  std::vector<size_t> all;   // all; the first of each operation and target come first
+};
+
+// Sets `judge`, `here` and `ahead` in all. What an earlier run has told counts; then kernels are
+// taken that judge most sites for their work, then those that judge most places; never, where
+// another has the place, one in which there is a reason why the mutant would survive. With `all` a
+// kernel judges all its own, as those named in `whole` do.
+Turns share_out(std::vector<Share>& kernels, bool all, const std::vector<std::string>& whole);
+
+// Which sites are judged: where a mutant is that was run, and not only, where another kernel has
+// the site, one in which there is a reason why it would survive.
+struct SiteCounts {
+  size_t all = 0, judged = 0;
+  std::vector<size_t> open; // by kernel
+};
+SiteCounts count_sites(const std::vector<Share>& kernels,
+                       const std::vector<std::vector<bool>>& judged);
 
 } // namespace wltest

@@ -135,7 +135,8 @@ std::string summary_page(const std::vector<std::pair<std::string, SummaryLine>>&
     std::sort(by.begin(), by.end());
     std::string list;
     for (const size_t number : by) list += (list.empty() ? "" : ", ") + std::to_string(number);
-    list = (list.empty() ? "-" : list) + " | " + (o.open ? std::to_string(o.open) : "-");
+    const auto count = [](size_t n) { return n ? std::to_string(n) : std::string("-"); };
+    list = (list.empty() ? "-" : list) + " | " + count(o.open_sites) + " | " + count(o.open);
     auto same = std::find_if(alike.begin(), alike.end(), [&](auto& a) { return a.first == list; });
     if (same == alike.end())
       alike.emplace_back(list, o.kernel);
@@ -172,10 +173,16 @@ std::string summary_page(const std::vector<std::pair<std::string, SummaryLine>>&
          "bytes or a stage too many, a\nbarrier's offset. Numbers of the dual GEMM's and the "
          "linear form's configurations are compared with their BARRIER\nLEDGER (`make test`, "
          "`check_ledger_test.cpp`; of types of D in 16 bits, FP16), and drawn problems of every "
-         "configuration\nturn its rings. `--all` judges every mutant of every kernel.\n\n**"
+         "configuration\nturn its rings. `--all` judges every mutant of every kernel.\n\n**Sites "
+         "first.** A site is a line of the sources with a kind of change: the chip, the label "
+         "before, the statement, numbers and\ntypes put away, whatever stands around it. A mutant "
+         "of each site is run before the rest of the different ones, in the\nkernel that costs "
+         "least and brings most sites. A run that is cut short goes on where it "
+         "stopped.\n\n**"
       << killed << " of " << judged << " killed (" << (judged ? killed * 1000 / judged / 10.0 : 0)
       << " %), " << survived << " survived, " << equivalent << " equivalent, in " << kernels.size()
-      << " kernels.** Of the different mutants " << of.judged << " are judged, "
+      << " kernels.** Of " << of.sites << " sites " << of.judged_sites << " are judged, "
+      << of.sites - of.judged_sites << " not yet; of the different mutants " << of.judged << ", "
       << of.different - of.judged
       << " not yet.\n\n"
          "| no. | kernel | text | killed | survived | equivalent, by reason | which of its mutants "
@@ -183,7 +190,7 @@ std::string summary_page(const std::vector<std::pair<std::string, SummaryLine>>&
       << table.str()
       << "\n## Who stands for the rest\n\nNumbers of the table above. Mutants that nobody has run "
          "yet are counted in each kernel that has them.\n\n"
-         "| kernels | judged in | not judged |\n|---|---|---|\n";
+         "| kernels | judged in | sites not judged | mutants not judged |\n|---|---|---|---|\n";
   for (const auto& [list, names] : alike) text << "| " << names << " | " << list << " |\n";
   text << "\n## Survivors\n\n";
   if (survived == 0)

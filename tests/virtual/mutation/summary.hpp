@@ -22,16 +22,17 @@ SummaryLine summary_of(const Section& section, const std::vector<Mutant>& mutant
 // By kernel. Only what summary_page wrote.
 std::map<std::string, SummaryLine> read_summary(const std::string& path);
 
-// Of a kernel, those which judge mutants that it does not, and how many of its places nobody has
-// judged yet.
+// Of a kernel, those which judge mutants that it does not, and how many of its places and sites
+// nobody has judged yet.
 struct StandIns {
   std::string kernel;
   std::vector<std::string> judges;
-  size_t open = 0;
+  size_t open = 0, open_sites = 0;
 };
 
 struct Counts {
   size_t kernels, mutants, different, judged; // of the mutants' different ones, those judged
+  size_t sites, judged_sites;
 };
 
 // In the order of `kernels`.
