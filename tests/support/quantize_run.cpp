@@ -84,6 +84,7 @@ QuantizeResult run_quantize(wl_context* context, const QuantizeCase& c) {
     if (normalises) args.config = nullptr;
     if (failed(wl_quantize_plan(context, &args, &plans.all.emplace_back()))) return r;
   }
+  if (c.ahead) c.ahead({{input.pointer, 2 * image.size()}, {sums.pointer, 2 * added.codes.size()}});
   for (const wl_plan* plan : plans.all)
     if (failed(wl_plan_run(plan, nullptr, 0, nullptr))) return r;
   if (failed(wl_stream_synchronize(context, nullptr))) return r;

@@ -6,6 +6,8 @@
 #include "warpline/warpline.h"
 
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace wltest {
 
@@ -23,6 +25,8 @@ struct QuantizeCase {
   bool unwritten = false; // see DualGemmCase
   // With one: eps 1e-5, gamma 1, the residual is X of another seed, and its sums are judged.
   wl_norm norm = WL_NORM_NONE;
+  // Called ahead of the launches, with the memory of X, and of the residual where there is one.
+  void (*ahead)(const std::vector<std::pair<void*, size_t>>&) = nullptr;
 };
 
 std::string describe(const QuantizeCase& c);

@@ -110,6 +110,7 @@ bool right_quantised(wl_context* context, const Kernel&, const DualGemmCase& c,
                                                            : WL_NORM_NONE;
   q.chained = true;
   q.unwritten = c.unwritten;
+  q.ahead = rewrite;
   const QuantizeResult r = run_quantize(context, q);
   if (r.status != WL_SUCCESS) message = r.message;
   return r.guards_intact && r.unequal == 0;
@@ -211,6 +212,7 @@ bool right_norm_linear(wl_context* context, const Kernel& kernel, const DualGemm
   if (folding) {
     args.n = c.m;
     // Twice: the second starts while the first ends.
+    rewrite({{weights.pointer, 2 * x.codes.size()}, {gammas.pointer, 4 * gamma.size()}});
     const auto run = [&] {
       return wl_norm_linear_fold(context, &args, folded.pointer,
                                  static_cast<float*>(folded_bias.pointer), nullptr);
@@ -233,6 +235,10 @@ bool right_norm_linear(wl_context* context, const Kernel& kernel, const DualGemm
   info.struct_size = sizeof info;
   wl_plan_get_info(plan, &info);
   const DeviceBuffer workspace(context, info.workspace_bytes);
+  rewrite({{input.pointer, 2 * x.codes.size()},
+           {sums.pointer, 2 * added.codes.size()},
+           {gammas.pointer, 4 * gamma.size()},
+           {betas.pointer, 4 * beta.size()}});
   const bool ran = !failed(wl_plan_run(plan, workspace.pointer, info.workspace_bytes, nullptr)) &&
                    !failed(wl_stream_synchronize(context, nullptr));
   wl_plan_destroy(plan);
@@ -474,7 +480,7 @@ static Kernel kernel_of(const warpline::Image& image) {
     // A storer's places come round: a tile of 16 tokens has one piece, and tiles are one cluster's.
     if (config->grid != warpline::gemm::Grid::stream_k)
       r.sms = config->cluster[0] * config->cluster[1];
-    if (config->tile_m == 16 && config->b_tensors == 1) c.n = 3 * config->columns() + 8;
+    if (config->tile_m == 16) c.n = 3 * config->columns() + 8;
   }
   return r;
 }

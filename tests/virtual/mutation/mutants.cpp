@@ -280,6 +280,8 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
   if (has(kernel, "sm90_small") && starts(op, "griddepcontrol.wait") && m.label == "send")
     return "the activations' warps of the CTA, or of the one whose sums it awaits, have waited for "
            "the grids ahead before these warps got their first tokens";
+  if (has(kernel, "sm90_small") && has(kernel, "_whole") && starts(op, "barrier.cluster.wait"))
+    return "a cluster of one CTA, whose barriers its own bar.sync has made ready";
   if (has(kernel, "sm90_small") && warp_sync && starts(m.label, "arrived"))
     return "every lane waits for the next stage's mbarrier itself, and convergence costs no order";
   if (has(kernel, "double_buffered")) {
