@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <set>
 #include <string>
@@ -52,14 +52,14 @@ int run_all(const Task& task, const Options& o) {
   const size_t count = o.problems != 0 ? o.problems : task.configuration->problems;
   for (size_t i = 0; i < count; ++i) {
     if (o.only >= 0 && i != static_cast<size_t>(o.only)) continue;
-    const auto start = std::chrono::steady_clock::now();
+    const std::clock_t start = std::clock();
     Problem p = make_problem(*task.operation, *task.configuration, o.seed, i);
     if (!o.check.empty()) p.checks = o.check;
     if (!o.schedule.empty()) p.schedule = o.schedule;
-    const auto made = std::chrono::steady_clock::now();
+    const std::clock_t made = std::clock();
     const std::string said = run_on_device(context, p);
-    const auto done = std::chrono::steady_clock::now();
-    const auto ms = [](auto d) { return std::chrono::duration<double, std::milli>(d).count(); };
+    const std::clock_t done = std::clock();
+    const auto ms = [](std::clock_t d) { return 1e3 * static_cast<double>(d) / CLOCKS_PER_SEC; };
     wrong += !said.empty();
     const bool lost = said.find("vgpu: ") != std::string::npos; // a fault ends the context
     if (!said.empty() || o.verbose)
@@ -67,7 +67,7 @@ int run_all(const Task& task, const Options& o) {
                   static_cast<unsigned long long>(o.seed), i, p.text.c_str(),
                   said.empty() ? "right" : said.c_str());
     if (o.verbose)
-      std::printf("  made in %.0f ms, run in %.0f ms\n", ms(made - start), ms(done - made));
+      std::printf("  made in %.0f ms of the processor, run in %.0f ms\n", ms(made - start), ms(done - made));
     std::fflush(stdout);
     if (lost) {
       std::printf("  %zu problems of the configuration are left out\n", count - i - 1);
