@@ -280,6 +280,12 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
   if (has(kernel, "sm90_small") && starts(op, "griddepcontrol.wait") && m.label == "send")
     return "the activations' warps of the CTA, or of the one whose sums it awaits, have waited for "
            "the grids ahead before these warps got their first tokens";
+  if (m.label == "storer_done" && starts(op, "cp.async.bulk.wait_group"))
+    return "the storer's own waits have let every piece be read; a grid has ended when what its "
+           "bulk "
+           "stores carry is written, and griddepcontrol.wait of the next one waits for that";
+  if (starts(kernel, "dual_gemm") && starts(m.label, "residual_"))
+    return "the dual GEMM has no residual: this is never run";
   if (has(kernel, "sm90_small") && has(kernel, "_whole") && starts(op, "barrier.cluster.wait"))
     return "a cluster of one CTA, whose barriers its own bar.sync has made ready";
   if (has(kernel, "sm90_small") && warp_sync && starts(m.label, "arrived"))
