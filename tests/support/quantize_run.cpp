@@ -64,6 +64,17 @@ QuantizeResult run_quantize(wl_context* context, const QuantizeCase& c) {
   args.norm = c.norm;
   args.eps = 1e-5f;
   if (normalises) args.residual = args.sum = sums.pointer;
+  Norm norm;
+  norm.kind = c.norm == WL_NORM_RMS ? Norm::Kind::rms : Norm::Kind::layer;
+  norm.eps = args.eps;
+  for (int64_t i = 0; c.gammas && i < c.k; ++i) {
+    norm.gamma.push_back(0.5f + static_cast<float>(i % 7) / 8);
+    if (c.norm == WL_NORM_LAYER) norm.beta.push_back(static_cast<float>(i % 5) / 4);
+  }
+  const DeviceBuffer gamma(context, norm.gamma), beta(context, norm.beta);
+  args.gamma_type = c.gammas ? WL_F32 : args.gamma_type;
+  if (!norm.gamma.empty()) args.gamma = gamma.pointer;
+  if (!norm.beta.empty()) args.beta = beta.pointer;
   const auto failed = [&](wl_status status) {
     r.status = status;
     if (status != WL_SUCCESS) r.message = wl_last_error();
@@ -81,6 +92,7 @@ QuantizeResult run_quantize(wl_context* context, const QuantizeCase& c) {
     args.sfd = second.sfd();
     args.norm = WL_NORM_NONE;
     args.residual = args.sum = nullptr;
+    args.gamma = args.beta = nullptr;
     if (normalises) args.config = nullptr;
     if (failed(wl_quantize_plan(context, &args, &plans.all.emplace_back()))) return r;
   }
@@ -94,9 +106,6 @@ QuantizeResult run_quantize(wl_context* context, const QuantizeCase& c) {
   r.guards_intact = after == image;
   r.d = d.read(&r.guards_intact);
   if (normalises) {
-    Norm norm;
-    norm.kind = c.norm == WL_NORM_RMS ? Norm::Kind::rms : Norm::Kind::layer;
-    norm.eps = args.eps;
     const Matrix sum = add(x, added);
     std::vector<uint16_t> found(sum.codes.size());
     wl_download(context, found.data(), sums.pointer, found.size() * sizeof(uint16_t));

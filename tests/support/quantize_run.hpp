@@ -25,6 +25,7 @@ struct QuantizeCase {
   bool unwritten = false; // see DualGemmCase
   // With one: eps 1e-5, gamma 1, the residual is X of another seed, and its sums are judged.
   wl_norm norm = WL_NORM_NONE;
+  bool gammas = false; // gamma, and with WL_NORM_LAYER beta, of FP32
   // Called ahead of the launches, with the memory of X, and of the residual where there is one.
   void (*ahead)(const std::vector<std::pair<void*, size_t>>&) = nullptr;
 };

@@ -110,6 +110,7 @@ bool right_quantised(wl_context* context, const Kernel&, const DualGemmCase& c,
                                                            : WL_NORM_NONE;
   q.chained = true;
   q.unwritten = c.unwritten;
+  q.gammas = q.norm != WL_NORM_NONE;
   q.ahead = rewrite;
   const QuantizeResult r = run_quantize(context, q);
   if (r.status != WL_SUCCESS) message = r.message;
@@ -380,7 +381,7 @@ static Kernel kernel_of(const warpline::Image& image) {
     if (rms || r.name.find("_layer_") != std::string::npos) {
       if (r.name.find("_held_") != std::string::npos) c.m = 40, c.k = 2304;
       r.short_k = c.k; // its names are of one K
-      r.names = names_of_rows(r, 0);
+      r.names = names_of_rows(r, rms ? 1 : 2);
     }
     return r;
   }
