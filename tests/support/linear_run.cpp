@@ -69,6 +69,7 @@ LinearRun::LinearRun(wl_context* context, const LinearCase& c, const LinearRun* 
   args.bias_type = WL_F32;
   if (c.residual) args.residual = residual_.pointer;
   args.activation = operands_.activation;
+  if (c.static_weights) args.flags = WL_STATIC_WEIGHTS;
   args.d_type = c.d_type;
   args.d = nvfp4 ? d_.d() : plain_.pointer;
   if (nvfp4) args.sfd = d_.sfd(), args.d_scale = args.alpha + 1;
@@ -93,7 +94,7 @@ std::vector<uint8_t> LinearRun::bytes() const { return plain_.read(bytes_of_d(ca
 
 std::vector<std::pair<void*, size_t>> LinearRun::memory() const {
   return {{a_.pointer, problem_.a.values.size()},
-          {b_.pointer, problem_.b1.values.size()},
+          {b_.pointer, case_.static_weights ? 0 : problem_.b1.values.size()},
           {residual_.pointer, case_.residual ? bytes_of_d(case_) : 0},
           {plain_.pointer, case_.d_type == WL_NVFP4 ? 0 : bytes_of_d(case_)}};
 }

@@ -18,6 +18,7 @@ struct LinearCase {
   std::string config; // to force, "" = the library's choice
   uint64_t seed = 1;
   bool bias = true, residual = false; // a residual: D of 16 or 32 bits
+  bool static_weights = false;
 };
 
 // A plan and its operands, of exact sums. A may be what another one writes, in NVFP4 or FP16.
@@ -35,7 +36,7 @@ public:
   std::string check() const;
   Operand nvfp4(bool* intact) const { return d_.read(intact); } // D
   std::vector<uint8_t> bytes() const;                           // D of another type
-  // A and B, a residual and D of another type than NVFP4.
+  // A, B that may be written, a residual and D of another type than NVFP4.
   std::vector<std::pair<void*, size_t>> memory() const;
 
 private:

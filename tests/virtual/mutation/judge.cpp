@@ -83,8 +83,9 @@ bool right_nvfp4(wl_context* context, const Kernel&, const DualGemmCase& c, std:
 
 bool right_linear(wl_context* context, const Kernel& kernel, const DualGemmCase& c,
                   std::string& message) {
-  const LinearRun linear(context, {c.m, c.n, c.k, c.l, kernel.d_type, c.config, c.seed,
-                                   c.bias1 != 0, c.bias1 != 0 && kernel.d_type != WL_NVFP4});
+  const bool second = c.bias1 != 0;
+  const LinearRun linear(context, {c.m, c.n, c.k, c.l, kernel.d_type, c.config, c.seed, second,
+                                   second && kernel.d_type != WL_NVFP4, second});
   message = linear.message();
   wl_status status = message.empty() ? WL_SUCCESS : WL_ERROR_INVALID_ARGUMENT;
   for (int i = 0; i < c.in_a_row && status == WL_SUCCESS; ++i) {

@@ -221,6 +221,10 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
       starts(m.after, "cvt.rn"))
     return "the residual's ldmatrix and the stmatrix behind it are collective: no lane writes "
            "before all have read";
+  if (warp_sync && starts(m.label, "form_done") && has(kernel, "_f32") &&
+      starts(m.after, "xor.b32"))
+    return "a lane reads the residual in FP32 where it writes its own sums: convergence costs no "
+           "order";
   // With swapped operands a branch stands between the two; alone, a CTA's warp reads nothing of its
   // block after that.
   const bool behind_loads =
@@ -273,7 +277,8 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
     return "one tile a cluster: nothing is written to the output area after its last rows are read";
   if (one_tile && starts(op, "@releases mbarrier.arrive"))
     return "one tile a cluster: nobody waits for a stage after its last K block";
-  if ((m.label == "producers_join" || m.label == "weights_done" || m.label == "activations_done") &&
+  if ((m.label == "producers_join" || m.label == "weights_done" || m.label == "activations_done" ||
+       m.label == "loads_done") &&
       starts(op, "barrier.cluster.wait"))
     return "producers touch nothing afterwards; the consumers keep the CTA until the cluster has "
            "met";
