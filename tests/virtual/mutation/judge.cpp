@@ -479,9 +479,10 @@ static Kernel kernel_of(const warpline::Image& image) {
                          : config->stages;
   c.k = config->tile_k * (2 * stages + 1) * config->split_k - 64;
   if (config->family == warpline::gemm::Family::sm90_native) {
-    // A storer's places come round: a tile of 16 tokens has one piece, and tiles are one cluster's.
-    if (config->grid != warpline::gemm::Grid::stream_k)
-      r.sms = config->cluster[0] * config->cluster[1];
+    // A storer's places come round: a tile of 16 tokens has one piece, and tiles are one cluster's,
+    // or of STREAM_K three clusters', which meet inside tiles.
+    r.sms = config->cluster[0] * config->cluster[1] *
+            (config->grid == warpline::gemm::Grid::stream_k ? 3 : 1);
     if (config->tile_m == 16) c.n = 3 * config->columns() + 8;
   }
   return r;
