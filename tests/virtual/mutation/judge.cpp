@@ -45,13 +45,15 @@ namespace {
 
 const char* const kNoDriver = "no virtual GPU";
 
-// "vgpu: races: order: write of ..." -> "races/order".
+// "vgpu: races: order: write of ..." -> "races/order"; what has no such word ran into the limit of
+// instructions.
 std::string checker_of(const std::string& report) {
   size_t a = report.find("vgpu: ");
   if (a == std::string::npos) return "";
   size_t b = report.find(": ", a + 6);
   if (b == std::string::npos) return "";
   std::string checker = report.substr(a + 6, b - a - 6);
+  if (checker.starts_with("the cluster ran ")) return "limit";
   if (checker == "races" || checker == "barriers" || checker == "definedness") {
     size_t c = report.find(": ", b + 2);
     if (c != std::string::npos && c - b < 24) checker += "/" + report.substr(b + 2, c - b - 2);
