@@ -291,10 +291,13 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
            "stores carry is written, and griddepcontrol.wait of the next one waits for that";
   if (starts(kernel, "dual_gemm") && starts(m.label, "residual_"))
     return "the dual GEMM has no residual: this is never run";
-  if (has(kernel, "sm90_small") && has(kernel, "_whole") && starts(op, "barrier.cluster.wait"))
+  if ((has(kernel, "sm90_small") || has(kernel, "sm90_stream")) && has(kernel, "_whole") &&
+      starts(op, "barrier.cluster.wait"))
     return "a cluster of one CTA, whose barriers its own bar.sync has made ready";
   if (has(kernel, "sm90_small") && warp_sync && starts(m.label, "arrived"))
     return "every lane waits for the next stage's mbarrier itself, and convergence costs no order";
+  if (has(kernel, "sm90_stream") && warp_sync && m.label == "consumer")
+    return "of a stage that the other set multiplies this one reads nothing before it releases it";
   if (has(kernel, "double_buffered")) {
     if (starts(op, "bar.sync group_barrier"))
       return "the bar.sync of the next tile's first K block comes between these reads and the next "
