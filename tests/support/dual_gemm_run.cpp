@@ -185,6 +185,12 @@ DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c, const P
   const auto enqueue = [&](wl_stream stream) {
     wl_status status = quantise_b1.run(stream);
     if (status == WL_SUCCESS) status = quantise_a.run(stream);
+    if (c.ahead)
+      c.ahead({{a.pointer, p.a.values.size()},
+               {b1.pointer, p.b1.values.size()},
+               {bias1.pointer, c.bias1 != 0 ? rounded(operands.bias1, c.bias_type).size() : 0},
+               {alpha.pointer, sizeof alphas},
+               {d.pointer, 2 * before.size()}});
     for (int i = 0; i < c.in_a_row && status == WL_SUCCESS; ++i)
       status = wl_plan_run(plan, workspace.pointer, r.info.workspace_bytes, stream);
     return status;

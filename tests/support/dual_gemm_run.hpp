@@ -8,6 +8,7 @@
 #include "warpline/warpline.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace wltest {
@@ -34,6 +35,8 @@ struct DualGemmCase {
   // D, the workspace and the scales' padding are what the allocation holds, for checkers that know
   // who wrote a byte.
   bool unwritten = false;
+  // Called ahead of the runs in a row, with the memory of A, B1, bias1, the factors and D.
+  void (*ahead)(const std::vector<std::pair<void*, size_t>>&) = nullptr;
 };
 
 struct DualGemmResult {

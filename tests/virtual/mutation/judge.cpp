@@ -64,7 +64,10 @@ std::string checker_of(const std::string& report) {
 // Whether D is right; `message` says why there is none.
 bool right_values(wl_context* context, const Kernel&, const DualGemmCase& problem,
                   std::string& message) {
-  const DualGemmResult r = run_dual_gemm(context, problem);
+  DualGemmCase c = problem;
+  if (!c.quantised) c.ahead = rewrite; // else the quantisers are
+  c.alphas = c.bias1 != 0;
+  const DualGemmResult r = run_dual_gemm(context, c);
   if (r.status != WL_SUCCESS) message = r.message;
   return r.guards_intact && r.bound.passed() && r.exact.unequal == 0;
 }
@@ -435,7 +438,7 @@ static Kernel kernel_of(const warpline::Image& image) {
     r.run = Kernel::Run::linear;
   else if (config->d_type == WL_NVFP4)
     r.run = Kernel::Run::dual_gemm_nvfp4;
-  if (std::string(config->target) == "sm_100f") {
+  if (std::string(config->target).starts_with("sm_100")) {
     using warpline::gemm::Grid;
     r.profile = "b200";
     r.sms = config->grid == Grid::stream_k ? 3 * ctas : ctas; // of STREAM_K, clusters share tiles

@@ -267,7 +267,7 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
       !starts(op, "mbarrier.init") &&
       (m.label == "init_acc" || m.label == "init_tile" || m.label == "scheduler_tile" ||
        m.label == "consumer_tile" || m.label == "release_only" || m.label == "gated" ||
-       has(m.label, "_tile")))
+       m.label == "send_slice" || m.label == "biases_there" || has(m.label, "_tile")))
     return "one tile a cluster: nobody waits a second time on the tile ring or the accumulator";
   // A cluster of these kernels makes one tile: the splits meet, and it ends.
   const bool one_tile = has(kernel, "sm90") && !has(kernel, "double_buffered") &&
@@ -282,9 +282,17 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
       starts(op, "barrier.cluster.wait"))
     return "producers touch nothing afterwards; the consumers keep the CTA until the cluster has "
            "met";
-  if (has(kernel, "sm90_small") && starts(op, "griddepcontrol.wait") && m.label == "send")
+  if ((has(kernel, "sm90_small") || has(kernel, "sm90_stream")) &&
+      starts(op, "griddepcontrol.wait") && m.label == "send")
     return "the activations' warps of the CTA, or of the one whose sums it awaits, have waited for "
            "the grids ahead before these warps got their first tokens";
+  const bool of_loop = starts(m.label, "loop_e");
+  const bool first_block = of_loop && !has(m.label, "_turn") && !has(m.label, "_odd") &&
+                           !has(m.label, "_even") && !has(m.label, "_end");
+  if (first_block && (warp_sync || starts(op, "@releases mbarrier.arrive")))
+    return "ahead of a tile's first block there is no stage to release";
+  if (of_loop && has(m.label, "_end") && warp_sync)
+    return "wgmma.wait_group is collective, and nothing else reads the stage that is released";
   if (m.label == "storer_done" && starts(op, "cp.async.bulk.wait_group"))
     return "the storer's own waits have let every piece be read; a grid has ended when what its "
            "bulk "

@@ -14,7 +14,7 @@ namespace {
 const char* const kText = R"(.version 8.0
 .target sm_80
 .address_size 64
-.visible .entry rewrite(.param .align 8 .b8 regions[64])
+.visible .entry rewrite(.param .align 8 .b8 regions[128])
 {
   .reg .pred done;
   .reg .b32 at, count, value;
@@ -62,14 +62,14 @@ void* entry() {
 void rewrite(const std::vector<std::pair<void*, size_t>>& regions) {
   struct {
     uint64_t address = 0, words = 0;
-  } list[4];
-  for (size_t i = 0; i < std::min<size_t>(regions.size(), 4); ++i) {
+  } list[8];
+  for (size_t i = 0; i < std::min<size_t>(regions.size(), 8); ++i) {
     list[i].address = reinterpret_cast<uint64_t>(regions[i].first);
     list[i].words = std::min<size_t>(regions[i].second, 4096) / 4;
   }
   void* parameters[] = {list};
   void* none = nullptr;
-  call("cuLaunchKernel", entry(), 4u, 1u, 1u, 128u, 1u, 1u, 0u, none,
+  call("cuLaunchKernel", entry(), 8u, 1u, 1u, 128u, 1u, 1u, 0u, none,
        static_cast<void**>(parameters), static_cast<void**>(nullptr));
 }
 

@@ -8,7 +8,7 @@
 
 namespace wltest {
 
-// Of each of up to four regions at most the first 4 KB; a primary context is there. One grid: what
+// Of each of up to eight regions at most the first 4 KB; a primary context is there. One grid: what
 // lies ahead of an ordinary one has ended when it starts.
 void rewrite(const std::vector<std::pair<void*, size_t>>& regions);
 
