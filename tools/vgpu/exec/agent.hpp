@@ -73,8 +73,9 @@ public:
   Origin origin;
   uint32_t lanes = 0;        // of the warp, that issued it together; 0: the origin's
   std::vector<Range> ranges; // guarded from issue on
-  Pipe* pipe = nullptr;      // may be null
-  uint32_t awaited = 0;      // operations of its pipe that it follows and that are not over
+  bool guards_reads = false, guards_writes = false; // those of them that still are
+  Pipe* pipe = nullptr;                             // may be null
+  uint32_t awaited = 0; // operations of its pipe that it follows and that are not over
   When when;
   uint64_t id = 0;
 };

@@ -129,6 +129,7 @@ void Cluster::issue(std::unique_ptr<AsyncOp> op) {
   check_conflicts(o);
   poison(o);
   for (const Range& r : o.ranges) guards(r).add(r, o);
+  o.guards_reads = o.guards_writes = true;
   operations_[o.id] = std::move(op);
   if (o.pipe) {
     for (const AsyncOp* earlier : o.pipe->queue) o.awaited += o.follows(*earlier);

@@ -50,16 +50,47 @@ public:
     return any(writes_) || (write && any(reads_));
   }
 
+  // The same of an access of the operation's own, whose guards do not object to it.
+  bool others_may_object(const Range& range, const AsyncOp& op) const {
+    if (range.space != Space::Shared && range.space != Space::Global) return true;
+    const auto own = [&](size_t piece, bool write) {
+      uint32_t count = 0;
+      for (const Range& r : op.ranges)
+        if (r.space == range.space && r.cta == range.cta && r.write == write && r.lo < r.hi) {
+          const Pieces p(r.space, r.lo, r.hi);
+          count += (piece + kPieces - p.first % kPieces) % kPieces < p.count;
+        }
+      return count;
+    };
+    const auto any = [&](const std::vector<uint32_t>& counts, bool write, bool guarded) {
+      bool found = false;
+      if (!counts.empty())
+        for_pieces(range.space, range.lo, range.hi, [&](size_t i) {
+          found = found || (counts[i] != 0 && (!guarded || counts[i] > own(i, write)));
+        });
+      return found;
+    };
+    return any(writes_, true, op.guards_writes) ||
+           (range.write && any(reads_, false, op.guards_reads));
+  }
+
 private:
   // Shared memory in pieces of 16 bytes, global memory in pages, of which some share a count.
   static constexpr size_t kPieces = 16384;
 
+  struct Pieces {
+    uint64_t first, count;
+    Pieces(Space space, uint64_t lo, uint64_t hi) {
+      const int shift = space == Space::Shared ? 4 : 12;
+      first = lo >> shift;
+      count = std::min<uint64_t>(((hi - 1) >> shift) - first + 1, kPieces);
+    }
+  };
   template <class F>
   static void for_pieces(Space space, uint64_t lo, uint64_t hi, F f) {
-    const int shift = space == Space::Shared ? 4 : 12;
     if (hi <= lo) return;
-    const uint64_t first = lo >> shift, count = ((hi - 1) >> shift) - first + 1;
-    for (uint64_t i = 0; i < std::min<uint64_t>(count, kPieces); ++i) f((first + i) % kPieces);
+    const Pieces p(space, lo, hi);
+    for (uint64_t i = 0; i < p.count; ++i) f((p.first + i) % kPieces);
   }
 
   void count(const Range& range, int by) {

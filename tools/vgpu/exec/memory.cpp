@@ -76,7 +76,9 @@ Guards& Cluster::guards(const Range& range) {
 
 void Cluster::check_guards(const Guards& list, const Range& range, const AsyncOp* op,
                            const Origin& origin) {
-  if (!list.may_object(range.space, range.lo, range.hi, range.write)) return;
+  if (!list.may_object(range.space, range.lo, range.hi, range.write) ||
+      (op && !list.others_may_object(range, *op)))
+    return;
   for (size_t i = 0; i < list.size(); ++i) {
     const Guard& g = list[i];
     if (g.op == op || !(g.range.write || range.write) || !g.range.overlaps(range)) continue;
@@ -121,6 +123,7 @@ void Cluster::poison(const AsyncOp& op) {
 void Cluster::release_ranges(AsyncOp& op, bool write) {
   for (const Range& r : op.ranges)
     if (r.write == write) guards(r).release(op, r);
+  (write ? op.guards_writes : op.guards_reads) = false;
 }
 
 // Its bytes are what they are from then on: a barrier that nobody waits for is none any more.
