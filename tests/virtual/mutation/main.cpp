@@ -116,8 +116,8 @@ bool run_kernel(const Kernel& kernel, const std::vector<Mutant>& mutants,
     save();
     last_save = std::chrono::steady_clock::now();
   }
-  std::cout << kernel.name << ": " << left.size() << " run: " << told(totals(section, mutants))
-            << std::endl;
+  std::cout << kernel.name << ": " << told(totals(section, mutants)) << "; " << left.size()
+            << " of them now" << std::endl;
   return true;
 }
 
