@@ -1,4 +1,5 @@
 #include "tests/virtual/mutation/baseline.hpp"
+#include "tests/virtual/mutation/draw.hpp"
 #include "tests/virtual/mutation/table.hpp"
 
 #include <algorithm>
@@ -102,7 +103,7 @@ bool is_named(const std::string& list, const std::string& name) {
 
 int run_baseline(const std::vector<Kernel>& every, const std::string& wanted,
                  const std::string& text, int seeds, unsigned jobs, const std::string& check,
-                 const std::string& out_path, bool fresh) {
+                 const std::string& out_path, bool fresh, size_t drawn, uint64_t seed) {
   std::vector<Kernel> kernels, all_kernels; // those to run; all but twins
   std::map<std::string, std::vector<std::string>> twins;
   std::map<std::string, std::string> first_of; // the first kernel of a text, whatever D's type
@@ -168,6 +169,11 @@ int run_baseline(const std::vector<Kernel>& every, const std::string& wanted,
     if (auto known = before.find(r.name);
         known != before.end() && known->second == hash_code(r.text))
       said[r.name] = kNothing;
+  if (drawn != 0) {
+    std::erase_if(kernels, [&](const Kernel& k) { return said.count(k.name) != 0; });
+    std::cout << drawn << " drawn with seed " << seed << " from " << kernels.size() << std::endl;
+    draw(&kernels, drawn, seed);
+  }
   for (size_t i = 0; i < kernels.size(); ++i) {
     if (said.count(kernels[i].name)) {
       std::cout << kernels[i].name << ": as told before" << std::endl;

@@ -460,7 +460,8 @@ static Kernel kernel_of(const warpline::Image& image) {
     c.n = columns > 128 ? 600 : config->cluster_n == 2 ? 168 : 200;
     if (config->d_type == WL_NVFP4) c.n = (c.n + 63) / 64 * 64;
     // Enough tiles for the ring of tile slots to wrap where clusters share them.
-    if (config->d_type == WL_NVFP4 && config->grid == Grid::stream_k && config->tile_n == 128)
+    if (config->grid == Grid::stream_k && (config->kind == warpline::gemm::Kind::mx ||
+                                           (config->d_type == WL_NVFP4 && config->tile_n == 128)))
       c.n *= 2;
     // A row of tiles for whose last tile a CTA has no columns; another row meets that tile's
     // accumulators.

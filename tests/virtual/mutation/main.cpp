@@ -1,6 +1,6 @@
 // build/tests/mutation [--kernels a,b] [--line N] [--out FILE] [--summary PAGE] [--all] [--fresh]
 //                      [--survivors] [--jobs N] [--list] [--baseline SEEDS] [--check LIST]
-//                      [--text FILE] [--driver PATH]
+//                      [--draw N] [--seed N] [--text FILE] [--driver PATH]
 // Runs mutants of the kernels on the virtual GPU, each in a process of its own, with all checkers,
 // advice and the kernel's own BARRIER LEDGER, under several schedules, and writes a table of what
 // noticed it. A mutant that several kernels have (places.hpp) is run in one of them; --all runs
@@ -10,7 +10,7 @@
 // mutant; with --survivors it runs of those the mutants that survived without a reason, and nothing
 // else.
 // --baseline runs the kernels as they are (or the --text FILE in place of one) and wants silence;
-// the same holds for its --out.
+// the same holds for its --out. --draw takes N of those that would be run, by the seed.
 #include "tests/virtual/mutation/baseline.hpp"
 #include "tests/virtual/mutation/shares.hpp"
 #include "tests/virtual/mutation/summary.hpp"
@@ -133,6 +133,8 @@ struct Options {
   unsigned jobs = 2;
   bool list = false, fresh = false, survivors = false, all = false;
   int seeds = 0, line = 0;
+  size_t drawn = 0;
+  uint64_t seed = 1;
 };
 
 bool read_options(int argc, char** argv, Options& o) {
@@ -163,6 +165,10 @@ bool read_options(int argc, char** argv, Options& o) {
       o.text_path = value();
     else if (a == "--check")
       o.check = value();
+    else if (a == "--draw")
+      o.drawn = static_cast<size_t>(std::max(1, std::atoi(value().c_str())));
+    else if (a == "--seed")
+      o.seed = std::strtoull(value().c_str(), nullptr, 0);
     else if (a == "--baseline")
       o.seeds = std::atoi(value().c_str());
     else {
@@ -287,7 +293,7 @@ int main(int argc, char** argv) {
     std::ostringstream text;
     if (!o.text_path.empty()) text << std::ifstream(o.text_path).rdbuf();
     return run_baseline(kernels, o.wanted, text.str(), o.seeds, o.jobs, o.check, o.out_path,
-                        o.fresh);
+                        o.fresh, o.drawn, o.seed);
   }
   Book book(o, kernels);
   const Turns turns = share_out(book.shares, o.all, named);

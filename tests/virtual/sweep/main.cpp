@@ -4,15 +4,18 @@
 // output must have the bits of the replayed epilogue on exact sums. A smaller pass runs on the
 // virtual B300.
 //
-//   build/tests/sweep [--configs A,B] [--jobs N] [--out FILE] [--fresh] [--sizes N]
+//   build/tests/sweep [--configs A,B] [--draw N] [--seed N] [--jobs N] [--out FILE] [--fresh]
+//                     [--sizes N]
 // FILE gets the table. Configurations that it says are right, of the text that they have now, are
-// not run again, unless --fresh is given or they are named. --sizes takes the first N of M, N and K
+// not run again, unless --fresh is given or they are named. --draw takes N of those that would be
+// run, by the seed. --sizes takes the first N of M, N and K
 // alone; FILE, which speaks of all of them, is neither read nor written then.
 #include "kernels/dual_gemm/dual_gemm.hpp"
 #include "runtime/src/images.hpp"
 #include "tests/support/dual_gemm_nvfp4_run.hpp"
 #include "tests/support/dual_gemm_run.hpp"
 #include "tests/support/virtual_gpu.hpp"
+#include "tests/virtual/mutation/draw.hpp"
 #include "tests/virtual/mutation/table.hpp"
 
 #include <sys/resource.h>
@@ -259,12 +262,17 @@ bool report(const std::vector<const Config*>& configs, const Pass& b200, const P
          "bound | guards broken | did not run |\n|---|---|---|---|---|---|---|---|---|---|\n";
   bool clean = b200.failures.empty() && b300.failures.empty();
   Tally sum;
+  std::vector<std::string> missing;
   for (const Config* config : configs) {
     const auto found = [&](const Pass& pass) {
       const auto at = pass.tallies.find(config->name);
       return at == pass.tallies.end() ? Tally{} : at->second;
     };
     const Tally x = found(b200), y = found(b300);
+    if (x.cases + y.cases == 0) {
+      missing.push_back(config->name);
+      continue;
+    }
     clean = clean && x.clean() && y.clean();
     sum.cases += x.cases + y.cases;
     sum.outputs += x.outputs + y.outputs;
@@ -274,8 +282,11 @@ bool report(const std::vector<const Config*>& configs, const Pass& b200, const P
         << x.failed + y.failed << " |\n";
   }
   out << "\n"
-      << configs.size() << " configurations, " << sum.cases << " cases, " << sum.outputs
-      << " outputs: " << (clean ? "all right, bit for bit." : "not all right.") << "\n";
+      << configs.size() - missing.size() << " configurations, " << sum.cases << " cases, "
+      << sum.outputs << " outputs: " << (clean ? "all right, bit for bit." : "not all right.")
+      << "\n";
+  if (!missing.empty())
+    out << "\nNot run with their present text: " << joined_names(missing) << ".\n";
   size_t shown = 0;
   for (const Pass* pass : {&b200, &b300})
     for (const std::string& failure : pass->failures)
@@ -287,7 +298,8 @@ bool report(const std::vector<const Config*>& configs, const Pass& b200, const P
 
 int main(int argc, char** argv) {
   std::string wanted, out_path;
-  size_t jobs = 1, sizes = 0;
+  size_t jobs = 1, sizes = 0, drawn = 0;
+  uint64_t seed = 1;
   bool fresh = false;
   for (int i = 1; i < argc; ++i) {
     const std::string a = argv[i];
@@ -300,12 +312,17 @@ int main(int argc, char** argv) {
       out_path = value();
     else if (a == "--fresh")
       fresh = true;
+    else if (a == "--draw")
+      drawn = static_cast<size_t>(std::max(1, std::atoi(value().c_str())));
+    else if (a == "--seed")
+      seed = std::strtoull(value().c_str(), nullptr, 0);
     else if (a == "--sizes")
       sizes = static_cast<size_t>(std::max(1, std::atoi(value().c_str())));
     else {
       std::fprintf(
           stderr,
-          "sweep: unknown option %s (options: --configs, --jobs, --out, --fresh, --sizes)\n",
+          "sweep: unknown option %s (options: --configs, --draw, --seed, --jobs, --out, --fresh, "
+          "--sizes)\n",
           a.c_str());
       return 2;
     }
@@ -335,15 +352,21 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "sweep: no such configuration\n");
     return 2;
   }
+  const size_t open = chosen.size();
+  if (drawn != 0) draw(&chosen, drawn, seed);
   if (!chosen.empty()) {
     run_in_children(chosen, jobs, b200);
     run_in_children(chosen, jobs, b300);
   }
   rusage used{};
   getrusage(RUSAGE_CHILDREN, &used);
-  const std::string run = std::to_string(chosen.size()) + " configurations in " +
-                          std::to_string((used.ru_utime.tv_sec + used.ru_stime.tv_sec + 30) / 60) +
-                          " minutes of processor time";
+  const std::string run =
+      std::to_string(chosen.size()) + " configurations " +
+      (drawn != 0
+           ? "drawn with seed " + std::to_string(seed) + " from " + std::to_string(open) + " "
+           : "") +
+      "in " + std::to_string((used.ru_utime.tv_sec + used.ru_stime.tv_sec + 30) / 60) +
+      " minutes of processor time";
   std::ostringstream text;
   const bool clean = report(out_path.empty() ? chosen : all, b200, b300, run, text);
   if (out_path.empty())
