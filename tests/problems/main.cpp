@@ -67,7 +67,8 @@ int run_all(const Task& task, const Options& o) {
                   static_cast<unsigned long long>(o.seed), i, p.text.c_str(),
                   said.empty() ? "right" : said.c_str());
     if (o.verbose)
-      std::printf("  made in %.0f ms of the processor, run in %.0f ms\n", ms(made - start), ms(done - made));
+      std::printf("  made in %.0f ms of the processor, run in %.0f ms\n", ms(made - start),
+                  ms(done - made));
     std::fflush(stdout);
     if (lost) {
       std::printf("  %zu problems of the configuration are left out\n", count - i - 1);
