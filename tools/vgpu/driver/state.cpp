@@ -120,7 +120,8 @@ void record_fault(Context& context, const exec::Fault& fault) {
     if (context.sticky == CUDA_SUCCESS) context.sticky = CUresult(int(fault.code));
     s.report = fault.what();
   }
-  print_report(std::string("vgpu: ") + fault.what());
+  const std::string text = fault.what();
+  print_report(text.starts_with("vgpu: ") ? text : "vgpu: " + text);
 }
 
 void note_refusal(const char* name, const Refusal& refusal) noexcept {
