@@ -116,9 +116,10 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     wltest::Problem& q = problems[run];
     q = {s.m, s.n, s.k, s.l, {}, {}, {}, 1, 1};
     const uint64_t seed = draw.seed_for("operands") + static_cast<uint64_t>(run);
-    q.a = draw_operand(s.m, s.blocked_k(), s.l, base_a, seed * 4);
-    q.b1 = draw_operand(s.n, s.blocked_k(), s.l, base_b[0], seed * 4 + 1);
-    q.b2 = draw_operand(s.n, s.blocked_k(), s.l, base_b[1], seed * 4 + 2);
+    const uint64_t codes_of_scales = s.k > long_sums ? 8 : 24;
+    q.a = draw_operand(s.m, s.blocked_k(), s.l, base_a, seed * 4, codes_of_scales);
+    q.b1 = draw_operand(s.n, s.blocked_k(), s.l, base_b[0], seed * 4 + 1, codes_of_scales);
+    q.b2 = draw_operand(s.n, s.blocked_k(), s.l, base_b[1], seed * 4 + 2, codes_of_scales);
     if (ties) make_ties(&q, run, seed);
     q.a = retyped(q.a, types.a, s.k, seed * 4);
     q.b1 = retyped(q.b1, types.b, s.k, seed * 4 + 1);

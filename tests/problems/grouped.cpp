@@ -29,7 +29,7 @@ int64_t below(Draw& draw, const char* name, int64_t bound) {
 }
 
 // Few rows of many groups, or many rows of few.
-GroupSizes draw_groups(const Configuration& c, bool nvfp4, Draw& draw) {
+GroupSizes draw_groups(const Configuration& c, Draw& draw) {
   GroupSizes s{};
   const int64_t step = c.type == WL_NVFP4 ? 64 : 8;
   const size_t index = draw.index() % all_sizes;
@@ -45,8 +45,8 @@ GroupSizes draw_groups(const Configuration& c, bool nvfp4, Draw& draw) {
   s.gathers = draw.pick("with rows", {0, 1}) != 0 && c.gathers;
   s.hostile = draw.pick("hostile", {0, 0, 1, 0}) != 0;
   s.has_status = draw.pick("with status", {1, 0, 1}) != 0 || s.hostile;
-  s.has_tiles =
-      ((nvfp4 && !s.gathers) || c.type == WL_NVFP4) && draw.pick("with sf_tiles", {0, 1}) != 0;
+  // Where nothing has scales, too: then they mean nothing.
+  s.has_tiles = draw.pick("with sf_tiles", {0, 1}) != 0;
   s.b_gap = 16 * draw.pick("gap of B", {0, 1, 5});
   s.sfb_gap = 16 * draw.pick("gap of SFB", {0, 3});
   s.bias_gap = 8 * draw.pick("gap of biases", {0, 2});
@@ -221,7 +221,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   Problem p;
   const warpline::gemm::Types types = draw_types(c, draw);
   const bool scaled_a = warpline::gemm::has_scales(types.a), nvfp4 = c.type == WL_NVFP4;
-  GroupSizes s = draw_groups(c, scaled_a, draw);
+  GroupSizes s = draw_groups(c, draw);
   s.tile_count = (s.m + 127) / 128 + 2 * s.count + 3;
   draw.note("sf_tile_count", s.has_tiles ? s.tile_count : 0);
   const size_t element = c.type == WL_F32 ? 4 : 2;

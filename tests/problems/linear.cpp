@@ -116,7 +116,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     const uint64_t seed = (draw.seed_for("operands") + static_cast<uint64_t>(run)) * 8;
     // Scales of one binade where FP32's last place tells: sums of a long K then stay within 2^24
     // of their unit, which a tensor core adds exactly in any order.
-    const uint64_t codes = c.type == WL_F32 || (run == 1 && cancels) ? 8 : 24;
+    const uint64_t codes = c.type == WL_F32 || (run == 1 && cancels) || s.k > long_sums ? 8 : 24;
     q.a = draw_operand(s.m, s.blocked_k(), s.l, base_a, seed, codes);
     q.b1 = draw_operand(s.n, s.blocked_k(), s.l, base_b, seed + 1, codes);
     if (ties) make_one_hot(&q.a, seed), make_powers(&q.b1, {3, 5, 7, 5}, seed);

@@ -149,6 +149,12 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
     s.l = c.rows * c.columns <= 16384 ? 3 : 1;
     if (c.turn != c.depth) s.m = c.rows, s.n = c.columns, s.l = 1;
     if (32 <= c.rows && c.rows < 128) s.m = 128, s.n = c.columns; // whole blocks of scales
+    // Clusters that share K turn their stages within one tile: once and a half, or twice as well.
+    if (c.shares_k) {
+      const int64_t turns = draw.index() < all_sizes ? 1 : 2;
+      s.m = c.rows, s.n = c.columns, s.l = 1;
+      s.k = 10 * turns * c.depth + 15 * c.tile_k;
+    }
   }
   }
   s.n = (s.n + step - 1) / step * step;

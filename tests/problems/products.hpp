@@ -71,6 +71,9 @@ BiasType draw_bias_type(Draw& draw, bool none);
 constexpr uint8_t base_a = 0x18;
 constexpr uint8_t fitting_b = 0x08;
 
+// Of a longer K the scales of operands keep to one binade: sums then stay exact in any order.
+constexpr int64_t long_sums = 8192;
+
 // A's rows are 1 at one k and 0 elsewhere, so that an output is a product of factors and one value
 // of B; and B's values have the magnitudes of four codes and scales of 1 or 2.
 void make_one_hot(Operand* a, uint64_t seed);
