@@ -325,14 +325,15 @@ $(BUILD)/tests/mutation: $(call object,$(wildcard tests/virtual/mutation/*.cpp) 
 	@echo "  LD   $@"
 	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
+COVERAGE_PARTS := tests/virtual/coverage/ways.cpp tests/virtual/coverage/toward.cpp
 $(BUILD)/tests/problems: $(call object,tests/problems/main.cpp $(PROBLEMS_PARTS) tests/support/virtual_gpu.cpp \
-                          $(REFERENCE_SOURCES)) \
+                          $(COVERAGE_PARTS) $(VGPU_CORE) $(REFERENCE_SOURCES)) \
                          $(BUILD)/libwarpline.a
 	@mkdir -p $(@D)
 	@echo "  LD   $@"
 	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
-$(BUILD)/tests/kernel-coverage: $(call object,tests/virtual/coverage/main.cpp $(VGPU_CORE)) \
+$(BUILD)/tests/kernel-coverage: $(call object,tests/virtual/coverage/main.cpp $(COVERAGE_PARTS) $(VGPU_CORE)) \
                                  $(BUILD)/libwarpline.a
 	@mkdir -p $(@D)
 	@echo "  LD   $@"
@@ -391,17 +392,21 @@ sweep: $(BUILD)/tests/sweep $(BUILD)/libvgpu.so
 false-alarms: $(BUILD)/tests/mutation $(BUILD)/libvgpu.so
 	$(BUILD)/tests/mutation --baseline 32 --check all,advice,ledger --out tests/virtual/false_alarms.md \
 	  $(FALSE_ALARMS_FLAGS)
-# What of the kernels' PTX problems run: those of `make test`, then more for kernels that want it.
+# What of the kernels' PTX problems run: those of `make test`, those that once took something new,
+# and by need what takes ways that are left. The last step goes on where it was cut off.
 KERNEL_COVERAGE := $(BUILD)/kernel-coverage
+COVERAGE_TEXTS := tests/virtual/coverage
 kernel-coverage: $(BUILD)/tests/problems $(BUILD)/tests/kernel-coverage $(BUILD)/libvgpu.so
-	@rm -rf $(KERNEL_COVERAGE) && mkdir -p $(KERNEL_COVERAGE)/test $(KERNEL_COVERAGE)/more
+	@mkdir -p $(addprefix $(KERNEL_COVERAGE)/,test chosen drawn)
 	$(BUILD)/tests/problems --coverage $(KERNEL_COVERAGE)/test $(KERNEL_COVERAGE_FLAGS)
-	-@$(BUILD)/tests/kernel-coverage --explained tests/virtual/coverage/explained.txt \
-	  --missing $(KERNEL_COVERAGE)/missing.txt $(KERNEL_COVERAGE)/test | tail -1
-	$(BUILD)/tests/problems --kernels $(KERNEL_COVERAGE)/missing.txt --seed 2 --problems 12 \
-	  --coverage $(KERNEL_COVERAGE)/more $(KERNEL_COVERAGE_FLAGS)
-	$(BUILD)/tests/kernel-coverage --explained tests/virtual/coverage/explained.txt --open tests/virtual/coverage/open.txt --out tests/virtual/coverage.md \
-	  --detail $(KERNEL_COVERAGE)/detail.txt $(KERNEL_COVERAGE)/test $(KERNEL_COVERAGE)/more
+	$(BUILD)/tests/problems --chosen $(COVERAGE_TEXTS)/chosen.txt \
+	  --coverage $(KERNEL_COVERAGE)/chosen $(KERNEL_COVERAGE_FLAGS)
+	$(BUILD)/tests/problems --toward $(COVERAGE_TEXTS)/explained.txt,$(COVERAGE_TEXTS)/steering.txt \
+	  --seen $(KERNEL_COVERAGE)/test,$(KERNEL_COVERAGE)/chosen --seed 2 --problems 16 \
+	  --coverage $(KERNEL_COVERAGE)/drawn --chosen $(COVERAGE_TEXTS)/chosen.txt $(KERNEL_COVERAGE_FLAGS)
+	$(BUILD)/tests/kernel-coverage --explained $(COVERAGE_TEXTS)/explained.txt \
+	  --open $(COVERAGE_TEXTS)/open.txt --out tests/virtual/coverage.md \
+	  --detail $(KERNEL_COVERAGE)/detail.txt $(addprefix $(KERNEL_COVERAGE)/,test chosen drawn)
 hardware-test: suites
 	@tests/run_suites.sh $(BUILD)/tests/hardware
 

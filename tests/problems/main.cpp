@@ -1,24 +1,36 @@
 // build/tests/problems [--operation FOLDER] [--config A,B] [--seed N] [--problems N] [--only I]
 //                      [--check LIST] [--jobs N] [--list] [--verbose] [--source PTX]
-//                      [--schedule S] [--coverage DIRECTORY] [--kernels FILE]
+//                      [--schedule S] [--coverage DIRECTORY] [--kernels FILE] [--chosen FILE]
+//                      [--toward EXPLAINED,STEERING [--seen DIRECTORY,...]]
 // Runs the problems of all configurations on the virtual GPU, each configuration in a process of
 // its own, and says which are wrong: configuration, seed and number make the problem again. A
 // process that fails is counted as wrong. The last line counts; the status is 0 when nothing is
 // wrong. DIRECTORY gets a file for each configuration with what ran of its kernels; FILE names
 // kernels, a line each, and with it only configurations that launch one of them are run.
+// --chosen runs the problems of FILE: lines "configuration, profile, seed, numbers". --toward draws
+// them: of each configuration what is likely to take ways of its kernel's branches that are neither
+// explained nor taken by what ran before (--seen), as long as there are any and at most --problems.
+// It adds them to the file, and passes over configurations that DIRECTORY has counts of, of the
+// same text, so that a run goes on where it was cut off.
 #include "tests/problems/device.hpp"
 #include "tests/support/virtual_gpu.hpp"
+#include "tests/virtual/coverage/toward.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
+#include <sstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -27,7 +39,7 @@ using namespace wltest::problems;
 namespace {
 
 struct Options {
-  std::string operation, configs, check, source, schedule, coverage, kernels;
+  std::string operation, configs, check, source, schedule, coverage, kernels, chosen, toward, seen;
   uint64_t seed = 1;
   size_t problems = 0; // 0 = the configuration's list
   long only = -1;
@@ -40,38 +52,162 @@ struct Task {
   const Configuration* configuration;
 };
 
+// By configuration and profile: seeds and numbers of problems.
+using Chosen = std::map<std::string, std::vector<std::pair<uint64_t, size_t>>>;
+
+std::string key_of(const Configuration& c) { return c.name + " " + c.profile; }
+
+Chosen read_chosen(const std::string& path) {
+  Chosen chosen;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream words(line);
+    std::string name, profile;
+    uint64_t seed = 0;
+    if (line.empty() || line[0] == '#' || !(words >> name >> profile >> seed)) continue;
+    for (size_t number = 0; words >> number;)
+      chosen[name + " " + profile].emplace_back(seed, number);
+  }
+  return chosen;
+}
+
+// One problem: whether it is wrong, and whether that ends the context.
+struct Verdict {
+  bool wrong, lost;
+};
+Verdict run_one(const Task& task, const Options& o, wl_context* context, uint64_t seed, size_t i) {
+  const std::clock_t start = std::clock();
+  Problem p = make_problem(*task.operation, *task.configuration, seed, i);
+  if (!o.check.empty()) p.checks = o.check;
+  if (!o.schedule.empty()) p.schedule = o.schedule;
+  const std::clock_t made = std::clock();
+  const std::string said = run_on_device(context, p);
+  const std::clock_t done = std::clock();
+  const auto ms = [](std::clock_t d) { return 1e3 * static_cast<double>(d) / CLOCKS_PER_SEC; };
+  if (!said.empty() || o.verbose)
+    std::printf("%s, seed %llu, problem %zu: %s\n  %s\n", task.configuration->name.c_str(),
+                static_cast<unsigned long long>(seed), i, p.text.c_str(),
+                said.empty() ? "right" : said.c_str());
+  if (o.verbose)
+    std::printf("  made in %.0f ms of the processor, run in %.0f ms\n", ms(made - start),
+                ms(done - made));
+  std::fflush(stdout);
+  return {!said.empty(), said.find("vgpu: ") != std::string::npos};
+}
+
+// About the seconds that a problem takes.
+double cost(const Configuration& c, const wltest::coverage::Choices& choices) {
+  const auto size = [&](const char* name, int64_t piece) {
+    const auto found = choices.find(name);
+    const int64_t is = found == choices.end() ? 1 : std::atoll(found->second.begin()->c_str());
+    return static_cast<double>((is + piece - 1) / piece * piece);
+  };
+  return 0.3 + size("m", c.rows) * size("n", c.columns) * size("k", c.tile_k) * size("l", 1) / 5e7;
+}
+
+// Draws problems by need (--toward). Number of wrong ones.
+int run_toward(const Task& task, const Options& o, wl_context* context) {
+  namespace coverage = wltest::coverage;
+  const Configuration& c = *task.configuration;
+  const std::string name = c.name + "." + c.profile + ".counts";
+  const std::string whole = o.coverage + "/" + name, growing = o.coverage + "/." + name;
+  const size_t comma = o.toward.find(',');
+  if (comma == std::string::npos) throw std::runtime_error("--toward EXPLAINED,STEERING");
+  // Kernels that many configurations launch are not each one's need.
+  const bool own = std::find(c.kernels.begin(), c.kernels.end(), c.name) != c.kernels.end();
+  const auto need_of_kernels = [&] {
+    return coverage::Need(own ? std::vector<std::string>{c.name} : c.kernels,
+                          o.toward.substr(0, comma), o.toward.substr(comma + 1));
+  };
+  if (std::filesystem::exists(whole)) { // of a run before, of the present text?
+    coverage::Need before = need_of_kernels();
+    coverage::Coverage ran;
+    coverage::add_counts(o.coverage, name, &ran);
+    before.look(ran);
+    if (before.knows()) return 0;
+  }
+  coverage::Need need = need_of_kernels();
+  const auto look = [&](const std::string& beginning) {
+    coverage::Coverage ran;
+    std::istringstream directories(o.seen);
+    for (std::string directory; std::getline(directories, directory, ',');)
+      coverage::add_counts(directory, c.name + "." + c.profile, &ran);
+    coverage::add_counts(o.coverage, beginning, &ran);
+    return need.look(ran);
+  };
+  std::filesystem::remove(growing);
+  size_t left = look("." + name);
+  const size_t limit = o.problems != 0 ? o.problems : 12;
+  constexpr size_t candidates = 300;
+  constexpr double too_little = 0.03;
+  std::vector<coverage::Choices> choices(candidates);
+  for (size_t i = 0; i < candidates; ++i)
+    make_problem(*task.operation, c, o.seed, i, &choices[i], Values::none);
+  std::set<size_t> ran;
+  std::string useful;
+  int wrong = 0;
+  const size_t at_first = left;
+  // Of a kernel that never ran nothing is known yet: any problem will do.
+  const bool unknown = !need.knows();
+  for (bool lost = false; !lost && ran.size() < limit && (left != 0 || (unknown && ran.empty()));) {
+    size_t best = candidates;
+    double most = 0;
+    for (size_t i = 0; i < candidates; ++i) {
+      const double worth = unknown && ran.empty() ? 1 : need.worth(choices[i]);
+      // Large problems have their turn behind many small ones.
+      const double value = worth / std::sqrt(cost(c, choices[i]));
+      if (worth < too_little || value <= most || ran.count(i) != 0) continue;
+      most = value, best = i;
+    }
+    if (best == candidates) break;
+    const Verdict verdict = run_one(task, o, context, o.seed, best);
+    ran.insert(best);
+    wrong += verdict.wrong;
+    lost = verdict.lost;
+    wltest::set_option("coverage", growing); // writes what there is
+    need.tried(choices[best]);
+    const size_t still = look("." + name);
+    if (still < left || (unknown && useful.empty())) useful += " " + std::to_string(best);
+    left = still;
+  }
+  std::printf("%s: %zu ways left, %zu problems, %zu left now\n", c.name.c_str(), at_first,
+              ran.size(), left);
+  std::fflush(stdout);
+  wltest::set_option("coverage", "");
+  if (std::filesystem::exists(growing))
+    std::filesystem::rename(growing, whole);
+  else
+    std::ofstream(whole) << coverage::Coverage().counts();
+  if (!useful.empty() && !o.chosen.empty()) {
+    std::ofstream out(o.chosen, std::ios::app);
+    out << key_of(c) + " " + std::to_string(o.seed) + useful + "\n";
+  }
+  return wrong;
+}
+
 // The problems of one configuration, in this process. Number of wrong ones.
-int run_all(const Task& task, const Options& o) {
+int run_all(const Task& task, const Options& o, const Chosen& chosen) {
   wl_context* const context = open_device(*task.configuration);
   if (!o.source.empty() && !wltest::set_option("source", o.source)) return 1;
+  const std::string counts =
+      task.configuration->name + "." + task.configuration->profile + ".counts";
   if (!o.coverage.empty() &&
-      !wltest::set_option("coverage", o.coverage + "/" + task.configuration->name + "." +
-                                          task.configuration->profile + ".counts"))
+      !wltest::set_option("coverage", o.coverage + (o.toward.empty() ? "/" : "/.") + counts))
     return 1;
-  int wrong = 0;
+  if (!o.toward.empty()) return run_toward(task, o, context);
+  std::vector<std::pair<uint64_t, size_t>> problems;
   const size_t count = o.problems != 0 ? o.problems : task.configuration->problems;
-  for (size_t i = 0; i < count; ++i) {
-    if (o.only >= 0 && i != static_cast<size_t>(o.only)) continue;
-    const std::clock_t start = std::clock();
-    Problem p = make_problem(*task.operation, *task.configuration, o.seed, i);
-    if (!o.check.empty()) p.checks = o.check;
-    if (!o.schedule.empty()) p.schedule = o.schedule;
-    const std::clock_t made = std::clock();
-    const std::string said = run_on_device(context, p);
-    const std::clock_t done = std::clock();
-    const auto ms = [](std::clock_t d) { return 1e3 * static_cast<double>(d) / CLOCKS_PER_SEC; };
-    wrong += !said.empty();
-    const bool lost = said.find("vgpu: ") != std::string::npos; // a fault ends the context
-    if (!said.empty() || o.verbose)
-      std::printf("%s, seed %llu, problem %zu: %s\n  %s\n", task.configuration->name.c_str(),
-                  static_cast<unsigned long long>(o.seed), i, p.text.c_str(),
-                  said.empty() ? "right" : said.c_str());
-    if (o.verbose)
-      std::printf("  made in %.0f ms of the processor, run in %.0f ms\n", ms(made - start),
-                  ms(done - made));
-    std::fflush(stdout);
-    if (lost) {
-      std::printf("  %zu problems of the configuration are left out\n", count - i - 1);
+  if (const auto own = chosen.find(key_of(*task.configuration)); own != chosen.end())
+    problems = own->second;
+  else
+    for (size_t i = 0; i < count; ++i)
+      if (o.only < 0 || i == static_cast<size_t>(o.only)) problems.emplace_back(o.seed, i);
+  int wrong = 0;
+  for (size_t i = 0; i < problems.size(); ++i) {
+    const Verdict verdict = run_one(task, o, context, problems[i].first, problems[i].second);
+    wrong += verdict.wrong;
+    if (verdict.lost) {
+      std::printf("  %zu problems of the configuration are left out\n", problems.size() - i - 1);
       break;
     }
   }
@@ -117,6 +253,12 @@ int main(int argc, char** argv) {
       o.coverage = value();
     else if (a == "--kernels")
       o.kernels = value();
+    else if (a == "--chosen")
+      o.chosen = value();
+    else if (a == "--toward")
+      o.toward = value();
+    else if (a == "--seen")
+      o.seen = value();
     else if (a == "--jobs")
       o.jobs = std::max(1, std::atoi(value().c_str()));
     else if (a == "--list")
@@ -134,12 +276,19 @@ int main(int argc, char** argv) {
            std::any_of(c.kernels.begin(), c.kernels.end(),
                        [&](const std::string& k) { return kernels.count(k) != 0; });
   };
+  // With --toward the file is written, not read.
+  const Chosen chosen = o.toward.empty() ? read_chosen(o.chosen) : Chosen();
+  const auto wanted = [&](const Configuration& c) {
+    return o.chosen.empty() || !o.toward.empty() || chosen.count(key_of(c)) != 0;
+  };
   std::vector<Task> tasks;
   for (const Operation& operation : operations())
     for (const Configuration& c : operation.configurations)
-      if (named(o.operation, operation.folder) && named(o.configs, c.name) && launches(c))
+      if (named(o.operation, operation.folder) && named(o.configs, c.name) && launches(c) &&
+          wanted(c))
         tasks.push_back({&operation, &c});
-  if (tasks.empty()) {
+  const bool none_chosen = !o.chosen.empty() && o.toward.empty() && chosen.empty();
+  if (tasks.empty() && !none_chosen) {
     std::string folders;
     for (const Operation& operation : operations())
       folders += (folders.empty() ? "" : ", ") + operation.folder;
@@ -173,7 +322,11 @@ int main(int argc, char** argv) {
   };
   for (const Task& task : tasks) {
     if (running == o.jobs) settle();
-    count += o.only >= 0 ? 1 : o.problems != 0 ? o.problems : task.configuration->problems;
+    const auto own = chosen.find(key_of(*task.configuration));
+    count += own != chosen.end() ? own->second.size()
+             : o.only >= 0       ? 1
+             : o.problems != 0   ? o.problems
+                                 : task.configuration->problems;
     std::fflush(stdout);
     const pid_t child = fork();
     if (child < 0) {
@@ -183,7 +336,7 @@ int main(int argc, char** argv) {
     ++running;
     if (child != 0) continue;
     try {
-      _exit(std::min(run_all(task, o), 200));
+      _exit(std::min(run_all(task, o, chosen), 200));
     } catch (const std::exception& e) {
       std::printf("%s: %s\n", task.configuration->name.c_str(), e.what());
       std::fflush(stdout);
@@ -191,7 +344,11 @@ int main(int argc, char** argv) {
     }
   }
   while (running > 0) settle();
-  std::printf("%zu problems of %zu configurations, seed %llu: %d wrong\n", count, tasks.size(),
-              static_cast<unsigned long long>(o.seed), wrong);
+  if (o.toward.empty())
+    std::printf("%zu problems of %zu configurations, seed %llu: %d wrong\n", count, tasks.size(),
+                static_cast<unsigned long long>(o.seed), wrong);
+  else
+    std::printf("%zu configurations, seed %llu: %d wrong\n", tasks.size(),
+                static_cast<unsigned long long>(o.seed), wrong);
   return wrong != 0;
 }

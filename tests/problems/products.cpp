@@ -113,7 +113,8 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
     draw.note<std::string>("sizes", "small");
     s.m = 1 + below("m", 40);
     s.n = step * (1 + below("n", 4));
-    s.k = 64 * (1 + below("k", 3));
+    // In longer lists any number of blocks of K, where loops are unrolled.
+    s.k = 64 * (1 + below("k", draw.index() < all_sizes ? 3 : 72));
     s.l = 1 + below("l", 5);
     break;
   case 3:

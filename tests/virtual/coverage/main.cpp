@@ -3,14 +3,13 @@
 // the library carries.
 //
 //   build/tests/kernel-coverage --explained FILE [--out PAGE] [--detail FILE] DIRECTORY...
-// A way that nothing took must be explained in FILE: lines "kernels | label | statement | way |
-// reason", where kernels is a regular expression of their whole names, label is the last one ahead
-// of the branch, and way is taken, passed or both; or be known to be open: --open FILE, which
+// A way that nothing took must be explained in FILE (ways.hpp), or be known to be open: --open
+// FILE, which
 // --record writes. The status is 1 when a way is neither, or an explanation explains nothing; a
 // kernel that never ran is a way, too. PAGE gets the tables, --detail every line
 // that did not run, --missing the kernels that have such ways.
 #include "runtime/src/images.hpp"
-#include "tools/vgpu/trace/coverage.hpp"
+#include "tests/virtual/coverage/toward.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -26,58 +25,7 @@
 
 namespace {
 
-using vgpu::trace::Coverage;
-
-std::string trimmed(const std::string& s) {
-  const size_t first = s.find_first_not_of(" \t");
-  return first == std::string::npos ? "" : s.substr(first, s.find_last_not_of(" \t\r") + 1 - first);
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
-
-// Without the ends of the lines and empty lines at the end.
-std::string joined(const std::vector<std::string>& lines) {
-  std::string s;
-  for (const std::string& line : lines) s += line + "\n";
-  return s.substr(0, s.find_last_not_of('\n') + 1);
-}
-
-struct Explanation {
-  std::string kernels, label, statement, way, reason;
-  std::regex pattern;
-  size_t ways = 0, in_kernels = 0;
-  bool covers(const std::string& kernel, const std::string& at, const std::string& text,
-              const std::string& which) const {
-    return at == label && text == statement && (way == "both" || way == which) &&
-           std::regex_match(kernel, pattern);
-  }
-};
-
-std::vector<Explanation> read_explanations(const std::string& path) {
-  std::ifstream in(path);
-  if (!in) throw std::runtime_error(path + " cannot be read");
-  std::vector<Explanation> all;
-  int number = 0;
-  for (std::string line; std::getline(in, line);) {
-    ++number;
-    if (trimmed(line).empty() || line[0] == '#') continue;
-    std::vector<std::string> fields;
-    std::istringstream parts(line);
-    for (std::string field; std::getline(parts, field, '|');) fields.push_back(trimmed(field));
-    const bool way = fields.size() == 5 &&
-                     (fields[3] == "taken" || fields[3] == "passed" || fields[3] == "both");
-    if (!way || fields[4].empty())
-      throw std::runtime_error(path + ":" + std::to_string(number) +
-                               ": kernels | label | statement | taken, passed or both | reason");
-    all.push_back({fields[0], fields[1], fields[2], fields[3], fields[4], std::regex(fields[0])});
-  }
-  return all;
-}
+using namespace wltest::coverage;
 
 // "dual_gemm_sm90_t32_f16": the operation and the architecture.
 std::string family(const std::string& kernel) {
@@ -144,54 +92,46 @@ struct Report {
 void judge(const Coverage::Kernel& kernel, std::vector<Explanation>& explanations, Report& out) {
   Tally t;
   t.kernels = 1;
-  // The label ahead of each line.
-  std::vector<std::string> labels(kernel.lines.size() + 1);
-  static const std::regex label_line(R"(\s*([$%\w]+):.*)");
-  for (size_t n = 0; n < kernel.lines.size(); ++n) {
-    std::smatch m;
-    labels[n + 1] = std::regex_match(kernel.lines[n], m, label_line) ? m[1].str() : labels[n];
-  }
+  const std::vector<std::string> labels = labels_of(kernel.lines);
   std::string lines;
-  std::vector<bool> used(explanations.size());
-  std::set<std::string> here;
   for (const auto& [place, item] : kernel.items) {
     ++t.instructions;
     t.ran += item.cell.ran != 0;
+    t.ways += item.branch ? 2 : 0;
     const auto line = size_t(place.first);
-    const std::string text = line <= kernel.lines.size() ? trimmed(kernel.lines[line - 1]) : "";
-    if (*item.missing())
+    if (*item.missing() && line <= kernel.lines.size())
       lines += "  line " + std::to_string(line) + " (after " + labels[line] + "), " +
-               item.missing() + ": " + text + "\n";
-    if (!item.branch) continue;
-    for (const bool taken : {true, false}) {
-      ++t.ways;
-      if ((taken ? item.cell.ran : item.cell.skipped) != 0) {
-        ++t.taken;
-        continue;
-      }
-      const std::string way = taken ? "taken" : "passed";
-      bool explained = false;
-      for (size_t i = 0; i < explanations.size() && !explained; ++i) {
-        Explanation& e = explanations[i];
-        explained = e.covers(kernel.name, labels[line], text, way);
-        if (!explained) continue;
-        ++e.ways;
-        e.in_kernels += !used[i];
-        used[i] = true;
-      }
-      t.explained += explained;
-      if (explained) continue;
-      const std::string name = labels[line] + " | " + text + " | " + way;
-      if (here.insert(name).second) ++out.open[name];
-      out.first.emplace(name, kernel.name + ", line " + std::to_string(line));
+               item.missing() + ": " + trimmed(kernel.lines[line - 1]) + "\n";
+  }
+  std::vector<Explanation*> reasons;
+  for (Explanation& e : explanations)
+    if (e.of(kernel)) reasons.push_back(&e);
+  std::set<const Explanation*> used;
+  std::set<std::string> here;
+  const std::vector<Way> left = ways_left(kernel);
+  t.taken = t.ways - left.size();
+  for (const Way& w : left) {
+    const auto reason = std::find_if(reasons.begin(), reasons.end(),
+                                     [&](const Explanation* e) { return e->covers(w); });
+    if (reason != reasons.end()) {
+      ++t.explained, ++(*reason)->ways;
+      (*reason)->in_kernels += used.insert(*reason).second;
+      continue;
     }
+    if (here.insert(w.name()).second) ++out.open[w.name()];
+    out.first.emplace(w.name(), kernel.name + ", line " + std::to_string(w.line));
   }
   out.detail += kernel.name + ": " + std::to_string(t.taken) + " of " + std::to_string(t.ways) +
-                " ways of branches, " + std::to_string(t.ran) + " of " +
-                std::to_string(t.instructions) + " instructions\n" + lines;
+                " ways of branches, " + std::to_string(t.explained) + " explained, " +
+                std::to_string(t.ran) + " of " + std::to_string(t.instructions) +
+                " instructions\n" + lines;
   if (t.taken + t.explained != t.ways) out.missing += kernel.name + "\n";
   out.families[family(kernel.name)].add(t);
   out.all.add(t);
+}
+
+std::string in_table(const std::string& expression) {
+  return std::regex_replace(expression, std::regex(R"(\|)"), R"(\|)");
 }
 
 std::string page(const Report& r, const std::vector<Explanation>& explanations) {
@@ -211,22 +151,10 @@ std::string page(const Report& r, const std::vector<Explanation>& explanations) 
   s += "\n## Ways that nothing takes\n\n"
        "| kernels | behind | branch | way | how many | why |\n|---|---|---|---|---|---|\n";
   for (const Explanation& e : explanations)
-    s += "| `" + std::regex_replace(e.kernels, std::regex(R"(\|)"), "\\|") + "` | `" + e.label +
-         "` | `" + e.statement + "` | " + e.way + " | " + std::to_string(e.ways) + " in " +
+    s += "| `" + in_table(e.kernels) + "` | `" + in_table(e.label) + "` | `" +
+         in_table(e.statement) + "` | " + e.way + " | " + std::to_string(e.ways) + " in " +
          std::to_string(e.in_kernels) + " kernels | " + e.reason + " |\n";
   return s;
-}
-
-void read_counts(Coverage& coverage, const std::string& directory) {
-  size_t files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-    if (entry.path().extension() != ".counts") continue;
-    ++files;
-    std::ifstream in(entry.path());
-    if (const std::string wrong = coverage.add(in); !wrong.empty())
-      throw std::runtime_error(entry.path().string() + ": " + wrong);
-  }
-  if (files == 0) throw std::runtime_error(directory + " has no .counts files");
 }
 
 void put(const std::string& path, const std::string& text) {
@@ -248,7 +176,7 @@ int run(const std::vector<std::string>& arguments) {
                                : a == "--record"  ? &record
                                                   : nullptr;
     if (!value)
-      read_counts(coverage, a);
+      add_counts(a, "", &coverage);
     else if (i + 1 < arguments.size())
       *value = arguments[++i];
   }
@@ -257,20 +185,15 @@ int run(const std::vector<std::string>& arguments) {
 
   Report report;
   for (const warpline::Image& image : warpline::embedded_images()) {
-    // Of the text that the library has now.
-    const std::string text = joined(lines_of(image.text()));
-    const auto same = std::find_if(coverage.kernels().begin(), coverage.kernels().end(),
-                                   [&](const Coverage::Kernel& k) {
-                                     return k.name == image.entry && joined(k.lines) == text;
-                                   });
-    if (same == coverage.kernels().end()) {
-      const std::string name = "all of " + image.name + " | never ran | both";
-      ++report.open[name];
-      report.first[name] = image.name;
-      report.missing += image.name + "\n";
-    } else {
-      judge(*same, explanations, report);
+    if (Coverage::Kernel kernel;
+        counts_of(coverage, image.entry, lines_of(image.text()), &kernel)) {
+      judge(kernel, explanations, report);
+      continue;
     }
+    const std::string name = "all of " + image.name + " | never ran | both";
+    ++report.open[name];
+    report.first[name] = image.name;
+    report.missing += image.name + "\n";
   }
   for (const Explanation& e : explanations)
     if (e.ways == 0)
