@@ -72,7 +72,7 @@ SUITES := host virtual hardware
 object = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
 
 .PHONY: bench all help lib shared vgpu demo test test-host test-virtual hardware-test check-ptx lint format clean \
-        mutation sweep false-alarms kernel-coverage try deps suites install uninstall sass-check coverage \
+        mutation sweep false-alarms planted kernel-coverage try deps suites install uninstall sass-check coverage \
         timeline report sanitize fuzz vgpu-driver vgpu-speed
 all: lib $(BUILD)/warpline $(BUILD)/libvgpu.so vgpu-driver $(BUILD)/vgpu-forms $(BUILD)/vgpu
 
@@ -88,6 +88,7 @@ help:
 	@echo "                  two idle cores from nothing; goes on where it was cut off"
 	@echo "make sweep        every Blackwell configuration at all edges of M, N, K, in 9 orders; half an hour"
 	@echo "make false-alarms  every kernel as it is, under many schedules: nobody may say a word; an hour"
+	@echo "make planted      faults planted in other compilers' kernels: who notices? A minute"
 	@echo "make kernel-coverage  which branches of the kernels' PTX drawn problems take; an hour or more"
 	@echo "make vgpu-speed   how fast the virtual GPU is on this machine"
 	@echo "make fuzz         libFuzzer on PTX text, kernels and driver calls, FUZZ_SECONDS=60 each, 3 minutes"
@@ -339,6 +340,14 @@ $(BUILD)/tests/kernel-coverage: $(call object,tests/virtual/coverage/main.cpp $(
 	@echo "  LD   $@"
 	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
+$(BUILD)/tests/planted: $(call object,tests/virtual/planted/main.cpp \
+                         $(addprefix tests/virtual/mutation/,mutants.cpp places.cpp) \
+                         tests/support/vgpu_run.cpp tests/support/child.cpp $(REFERENCE_SOURCES) $(VGPU_CORE)) \
+                         $(BUILD)/libwarpline.a
+	@mkdir -p $(@D)
+	@echo "  LD   $@"
+	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
+
 $(BUILD)/tests/semantic: $(call object,$(wildcard tests/virtual/semantic/*.cpp) $(PROBLEMS_PARTS) \
                           tests/support/virtual_gpu.cpp tests/support/child.cpp \
                           $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
@@ -364,7 +373,7 @@ $(call object,$(foreach s,$(SUITES),$(wildcard tests/$(s)/*.cpp)) $(SUPPORT_SOUR
 
 # With the programs and tools that tests run.
 suites: $(SUITES:%=$(BUILD)/tests/%) $(BUILD)/tests/libfakecuda.so $(BUILD)/tests/mutation $(BUILD)/tests/problems \
-        $(BUILD)/tests/semantic $(BUILD)/tests/kernel-coverage \
+        $(BUILD)/tests/semantic $(BUILD)/tests/kernel-coverage $(BUILD)/tests/planted \
         $(BUILD)/tests/sweep $(BUILD)/bench $(BUILD)/host-cost $(BUILD)/driver-cost \
         $(BUILD)/libwarpline.so all
 
@@ -392,6 +401,8 @@ sweep: $(BUILD)/tests/sweep $(BUILD)/libvgpu.so
 false-alarms: $(BUILD)/tests/mutation $(BUILD)/libvgpu.so
 	$(BUILD)/tests/mutation --baseline 32 --check all,advice,ledger --out tests/virtual/false_alarms.md \
 	  $(FALSE_ALARMS_FLAGS)
+planted: $(BUILD)/tests/planted
+	$(BUILD)/tests/planted --out tests/virtual/planted.md $(PLANTED_FLAGS)
 # What of the kernels' PTX problems run: those of `make test`, those that once took something new,
 # and by need what takes ways that are left. The last step goes on where it was cut off.
 KERNEL_COVERAGE := $(BUILD)/kernel-coverage

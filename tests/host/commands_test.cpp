@@ -65,6 +65,8 @@ const Case kCases[] = {
     {"make false-alarms",
      "FALSE_ALARMS_FLAGS='--kernels quantize_sm90_f16 --baseline 1' make false-alarms",
      "checks all,advice,ledger: 0 reported"},
+    {"make planted", "PLANTED_FLAGS='--program async.tile' make planted",
+     "5 of 5 faults noticed (100.0 %)"},
     {"make sweep", "SWEEP_FLAGS='--configs dual_gemm_sm100_n64_f16 --sizes 2' make sweep",
      "1 configurations, 32 cases, 174160 outputs: all right, bit for bit."},
     {"make try OP=quantize", "TRY_FLAGS='--config quantize_sm90_f16' make try OP=quantize",
