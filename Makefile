@@ -311,8 +311,9 @@ $(BUILD)/tests/$(1): $$(call object,$$(wildcard tests/$(1)/*.cpp) $$(SUPPORT_SOU
 	$(Q)$$(CXX) $$(LDFLAGS) $$^ -o $$@ $$(CATCH_LIBS) $$(LDLIBS)
 endef
 PROBLEMS_PARTS := $(filter-out tests/problems/main.cpp,$(wildcard tests/problems/*.cpp))
+COVERAGE_PARTS := tests/virtual/coverage/ways.cpp tests/virtual/coverage/toward.cpp
 CLI_PARTS := $(filter-out tools/cli/main.cpp,$(CLI_SOURCES))
-$(eval $(call suite_rule,host,$(CLI_PARTS) $(VGPU_CORE) runtime/embed/pack.cpp $(PROBLEMS_PARTS) \
+$(eval $(call suite_rule,host,$(CLI_PARTS) $(VGPU_CORE) runtime/embed/pack.cpp $(PROBLEMS_PARTS) $(COVERAGE_PARTS) \
   $(addprefix tests/virtual/mutation/,mutants.cpp places.cpp shares.cpp)))
 FUZZ_PARTS := $(filter-out tests/fuzz/main.cpp,$(wildcard tests/fuzz/*.cpp))
 $(eval $(call suite_rule,virtual,$(CLI_PARTS) $(VGPU_CORE) $(FUZZ_PARTS)))
@@ -326,7 +327,6 @@ $(BUILD)/tests/mutation: $(call object,$(wildcard tests/virtual/mutation/*.cpp) 
 	@echo "  LD   $@"
 	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
-COVERAGE_PARTS := tests/virtual/coverage/ways.cpp tests/virtual/coverage/toward.cpp
 $(BUILD)/tests/problems: $(call object,tests/problems/main.cpp $(PROBLEMS_PARTS) tests/support/virtual_gpu.cpp \
                           $(COVERAGE_PARTS) $(VGPU_CORE) $(REFERENCE_SOURCES)) \
                          $(BUILD)/libwarpline.a
