@@ -137,12 +137,14 @@ std::string in_table(const std::string& expression) {
 std::string page(const Report& r, const std::vector<Explanation>& explanations) {
   std::string s =
       "# Branches of the shipped kernels that tests take\n\n"
-      "Written by `make kernel-coverage`: the drawn problems of `make test`, and further ones of "
-      "kernels that want them,\non the virtual GPU, with every statement of the kernels' PTX "
-      "counted. A branch with a guard has two ways, taken\nand passed. "
-      "`build/kernel-coverage/detail.txt` names "
-      "every line that did not run. A way that nothing took is explained\nbelow, or open: "
-      "`coverage/open.txt`. The target fails when there is another one.\n\n"
+      "Written by `make kernel-coverage`: the drawn problems of `make test`, those of "
+      "`coverage/chosen.txt`, and others drawn by\nneed, on the virtual GPU, with every statement "
+      "of "
+      "the kernels' PTX counted. A branch with a guard has two ways, taken\nand passed. "
+      "`build/kernel-coverage/detail.txt` names every line that did not run. A way that nothing "
+      "took "
+      "is explained\nbelow, or open: `coverage/open.txt`. The target fails when there is another "
+      "one.\n\n"
       "| kernels | how many | instructions that ran | ways of branches | explained | open |\n"
       "|---|---|---|---|---|---|\n";
   for (const auto& [name, t] : r.families) s += row("`" + name + "`", t);
