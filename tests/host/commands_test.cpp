@@ -61,7 +61,7 @@ const Case kCases[] = {
     {"make mutation",
      "MUTATION_FLAGS='--fresh --kernels quantize_sm90_f16' "
      "SEMANTIC_FLAGS='--kernels quantize_sm90_f16 --line 88' make mutation",
-     "quantize_sm90_f16: 1 of 1 mutants killed, 0 survived"},
+     ": 1 of 1 mutants killed, 0 survived"},
     {"make false-alarms",
      "FALSE_ALARMS_FLAGS='--kernels quantize_sm90_f16 --baseline 1' make false-alarms",
      "checks all,advice,ledger: 0 reported"},
