@@ -1,5 +1,6 @@
 #include "runtime/src/launch.hpp"
 
+#include "runtime/src/kept_run.hpp"
 #include "runtime/src/log.hpp"
 #include "runtime/src/plan.hpp"
 
@@ -152,7 +153,10 @@ wl_status launch(const wl_context& context, const Kernel& kernel, const LaunchCo
   const DriverLaunch made(config, stream);
   const cuapi::CUresult result =
       context.driver->cu.LaunchKernelEx(&made.config, kernel.function, params, nullptr);
-  if (result == cuapi::CUDA_SUCCESS) return WL_SUCCESS;
+  if (result == cuapi::CUDA_SUCCESS) {
+    KeptRun::note(kernel, config, params);
+    return WL_SUCCESS;
+  }
   return fail_cu(*context.driver, result, "cuLaunchKernelEx", WL_ERROR_LAUNCH,
                  describe(kernel, config).c_str());
 }

@@ -50,6 +50,7 @@ wl_status plan_args(wl_context* context, const Args* args, wl_plan** plan, const
   std::unique_ptr<wl_plan> owner(made);
   const auto touched = operands(*args);
   owner->operands.assign(touched.begin(), touched.end());
+  if (made->own_run) made->kept = std::make_unique<KeptRun>(made->info.launches);
   if (product_part(*args).flags & WL_GRAPH_LAUNCH) WL_TRY(GraphRuns::make(*made, &made->graphs));
   *plan = owner.release();
   return WL_SUCCESS;

@@ -99,6 +99,10 @@ wl_status wl_plan::add(const Kernel& kernel, const LaunchConfig& config, const v
 }
 
 wl_status wl_plan::run(void* workspace, wl_stream stream, const Instead* instead) const {
+  if (own_run && kept) {
+    if (kept->has(workspace)) return kept->run(*context, stream);
+    return kept->keep(*own_run, workspace, stream);
+  }
   if (own_run) return own_run->run(workspace, stream);
   uint64_t word = 0;
   for (const Step& step : steps_) {
@@ -109,7 +113,10 @@ wl_status wl_plan::run(void* workspace, wl_stream stream, const Instead* instead
     if (instead != nullptr) ++instead;
     // The driver only reads parameters.
     auto* block = static_cast<std::byte*>(const_cast<void*>(planned));
-    if (step.word_at != nowhere && word == 0) word = next_word();
+    if (step.word_at != nowhere) {
+      KeptRun::do_not_keep();
+      if (word == 0) word = next_word();
+    }
     for (const Param& param : step.kernel->params)
       addresses[count++] = param.offset == step.workspace_at ? static_cast<void*>(&workspace)
                            : param.offset == step.word_at    ? static_cast<void*>(&word)

@@ -4,6 +4,7 @@
 
 #include "runtime/src/context.hpp"
 #include "runtime/src/graph_runs.hpp"
+#include "runtime/src/kept_run.hpp"
 #include "runtime/src/launch.hpp"
 #include "runtime/src/reachable.hpp"
 #include "runtime/src/rules.hpp"
@@ -74,6 +75,7 @@ struct wl_plan {
   warpline::Known known;
   std::unique_ptr<warpline::PlannedProblem> problem; // null: runs bring no operands
   std::unique_ptr<warpline::OwnRun> own_run;         // null: the kernels that were added
+  std::unique_ptr<warpline::KeptRun> kept;           // of own_run
   std::unique_ptr<warpline::GraphRuns> graphs; // runs go through it, null without WL_GRAPH_LAUNCH
 
 private:

@@ -105,6 +105,102 @@ void check_run(wl_context* context, const wl_plan* plan, int launches, bool grap
   CHECK(wl_free(context, workspace) == WL_SUCCESS);
 }
 
+// A layer of experts: plans of several kernels with what they exchange in the workspace.
+struct LayerProblem : wltest::PlanProblem {
+  static constexpr int64_t tokens = 5, experts = 3, width = k;
+  LayerProblem(wl_context* c, wl_operand a_type) : PlanProblem(c) {
+    layer.struct_size = sizeof layer;
+    layer.tokens = tokens, layer.hidden = layer.intermediate = width;
+    layer.experts = experts, layer.top_k = 2;
+    x = static_cast<uint8_t*>(bytes(2 * tokens * width, 5));
+    layer.x = x, layer.x_type = WL_BF16;
+    layer.ids = static_cast<const int32_t*>(
+        upload({1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0,
+                2, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0}));
+    const void** const values[] = {&layer.w_gate, &layer.w_up, &layer.w_down};
+    const void** const factors[] = {&layer.sf_gate, &layer.sf_up, &layer.sf_down};
+    for (uint32_t i = 0; i < 3; ++i) {
+      *values[i] = bytes(experts * width * width / 2, 10 + i);
+      *factors[i] = upload(
+          std::vector<uint8_t>(experts * wl_sf_bytes(WL_SF_128x4, width, width), 0x28)); // 1/4
+    }
+    layer.sf_layout = WL_SF_128x4;
+    layer.y = bytes(2 * tokens * width, 6), layer.y_type = WL_BF16;
+    layer.a_type = a_type;
+  }
+  // Other tokens, small numbers of BF16.
+  void change_tokens(uint8_t to) {
+    const std::vector<uint8_t> host(2 * tokens * width, to);
+    REQUIRE(wl_upload(context, x, host.data(), host.size()) == WL_SUCCESS);
+  }
+  std::vector<uint8_t> y_of(const wl_plan* plan, void* workspace, size_t workspace_bytes) {
+    std::vector<uint8_t> host(2 * tokens * width, 0xFF);
+    REQUIRE(wl_upload(context, layer.y, host.data(), host.size()) == WL_SUCCESS);
+    REQUIRE(wl_plan_run(plan, workspace, workspace_bytes, nullptr) == WL_SUCCESS);
+    REQUIRE(wl_stream_synchronize(context, nullptr) == WL_SUCCESS);
+    REQUIRE(wl_download(context, host.data(), layer.y, host.size()) == WL_SUCCESS);
+    return host;
+  }
+  std::vector<uint8_t> filled(void* memory, size_t count) {
+    const std::vector<uint8_t> host(count, 0x5A);
+    REQUIRE(wl_upload(context, memory, host.data(), count) == WL_SUCCESS);
+    return host;
+  }
+  std::vector<uint8_t> read(const void* memory, size_t count) {
+    std::vector<uint8_t> host(count);
+    REQUIRE(wl_download(context, host.data(), memory, count) == WL_SUCCESS);
+    return host;
+  }
+  wl_moe_args layer{};
+  uint8_t* x = nullptr;
+};
+
+// The launches of the first run are kept for its workspace, and others are made anew.
+void check_layer(wl_context* context, wl_operand a_type, int launches) {
+  LayerProblem problem(context, a_type);
+  wl_plan_info info{};
+  info.struct_size = sizeof info;
+  const auto made = [&] {
+    wl_plan* plan = nullptr;
+    REQUIRE(wl_moe_plan(context, &problem.layer, &plan) == WL_SUCCESS);
+    REQUIRE(wl_plan_get_info(plan, &info) == WL_SUCCESS);
+    return plan;
+  };
+  for (const bool graph : {false, true}) {
+    problem.layer.flags = graph ? WL_GRAPH_LAUNCH : 0;
+    wl_plan* const plan = made();
+    check_run(context, plan, launches, graph);
+    const size_t bytes = info.workspace_bytes;
+    void *one = problem.bytes(static_cast<int64_t>(bytes), 20),
+         *other = problem.bytes(static_cast<int64_t>(bytes), 21);
+    wl_plan* const kept = made();
+    std::vector<std::vector<uint8_t>> seen;
+    for (const uint8_t tokens : {uint8_t{0x3E}, uint8_t{0x3F}}) {
+      problem.change_tokens(tokens);
+      wl_plan* const once = made();
+      const std::vector<uint8_t> expected = problem.y_of(once, one, bytes);
+      wl_plan_destroy(once);
+      for (void* workspace : {one, one, other, one, other}) {
+        void* const unused = workspace == one ? other : one;
+        const std::vector<uint8_t> before = problem.filled(unused, bytes);
+        CHECK(problem.y_of(kept, workspace, bytes) == expected);
+        CHECK(problem.read(unused, bytes) == before);
+      }
+      seen.push_back(expected);
+    }
+    CHECK(seen[0] != seen[1]);
+    CHECK(wl_plan_run(kept, one, bytes - 1, nullptr) == WL_ERROR_WORKSPACE_TOO_SMALL);
+    if (!graph) {
+      const Stub stubbed(context);
+      Stub::is_current = true;
+      for (void* workspace : {one, other})
+        CHECK(allocations_of([&] { wl_plan_run(kept, workspace, bytes, nullptr); }) == 0);
+    }
+    wl_plan_destroy(kept);
+    wl_plan_destroy(plan);
+  }
+}
+
 // `activation_maps`: tensor maps of A and its scales.
 void check_runs(wl_context* context, const char* config, int launches, int activation_maps) {
   wltest::PlanProblem problem(context);
@@ -153,13 +249,16 @@ TEST_CASE("plan: a run allocates nothing and asks the driver no more than it mus
 }
 
 TEST_CASE("Blackwell plans, in a process of their own", "[.b200-run]") {
-  check_runs(wltest::virtual_context("b200"), nullptr, 1, 2);
+  wl_context* context = wltest::virtual_context("b200");
+  check_runs(context, nullptr, 1, 2);
+  check_layer(context, WL_OPERAND_NVFP4, 5);
 }
 
 TEST_CASE("Hopper plans, in a process of their own", "[.h200-run]") {
   wl_context* context = wltest::virtual_context("h200");
   check_runs(context, "dual_gemm_sm90_t64_f16", 2, 0);
   check_runs(context, "dual_gemm_sm90_small_t8_f16", 1, 0);
+  check_layer(context, WL_OPERAND_BF16, 4);
 }
 
 #endif
