@@ -243,11 +243,17 @@ constexpr int sm90_small_threads(int columns, int decoders) {
 
 // ---- sm90_stream.ptx
 
-constexpr int sm90_stream_stage_bytes = 32 * 288 + 16 * 512;
+constexpr int sm90_stream_loaded_bytes(int tokens, wl_operand a) {
+  return 32 * 288 + tokens * (a == WL_OPERAND_NVFP4 ? 192 : 512);
+}
+// Stages start on 1024 bytes.
+constexpr int sm90_stream_stage_bytes(int tokens, wl_operand a) {
+  return (sm90_stream_loaded_bytes(tokens, a) + 1023) / 1024 * 1024;
+}
 // Of a cluster's sums a CTA gets its part from every CTA.
-constexpr int sm90_stream_sum_bytes = 16 * 1024;
-constexpr int sm90_stream_shared_bytes(int stages) {
-  return stages * (sm90_stream_stage_bytes + 16) + sm90_stream_sum_bytes + 8;
+constexpr int sm90_stream_sum_bytes(int tokens) { return tokens * 1024; }
+constexpr int sm90_stream_shared_bytes(int tokens, wl_operand a, int stages) {
+  return stages * (sm90_stream_stage_bytes(tokens, a) + 16) + sm90_stream_sum_bytes(tokens) + 8;
 }
 
 } // namespace warpline::gemm

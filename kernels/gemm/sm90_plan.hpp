@@ -39,16 +39,20 @@ inline Config sm90_small_config(const char* name, Image (*image)(), int b_tensor
 }
 // SM90_STREAM_CONFIG
 inline Config sm90_stream_config(const char* name, Image (*image)(), int b_tensors, wl_dtype a,
-                                 wl_dtype out, int stages, int split) {
+                                 wl_dtype out, int tokens, int stages, int split, int ctas,
+                                 int /*of the PTX*/) {
   Config c{};
   c.name = name, c.target = "sm_90a", c.image = image;
   c.family = Family::sm90_stream, c.d_type = out, c.b_tensors = b_tensors;
-  c.a_types = bit(a == WL_F16 ? WL_OPERAND_F16 : WL_OPERAND_BF16);
-  c.tile_m = 16, c.tile_n = 32, c.tile_k = 256;
+  const wl_operand type = a == WL_F16    ? WL_OPERAND_F16
+                          : a == WL_BF16 ? WL_OPERAND_BF16
+                                         : WL_OPERAND_NVFP4;
+  c.a_types = bit(type);
+  c.tile_m = tokens, c.tile_n = 32, c.tile_k = 256;
   c.stages = stages, c.acc_stages = 1, c.group_m = 1, c.grid = Grid::one_tile;
   c.cluster[0] = split, c.cluster[1] = c.cluster[2] = 1, c.split_k = split;
-  c.ctas = 2, c.threads = 288;
-  c.shared_bytes = sm90_stream_shared_bytes(stages);
+  c.ctas = ctas, c.threads = 288;
+  c.shared_bytes = sm90_stream_shared_bytes(tokens, type, stages);
   return c;
 }
 // Of a table of groups: the same kernel, whose CTAs walk over tiles.

@@ -193,28 +193,41 @@ RoutedParams routed_params(const Problem& problem, const Params& params) {
   return routed;
 }
 
-// A: 64 of K, rows, blocks of 64 of K, batch entries; a box is a tile's tokens and a stage's K.
+// A, a tile's tokens and a stage's K in a box. 16 bits: 64 of K, rows, blocks of 64 of K, batch
+// entries; NVFP4: bytes of K, rows, batch entries.
 wl_status stream_params(const wl_context& context, const Problem& problem, const Config& config,
                         const Params& params, StreamParams* stream) {
   std::memcpy(stream, &params, common_bytes);
   const auto k = static_cast<uint64_t>(problem.k), m = static_cast<uint64_t>(problem.m);
   TensorMapDesc desc;
   desc.name = "A";
+  desc.address = problem.operands.a;
+  desc.swizzle = cuapi::CU_TENSOR_MAP_SWIZZLE_128B;
+  desc.l2_promotion = cuapi::CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
+  desc.box[1] = static_cast<uint32_t>(config.tile_m);
+  desc.dims[1] = m;
+  if (problem.types.a == WL_OPERAND_NVFP4) {
+    desc.type = cuapi::CU_TENSOR_MAP_DATA_TYPE_UINT8;
+    desc.rank = 3;
+    desc.dims[0] = k / 2;
+    desc.dims[2] = static_cast<uint64_t>(problem.l);
+    desc.strides[0] = k / 2;
+    desc.strides[1] = m * (k / 2);
+    desc.box[0] = static_cast<uint32_t>(config.tile_k / 2);
+    WL_TRY(scale_map(context, "SFA", problem.operands.sfa, problem.m, problem.k, problem.l,
+                     config.tile_k / 64, &stream->map_sfa, 1, config.tile_m));
+    return make_tensor_map(context, desc, &stream->map_a);
+  }
   desc.type = cuapi::CU_TENSOR_MAP_DATA_TYPE_UINT16;
   desc.rank = 4;
-  desc.address = problem.operands.a;
   desc.dims[0] = 64;
-  desc.dims[1] = m;
   desc.dims[2] = k / 64;
   desc.dims[3] = static_cast<uint64_t>(problem.l);
   desc.strides[0] = 2 * k;
   desc.strides[1] = 128;
   desc.strides[2] = m * 2 * k;
   desc.box[0] = 64;
-  desc.box[1] = static_cast<uint32_t>(config.tile_m);
   desc.box[2] = 4;
-  desc.swizzle = cuapi::CU_TENSOR_MAP_SWIZZLE_128B;
-  desc.l2_promotion = cuapi::CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
   return make_tensor_map(context, desc, &stream->map_a);
 }
 
@@ -261,8 +274,6 @@ public:
 // 3200; first loads and sums of each wave: 2200. Of clusters of 4 an H200 holds 30 for each CTA
 // that fits an SM: its GPCs have 16 or 18 SMs.
 //
-// 16 tokens of 16 bits, which warps of the CTA bring to their order: a fifth more in all.
-//
 // Of groups CTAs go on from tile to tile: an SM takes 207 clocks and 8.6 a token for 256 k of 32
 // rows of weights, of two tensors 223 and 8.7, and 400 and 16 a column for a tile's sums and
 // outputs. Rows are spread as `spread` says.
@@ -300,8 +311,6 @@ Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceL
   const int resident = sm90_small_ctas(config.tile_n, config.decoders);
   result.tiles = tiles_m * tiles_n(config, problem.n) * l;
   result.clusters = result.tiles;
-  const double ordered =
-      config.tile_m == 16 && (config.a_types & bit(WL_OPERAND_NVFP4)) == 0 ? 1.2 : 1;
   const bool one = config.b_tensors == 1;
   const int64_t size = config.cluster[0], sms = std::max(device.sm_count, 1);
   const int64_t clusters = one && size == 4 ? resident * (sms * 10 / 44) : resident * sms / size;
@@ -321,7 +330,6 @@ Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceL
     result.epilogue_clocks = 2200;
     result.total = 3200 + std::max(result.loop_clocks, result.memory_clocks) +
                    static_cast<double>(result.waves) * result.epilogue_clocks;
-    result.total *= ordered;
     return result;
   }
   result.tile_clocks = static_cast<double>(k_blocks) *
@@ -333,32 +341,37 @@ Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceL
                                          (result.tile_clocks + result.epilogue_clocks) +
                                      starts,
                                  result.memory_clocks);
-  result.total *= ordered;
   return result;
 }
 
-// In SM clocks, from the same H200: 256 k of 64 rows of weights take a CTA 630 clocks by itself,
-// and an SM 602 for each that it has. Launch, first loads and the end of the last tile: 4400; each
-// wave behind the first one: 6000. With up to 8 tokens it takes longer than with 16.
+// In SM clocks, from the same H200: 256 k of 64 rows of weights take a CTA 535 clocks and 6 a token
+// by itself, with NVFP4 activations 495 and 15, and an SM 415 and 11.4 for each that it has, with
+// NVFP4 75 more. Launch, first loads and the end of the last tile: 2800 and 100 a token, with NVFP4
+// 950 more, and 2000 beside another CTA whose sums go to a cluster; each wave behind the first one:
+// 1000 and 310 a token. Tiles of 16 tokens take longer with up to 8 than with 16.
 Cost sm90_stream_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
   Cost result{};
   const int64_t tiles = divide_up(problem.m, config.tile_m) * tiles_n(config, problem.n);
   result.tiles = result.clusters = tiles * problem.l;
-  const int64_t size = config.cluster[0], sms = std::max(device.sm_count, 1);
-  const int64_t clusters = config.ctas * (size == 4 ? sms * 10 / 44 : sms / size);
+  const int64_t sms = std::max(device.sm_count, 1);
+  const int64_t clusters = config.ctas * (sms / config.cluster[0]);
   result.waves = divide_up(result.tiles, std::max<int64_t>(clusters, 1));
   const auto k_blocks =
       static_cast<double>(divide_up(divide_up(problem.k, config.tile_k), config.split_k));
   const auto an_sm = static_cast<double>(divide_up(result.tiles * config.split_k, sms));
-  result.tile_clocks = 630 * k_blocks;
-  result.loop_clocks = k_blocks * std::max(630.0, 602 * an_sm);
+  const bool nvfp4 = (config.a_types & bit(WL_OPERAND_NVFP4)) != 0;
+  const double tokens = config.tile_m;
+  result.tile_clocks = k_blocks * (nvfp4 ? 495 + 15 * tokens : 535 + 6 * tokens);
+  result.loop_clocks =
+      std::max(result.tile_clocks, k_blocks * (415 + 11.4 * tokens + (nvfp4 ? 75 : 0)) * an_sm);
   result.memory_clocks = static_cast<double>(config.b_tensors * problem.n * problem.l) *
                          static_cast<double>(divide_up(problem.m, config.tile_m) * problem.k) * 9 /
                          16 / 2400;
-  result.epilogue_clocks = 6000;
-  result.total = 4400 + std::max(result.loop_clocks, result.memory_clocks) +
+  result.epilogue_clocks = 1000 + 310 * tokens;
+  result.total = 2800 + 100 * tokens + std::max(result.loop_clocks, result.memory_clocks) +
                  static_cast<double>(result.waves - 1) * result.epilogue_clocks;
-  if (problem.m <= 8) result.total *= 1.1;
+  if (nvfp4) result.total += config.split_k > 1 && an_sm > 1 ? 2950 : 950;
+  if (config.tile_m == 16 && problem.m <= 8) result.total *= 1.1;
   return result;
 }
 

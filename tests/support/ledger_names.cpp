@@ -35,8 +35,8 @@ vgpu::check::LedgerNames ledger_names(const Config& config) {
     number("SPLITS", config.split_k > 1 ? 1 : 0);
     number("sums", config.split_k > 1 ? 2 * config.tile_m * config.columns() : 0);
   } else if (config.family == Family::sm90_stream) {
-    number("STAGE_BYTES", sm90_stream_stage_bytes);
-    number("SUM_BYTES", sm90_stream_sum_bytes);
+    number("LOADED_BYTES", sm90_stream_loaded_bytes(config.tile_m, config.first_types().a));
+    number("SUM_BYTES", sm90_stream_sum_bytes(config.tile_m));
   } else if (config.fused()) {
     const int tiles = sm90_small_mma_columns(config.tile_m) / 8;
     const int first_consumer = 1 + config.decoders;
