@@ -1,4 +1,6 @@
 // How the commands of products end: what a verdict makes of the status, the report and the file.
+#include "tests/reference/inputs.hpp"
+#include "tests/reference/linear.hpp"
 #include "tests/support/catch.hpp"
 #include "tools/cli/json.hpp"
 #include "tools/cli/product.hpp"
@@ -84,4 +86,44 @@ TEST_CASE("products: names of types", "[host]") {
   CHECK(dtype_of("f32") == WL_F32);
   CHECK(element_bytes(WL_F32) == 4);
   CHECK(element_bytes(WL_BF16) == 2);
+}
+
+// On a card 16 of 8712 such outputs lie beyond the public bound; the virtual GPU adds exactly.
+TEST_CASE("products: FP8 on Hopper is judged with what its sums lose", "[host]") {
+  const wltest::Random random(7, 91);
+  uint64_t drawn = 0;
+  const auto operand = [&](int64_t rows, int64_t k, wl_operand type) {
+    wltest::Operand o{rows, k, 1, {}, {}, type};
+    for (int64_t i = 0; i < rows * k; ++i, ++drawn)
+      o.values.push_back(
+          static_cast<uint8_t>(random.below(drawn, 0x50) | (drawn * 0x9E37 >> 8 & 1) << 7));
+    return o;
+  };
+  wltest::Problem p{16, 24, 640, 1, {}, {}, {}, 1, 1};
+  p.a = operand(p.m, p.k, WL_OPERAND_E4M3);
+  p.b1 = operand(p.n, p.k, WL_OPERAND_E5M2);
+  const auto linear = [&](const wltest::Sums& sums) {
+    return wltest::linear(sums, {WL_ACTIVATION_NONE, 1, {}, {}, {}});
+  };
+  const auto replayed = [&](const wltest::Sums& sums) {
+    return wltest::linear_replayed(sums, {WL_ACTIVATION_NONE, 1, {}, {}, {}});
+  };
+  ProductRequest r;
+  r.out = "f32";
+  const auto passes = [&](const char* config, const wltest::Sums& sums, float wrong = 0) {
+    Outcome outcome;
+    snprintf(outcome.plan.config, sizeof outcome.plan.config, "%s", config);
+    std::vector<float> d = replayed(sums);
+    d[5] += wrong;
+    outcome.d = wltest::rounded(d, WL_F32);
+    return judge(r, p, outcome, linear, replayed).passed();
+  };
+  const wltest::Sums exact = wltest::accumulate(p), fast = accumulate_hopper_f8(p, {false}),
+                     promoted = accumulate_hopper_f8(p, {true});
+  CHECK(passes("gemm_sm90_f8_t64_f32", exact));
+  CHECK(passes("gemm_sm90_f8_t64_f32", promoted));
+  CHECK_FALSE(passes("gemm_sm90_f8_t64_f32", fast));
+  CHECK(passes("gemm_sm90_f8fast_t64_f32", fast));
+  CHECK_FALSE(passes("gemm_sm100_n128_f8_f32", promoted));
+  CHECK_FALSE(passes("gemm_sm90_f8_t64_f32", promoted, static_cast<float>(exact.acc1[5])));
 }

@@ -31,9 +31,11 @@ Judgement judge(double out, double reference, double bound, double overflow) {
   return {error, error / bound};
 }
 
-Judgement judge(OutputType type, double out, double reference) {
-  return judge(out, reference, error_bound(type, reference), overflow_threshold(type));
+Judgement judge(OutputType type, double out, double reference, double more = 0) {
+  return judge(out, reference, error_bound(type, reference) + more, overflow_threshold(type));
 }
+
+double at(const std::vector<double>& more, size_t i) { return more.empty() ? 0 : more[i]; }
 
 template <class Code, class Visit>
 void for_each_output(const Sums& shape, const Code* out, int64_t ldd, int64_t batch_stride,
@@ -80,26 +82,29 @@ double error_bound(OutputType type, double reference) {
 }
 
 Comparison compare(const Sums& shape, const std::vector<double>& reference, const uint16_t* out,
-                   int64_t ldd, int64_t batch_stride, OutputType type) {
+                   int64_t ldd, int64_t batch_stride, OutputType type,
+                   const std::vector<double>& more) {
   Comparison c;
   for_each_output(shape, out, ldd, batch_stride,
-                  [&](size_t i, const Coordinate& at, uint16_t code) {
+                  [&](size_t i, const Coordinate& place, uint16_t code) {
                     const double value = decode_output(type, code);
-                    const Judgement j = judge(type, value, reference[i]);
-                    add(c, at, value, reference[i], j, j.use > 1);
+                    const Judgement j = judge(type, value, reference[i], at(more, i));
+                    add(c, place, value, reference[i], j, j.use > 1);
                   });
   return c;
 }
 
 Comparison compare(const Sums& shape, const std::vector<double>& reference, const float* out,
-                   int64_t ldd, int64_t batch_stride) {
+                   int64_t ldd, int64_t batch_stride, const std::vector<double>& more) {
   constexpr double overflow = 0x1.FFFFFFp127; // from here on FP32 is infinite
   Comparison c;
-  for_each_output(shape, out, ldd, batch_stride, [&](size_t i, const Coordinate& at, float value) {
-    const Judgement j =
-        judge(double{value}, reference[i], error_bound(OutputType::f16, reference[i]), overflow);
-    add(c, at, double{value}, reference[i], j, j.use > 1);
-  });
+  for_each_output(shape, out, ldd, batch_stride,
+                  [&](size_t i, const Coordinate& place, float value) {
+                    const Judgement j =
+                        judge(double{value}, reference[i],
+                              error_bound(OutputType::f16, reference[i]) + at(more, i), overflow);
+                    add(c, place, double{value}, reference[i], j, j.use > 1);
+                  });
   return c;
 }
 

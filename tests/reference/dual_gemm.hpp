@@ -90,12 +90,14 @@ struct Comparison {
   double margin() const { return 1 - worst_use; } // part of the bound that is left
 };
 
-// `out` is D as stored: row r of entry l starts at l * batch_stride + r * ldd.
+// `out` is D as stored: row r of entry l starts at l * batch_stride + r * ldd. An output may differ
+// by its `more` beside the bound; an empty one is zeros.
 Comparison compare(const Sums& shape, const std::vector<double>& reference, const uint16_t* out,
-                   int64_t ldd, int64_t batch_stride, OutputType type);
+                   int64_t ldd, int64_t batch_stride, OutputType type,
+                   const std::vector<double>& more = {});
 // Of outputs in FP32, under the public bound.
 Comparison compare(const Sums& shape, const std::vector<double>& reference, const float* out,
-                   int64_t ldd, int64_t batch_stride);
+                   int64_t ldd, int64_t batch_stride, const std::vector<double>& more = {});
 // Bit for bit; every NaN equals every NaN.
 Comparison compare_exact(const Sums& shape, const std::vector<uint16_t>& reference,
                          const uint16_t* out, int64_t ldd, int64_t batch_stride, OutputType type);
