@@ -204,6 +204,8 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
   if (warp_sync && (has(m.after, "bar.sync") || has(m.after, "bar.arrive") ||
                     has(m.after, "barrier.cluster.") || m.label == "producers_join"))
     return "a barrier of the same lanes follows, with the memory order of this one";
+  if (warp_sync && starts(m.after, "ret "))
+    return "the warp ends behind it: there is nothing to order";
   if (warp_sync && starts(m.after, "shfl.sync"))
     return "a shuffle of all lanes follows, which waits for them, and no other warp reads or "
            "writes "
