@@ -3,7 +3,6 @@
 #include "kernels/dual_gemm/dual_gemm.hpp"
 #include "kernels/grouped/grouped.hpp"
 #include "kernels/linear/linear.hpp"
-#include "kernels/moe/moe.hpp"
 #include "kernels/norm/rows.hpp"
 #include "runtime/src/driver.hpp"
 #include "tests/problems/problem.hpp"
@@ -90,8 +89,7 @@ bool right_nvfp4(wl_context* context, const Kernel&, const DualGemmCase& c, std:
 const warpline::gemm::Config* find_config(const std::string& name) {
   for (const warpline::gemm::Table* table :
        {&warpline::linear::configs(), &warpline::dual_gemm::configs(),
-        &warpline::grouped::linear_configs(), &warpline::grouped::dual_configs(),
-        &warpline::moe::up_configs(), &warpline::moe::down_configs()})
+        &warpline::grouped::linear_configs(), &warpline::grouped::dual_configs()})
     for (const warpline::gemm::Config& config : *table)
       if (name == config.name) return &config;
   return nullptr;
@@ -422,9 +420,8 @@ static Kernel kernel_of(const warpline::Image& image) {
     r.run = Kernel::Run::drawn;
     r.profile = drawn.configuration->profile;
     r.sms = drawn.configuration->sms;
-    const warpline::gemm::Config* product = find_config(drawn.configuration->name);
-    if (product == nullptr) product = find_config(r.name); // of a layer of experts
-    if (product != nullptr) {
+    r.ledger = !r.name.starts_with("moe_up_") && !r.name.starts_with("moe_down_");
+    if (const warpline::gemm::Config* product = find_config(drawn.configuration->name)) {
       vgpu::check::LedgerNames names = ledger_names(*product);
       names["EDGES"] = "1";
       r.names = names_text(names);

@@ -14,6 +14,7 @@ struct Kernel {
   std::string name, config, profile;
   std::string text;
   std::string names;    // with values, for the check of the kernel's BARRIER LEDGER
+  bool ledger = true;   // one set of names holds for all kernels of a run
   DualGemmCase problem; // more K tiles than stages
   // Of a second run, with biases, where what one tile leaves behind meets the next.
   int64_t short_k = 192;

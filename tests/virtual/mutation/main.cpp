@@ -71,11 +71,12 @@ bool run_kernel(const Kernel& kernel, const std::vector<Mutant>& mutants,
   // A schedule under which mutants die must leave the kernel itself alone; most die under the
   // first.
   std::set<std::string> harmless = {kSchedules[0]};
-  std::string check = "all,advice,ledger";
+  const std::string ledger = kernel.ledger ? ",ledger" : "";
+  std::string check = "all,advice" + ledger;
   Outcome clean = alone(check, {kSchedules[0]});
   if (!clean.verdict.by.empty()) {
     const std::string first = clean.verdict.by;
-    check = "all,ledger";
+    check = "all" + ledger;
     clean = alone(check, {kSchedules[0]});
     if (!clean.verdict.by.empty()) return not_clean(clean);
     section.preface = "Advice against the kernel itself: " + first + "; it runs without advice.";
