@@ -64,16 +64,18 @@ struct Config {
   // Types of A and of B that the kernel takes, and whether they must be the same.
   uint32_t a_types = bit(WL_OPERAND_NVFP4), b_types = bit(WL_OPERAND_NVFP4);
   bool one_type = false;
+  bool mn_major = false;       // takes pairs of operands of which one or both are MN-major
   bool fast_sums = false;      // NativeType::F8FAST
   bool column_factors = false; // Operands::column may be there
 
   bool takes(const Types& types) const {
     return known(types.a) && known(types.b) && (a_types & bit(types.a)) &&
-           (b_types & bit(types.b)) && (!one_type || types.a == types.b);
+           (b_types & bit(types.b)) && (!one_type || types.a == types.b) &&
+           mn_major == types.mn_major();
   }
   Types first_types() const { // of the pairs that it takes
     const auto first = [](uint32_t set) { return static_cast<wl_operand>(std::countr_zero(set)); };
-    return {first(a_types), first(b_types)};
+    return {first(a_types), first(b_types), WL_K_MAJOR, mn_major ? WL_MN_MAJOR : WL_K_MAJOR};
   }
   // NVFP4 operands are decoded to FP16, as Hopper's tensor cores need them; by the kernel itself:
   // fused.

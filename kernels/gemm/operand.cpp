@@ -17,8 +17,11 @@ const Format& format_of(wl_operand type) {
 }
 
 std::string name_of(const Types& types) {
-  return format("%s (%d), %s (%d)", format_of(types.a).name, static_cast<int>(types.a),
-                format_of(types.b).name, static_cast<int>(types.b));
+  const auto one = [](wl_operand type, wl_layout layout) {
+    return format("%s%s (%d)", layout == WL_K_MAJOR ? "" : "WL_MN_MAJOR ", format_of(type).name,
+                  static_cast<int>(type));
+  };
+  return one(types.a, types.a_layout) + ", " + one(types.b, types.b_layout);
 }
 
 } // namespace warpline::gemm

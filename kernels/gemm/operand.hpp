@@ -33,8 +33,12 @@ constexpr uint32_t bit(wl_operand type) { return uint32_t{1} << type; }
 // What a configuration multiplies, or a problem asks for.
 struct Types {
   wl_operand a = WL_OPERAND_NVFP4, b = WL_OPERAND_NVFP4;
+  wl_layout a_layout = WL_K_MAJOR, b_layout = WL_K_MAJOR;
   bool operator==(const Types&) const = default;
+
+  bool mn_major() const { return a_layout != WL_K_MAJOR || b_layout != WL_K_MAJOR; }
 };
+inline bool known(wl_layout layout) { return layout == WL_K_MAJOR || layout == WL_MN_MAJOR; }
 std::string name_of(const Types& types); // "WL_OPERAND_F16 (1), WL_OPERAND_NVFP4 (0)"
 
 } // namespace warpline::gemm

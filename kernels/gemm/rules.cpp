@@ -71,8 +71,10 @@ namespace {
 // Of both operands. A type that is none is another rule's.
 int64_t k_unit(const Types& types) {
   int64_t unit = 1;
-  for (const wl_operand type : {types.a, types.b})
-    if (known(type)) unit = std::max(unit, format_of(type).k_unit);
+  for (const auto& [type, layout] : {std::pair{types.a, types.a_layout}, {types.b, types.b_layout}})
+    // Only types of 16 bits may be MN-major; another rule says so of others.
+    if (known(type) && (layout != WL_MN_MAJOR || format_of(type).bits != 16))
+      unit = std::max(unit, format_of(type).k_unit);
   return unit;
 }
 
@@ -104,8 +106,17 @@ Verdict scales_left_out(wl_operand type, const void* scales) {
   return violated(format(": address %p is given,", scales), "null");
 }
 
+Verdict mn_major_rows(const Shape& s) {
+  if (s.types.a_layout != WL_MN_MAJOR || s.m < 1 || s.m > largest_extent) return holds();
+  return multiple_of(s.m, 8, 8, largest_extent);
+}
+
 Verdict types_taken(const Shape& s, const Table& table, const DeviceLimits& device) {
   if (!known(s.types.a) || !known(s.types.b)) return holds();
+  // A layout that is none is another rule's, where there are several.
+  if ((!known(s.types.a_layout) || !known(s.types.b_layout)) &&
+      std::ranges::any_of(table, &Config::mn_major))
+    return holds();
   std::vector<Types> pairs; // that the device has
   bool runs = false;        // it has kernels at all; without, the rule of the device speaks
   for (const Config& config : table) {
@@ -114,10 +125,17 @@ Verdict types_taken(const Shape& s, const Table& table, const DeviceLimits& devi
     runs = true;
     for (int a = WL_OPERAND_NVFP4; a <= WL_OPERAND_MXFP4; ++a)
       for (int b = WL_OPERAND_NVFP4; b <= WL_OPERAND_MXFP4; ++b) {
-        const Types pair{static_cast<wl_operand>(a), static_cast<wl_operand>(b)};
-        const bool near = pair.a == s.types.a || pair.b == s.types.b;
-        if (near && config.takes(pair) && std::ranges::find(pairs, pair) == pairs.end())
-          pairs.push_back(pair);
+        // With the layouts that were asked for, or the types with K-major ones.
+        for (const bool as_asked : {true, false}) {
+          if (!as_asked && !s.types.mn_major()) continue;
+          const Types pair{static_cast<wl_operand>(a), static_cast<wl_operand>(b),
+                           as_asked ? s.types.a_layout : WL_K_MAJOR,
+                           as_asked ? s.types.b_layout : WL_K_MAJOR};
+          const bool near = as_asked ? pair.a == s.types.a || pair.b == s.types.b
+                                     : pair.a == s.types.a && pair.b == s.types.b;
+          if (near && config.takes(pair) && std::ranges::find(pairs, pair) == pairs.end())
+            pairs.push_back(pair);
+        }
       }
   }
   if (!runs) return holds();

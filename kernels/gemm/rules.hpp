@@ -62,9 +62,15 @@ struct Shape {
     return sized() ? static_cast<uint64_t>(n * element_bytes(type)) : 0;
   }
 };
+// Of an argument struct without layouts both are K-major.
+template <class Args>
+Types types_of(const Args& a) {
+  if constexpr (requires { a.a_layout; }) return {a.a_type, a.b_type, a.a_layout, a.b_layout};
+  return {a.a_type, a.b_type};
+}
 template <class Args>
 Shape shape_of(const Args& a) {
-  return {a.m, a.n, a.k, a.l, a.d_type, a.ldd, a.batch_stride_d, {a.a_type, a.b_type}};
+  return {a.m, a.n, a.k, a.l, a.d_type, a.ldd, a.batch_stride_d, types_of(a)};
 }
 
 // `extent` is the M or N of an operand of that type, called `name`.
@@ -80,6 +86,8 @@ Verdict scales_left_out(wl_operand type, const void* scales);
 // Factors of columns are null, or a configuration of the table takes them on the device.
 Verdict columns_taken(const Shape& s, const Table& table, const DeviceLimits& device,
                       const float* factors);
+// Rows of memory of an MN-major A start on 16 bytes.
+Verdict mn_major_rows(const Shape& s);
 // The table has a configuration for the device that takes the types; which the nearest are.
 Verdict types_taken(const Shape& s, const Table& table, const DeviceLimits& device);
 // One of the two speaks of an N, so that `nearest` is right for the output's type.
@@ -242,7 +250,7 @@ Problem product_of(const Args& a) {
   problem.n = a.n;
   problem.k = a.k;
   problem.l = a.l;
-  problem.types = {a.a_type, a.b_type};
+  problem.types = types_of(a);
   problem.d_type = a.d_type;
   const Strided d = shape_of(a).d();
   problem.ldd = d.row_stride();

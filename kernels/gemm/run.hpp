@@ -21,6 +21,8 @@ inline void compare_with_plan(const Problem& planned, const Problem& problem,
   rules.equal("plan_d_type", "d_type", problem.d_type, planned.d_type);
   rules.equal("plan_a_type", "a_type", problem.types.a, planned.types.a);
   rules.equal("plan_b_type", "b_type", problem.types.b, planned.types.b);
+  rules.equal("plan_a_layout", "a_layout", problem.types.a_layout, planned.types.a_layout);
+  rules.equal("plan_b_layout", "b_layout", problem.types.b_layout, planned.types.b_layout);
   rules.equal("plan_count", "count", problem.groups.count, planned.groups.count);
   const auto gathers = [](const Problem& p) { return p.groups.rows != nullptr; };
   if (gathers(problem) != gathers(planned))

@@ -76,23 +76,26 @@ cuapi::CUtensorMapDataType map_type(wl_operand type) {
   }
 }
 
-// A or B: [L, rows, K]; a box is 128 bytes of K of `box_rows` rows.
+// A or B: [L, rows, K]; a box is 128 bytes of K of `box_rows` rows. MN-major: [L, K, rows], a box
+// is 128 bytes of rows of a stage's K.
 wl_status operand_map(const wl_context& context, const char* name, const void* address,
-                      wl_operand type, int64_t rows, const Problem& problem, const Config& config,
-                      int box_rows, cuapi::CUtensorMap* map) {
-  const auto row_bytes = static_cast<uint64_t>(problem.k * format_of(type).bits / 8);
+                      wl_operand type, wl_layout layout, int64_t rows, const Problem& problem,
+                      const Config& config, int box_rows, cuapi::CUtensorMap* map) {
+  const bool mn_major = layout == WL_MN_MAJOR;
+  const int64_t contiguous = mn_major ? rows : problem.k, others = mn_major ? problem.k : rows;
+  const auto row_bytes = static_cast<uint64_t>(contiguous * format_of(type).bits / 8);
   TensorMapDesc desc;
   desc.name = name;
   desc.type = map_type(type);
   desc.rank = 3;
   desc.address = address;
-  desc.dims[0] = static_cast<uint64_t>(problem.k);
-  desc.dims[1] = static_cast<uint64_t>(rows);
+  desc.dims[0] = static_cast<uint64_t>(contiguous);
+  desc.dims[1] = static_cast<uint64_t>(others);
   desc.dims[2] = static_cast<uint64_t>(problem.l);
   desc.strides[0] = row_bytes;
-  desc.strides[1] = static_cast<uint64_t>(rows) * row_bytes;
+  desc.strides[1] = static_cast<uint64_t>(others) * row_bytes;
   desc.box[0] = static_cast<uint32_t>(config.tile_k);
-  desc.box[1] = static_cast<uint32_t>(box_rows);
+  desc.box[1] = static_cast<uint32_t>(mn_major ? config.tile_k : box_rows);
   desc.swizzle = cuapi::CU_TENSOR_MAP_SWIZZLE_128B;
   desc.l2_promotion = cuapi::CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
   return make_tensor_map(context, desc, map);
@@ -129,12 +132,13 @@ template <class Params>
 wl_status fill_params(const wl_context& context, const Problem& problem, const Config& config,
                       int64_t clusters, Params* params) {
   const Operands& o = problem.operands;
-  WL_TRY(operand_map(context, "A", o.a, problem.types.a, problem.m, problem, config,
+  const Types& types = problem.types;
+  WL_TRY(operand_map(context, "A", o.a, types.a, types.a_layout, problem.m, problem, config,
                      config.tile_m / cluster_rows(config), &params->map_a));
-  WL_TRY(operand_map(context, "B", o.b[0], problem.types.b, problem.n, problem, config,
+  WL_TRY(operand_map(context, "B", o.b[0], types.b, types.b_layout, problem.n, problem, config,
                      config.columns(), &params->map_b));
   if constexpr (requires { params->map_b2; })
-    WL_TRY(operand_map(context, "B2", o.b[1], problem.types.b, problem.n, problem, config,
+    WL_TRY(operand_map(context, "B2", o.b[1], types.b, types.b_layout, problem.n, problem, config,
                        config.columns(), &params->map_b2));
   WL_TRY(output_map(context, "D", o.d, problem, config, problem.ldd, problem.batch_stride_d,
                     &params->map_d));
@@ -146,7 +150,9 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
   fill_problem(problem, params);
   params->column_scales = address_of(o.column);
   params->operand_types =
-      (problem.types.a == WL_OPERAND_E5M2 ? 1 : 0) + (problem.types.b == WL_OPERAND_E5M2 ? 2 : 0);
+      config.mn_major
+          ? (types.a_layout == WL_MN_MAJOR ? 1 : 0) + (types.b_layout == WL_MN_MAJOR ? 2 : 0)
+          : (types.a == WL_OPERAND_E5M2 ? 1 : 0) + (types.b == WL_OPERAND_E5M2 ? 2 : 0);
   params->tiles_m = static_cast<uint32_t>(divide_up(problem.m, config.tile_m));
   params->tiles_n =
       static_cast<uint32_t>(divide_up(problem.n, config.columns() * cluster_rows(config)));

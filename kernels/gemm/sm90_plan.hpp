@@ -96,6 +96,11 @@ inline Config sm90_native_config(const char* name, Image (*image)(), int b_tenso
   return c;
 }
 
+inline Config mn_major(Config config) {
+  config.mn_major = true;
+  return config;
+}
+
 // Stages of all tiles of a cluster, which the clusters of a STREAM_K configuration share.
 int64_t sm90_native_stages(const Config& config, const Problem& problem);
 Cost sm90_native_cost(const Config& config, const Problem& problem, const DeviceLimits& device);

@@ -18,13 +18,14 @@ void log_args(const wl_gemm_args& args) {
          "M %" PRId64 ", N %" PRId64 ", K %" PRId64 ", L %" PRId64 ", A %p, B %p, SFA %p, SFB %p, "
          "alpha %p, row %p, col %p, bias %p, bias_type %d, activation %d, residual %p, ldr %" PRId64
          ", batch_stride_r %" PRId64 ", D %p, d_type %d, ldd %" PRId64 ", batch_stride_d %" PRId64
-         ", flags 0x%x, a_type %d, b_type %d, config %s",
+         ", flags 0x%x, a_type %d, b_type %d, a_layout %d, b_layout %d, config %s",
          args.m, args.n, args.k, args.l, args.a, args.b, args.sfa, args.sfb,
          static_cast<const void*>(args.alpha), static_cast<const void*>(args.row),
          static_cast<const void*>(args.col), args.bias, static_cast<int>(args.bias_type),
          static_cast<int>(args.activation), args.residual, args.ldr, args.batch_stride_r, args.d,
          static_cast<int>(args.d_type), args.ldd, args.batch_stride_d, args.flags,
          static_cast<int>(args.a_type), static_cast<int>(args.b_type),
+         static_cast<int>(args.a_layout), static_cast<int>(args.b_layout),
          args.config != nullptr ? args.config : "(chosen)");
 }
 

@@ -13,6 +13,7 @@
 #define SM90_NATIVE_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_NATIVE_STREAM_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_NATIVE_SPLIT_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_NATIVE_MN_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #include "kernels/linear/configs.def"
 
 namespace warpline::linear {
@@ -53,6 +54,10 @@ const gemm::Table& configs() {
   sm90_native_config(                                                                              \
       #name, [] { return WL_IMAGE(name); }, 1, NativeType::type, out, tokens, stages, rows,        \
       consumers, group, 0, split),
+#define SM90_NATIVE_MN_CONFIG(name, type, out, tokens, stages, rows, consumers, group, ...)        \
+  mn_major(sm90_native_config(                                                                     \
+      #name, [] { return WL_IMAGE(name); }, 1, NativeType::type, out, tokens, stages, rows,        \
+      consumers, group)),
 #define SM90_SMALL_CONFIG(name, ...)                                                               \
   sm90_small_config(                                                                               \
       #name, [] { return WL_IMAGE(name); }, 1, __VA_ARGS__),

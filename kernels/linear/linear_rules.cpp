@@ -101,6 +101,12 @@ const RuleTable<Subject>& rules() {
           },
           gemm::operand_rules<Subject, configs>("B"),
           Rules{
+              WL_RULE("a_layout", "a_layout", "must be WL_K_MAJOR (0) or WL_MN_MAJOR (1)", range,
+                      enumerator(s.args.a_layout, WL_K_MAJOR, WL_MN_MAJOR)),
+              WL_RULE("b_layout", "b_layout", "must be WL_K_MAJOR (0) or WL_MN_MAJOR (1)", range,
+                      enumerator(s.args.b_layout, WL_K_MAJOR, WL_MN_MAJOR)),
+              WL_RULE("mn_major_m", "M", "must be a multiple of 8 rows where A is MN-major",
+                      multiple, gemm::mn_major_rows(shape_of(s.args))),
               WL_OPERAND("b", "B", b, b_of, 16),
               WL_SCALES("sfb", "SFB", sfb, sfb_of, b_type),
               WL_RULE("a_unpacked", "A", "must be 32-byte aligned with MXFP6 or MXFP4", alignment,

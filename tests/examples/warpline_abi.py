@@ -42,7 +42,8 @@ class GemmArgs(c.Structure):  # wl_gemm_args
                    ("d", c.c_void_p), ("d_type", c.c_int), ("ldd", c.c_int64),
                    ("batch_stride_d", c.c_int64), ("config", c.c_char_p), ("sfd", c.c_void_p),
                    ("d_scale", c.c_void_p), ("flags", c.c_uint32), ("a_type", c.c_int),
-                   ("b_type", c.c_int), ("col", c.c_void_p)])
+                   ("b_type", c.c_int), ("col", c.c_void_p), ("a_layout", c.c_int),
+                   ("b_layout", c.c_int)])
 
 
 class Groups(c.Structure):  # wl_groups

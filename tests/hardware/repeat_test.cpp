@@ -59,7 +59,10 @@ Args common(const Config& config, int64_t m, const Operands& a, const DeviceBuff
   args.struct_size = sizeof args;
   args.m = m, args.n = n, args.k = k, args.l = 1;
   args.a = a.values.pointer, args.sfa = a.sf();
-  args.a_type = config.first_types().a, args.b_type = config.first_types().b;
+  const warpline::gemm::Types types = config.first_types();
+  args.a_type = types.a, args.b_type = types.b;
+  if constexpr (requires { args.b_layout; })
+    args.a_layout = types.a_layout, args.b_layout = types.b_layout;
   args.d = d.pointer, args.d_type = config.d_type;
   args.config = config.name;
   return args;

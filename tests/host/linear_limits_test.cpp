@@ -44,6 +44,14 @@ wltest::RuleChange<Args> on_h200(const wltest::RuleChange<Args>& change) {
   });
 }
 
+// Of BF16 operands there.
+wltest::RuleChange<Args> on_hopper(const wltest::RuleChange<Args>& change) {
+  return typed(WL_OPERAND_BF16, [change](Case& s) {
+    s.device.compute_major = 9, s.device.compute_minor = 0;
+    change(s);
+  });
+}
+
 #define SET(statement) [](Case& s) { s.args.statement; }
 #define RESIDUAL(statement) [](Case& s) { s.args.residual = at(0x740000000000), s.args.statement; }
 #define OPERAND(id, name, field, alignment, bytes, optional)                                       \
@@ -72,6 +80,20 @@ std::vector<Sides> make_sides() {
        typed(WL_OPERAND_E4M3, SET(col = at<float>(0x640000000000))),
        "col: address 0x640000000000 is given, must be null but for FP8 and INT8 operands on Hopper "
        "(nearest: null)"},
+      {"a_layout",
+       {on_hopper(SET(a_layout = WL_MN_MAJOR)), SET(a_layout = WL_K_MAJOR)},
+       SET(a_layout = static_cast<wl_layout>(2)),
+       "a_layout = 2 must be WL_K_MAJOR (0) or WL_MN_MAJOR (1) (nearest: 1)"},
+      {"b_layout",
+       {on_hopper(SET(b_layout = WL_MN_MAJOR)),
+        on_hopper([](Case& s) { s.args.a_layout = s.args.b_layout = WL_MN_MAJOR, s.args.k = 7; })},
+       SET(b_layout = static_cast<wl_layout>(-1)),
+       "b_layout = -1 must be WL_K_MAJOR (0) or WL_MN_MAJOR (1) (nearest: 0)"},
+      {"mn_major_m",
+       {on_hopper([](Case& s) { s.args.a_layout = WL_MN_MAJOR, s.args.m = 248; }),
+        on_hopper([](Case& s) { s.args.b_layout = WL_MN_MAJOR, s.args.m = 255; })},
+       on_hopper([](Case& s) { s.args.a_layout = WL_MN_MAJOR, s.args.m = 252; }),
+       "M = 252 must be a multiple of 8 rows where A is MN-major (nearest: 248, 256)"},
       {"sfb_unused",
        {},
        SET(b_type = WL_OPERAND_E4M3),
@@ -103,7 +125,8 @@ std::vector<Sides> make_sides() {
           typed(WL_OPERAND_MXFP8_E5M2, SET(b_type = WL_OPERAND_MXFP4))(s);
           s.device.compute_minor = 3;
         },
-        typed(WL_OPERAND_E4M3, SET(b_type = WL_OPERAND_E5M2))},
+        typed(WL_OPERAND_E4M3, SET(b_type = WL_OPERAND_E5M2)),
+        on_hopper(SET(b_layout = WL_MN_MAJOR))},
        [](Case& s) { // B300's tensor cores have no INT8
          typed(WL_OPERAND_INT8, SET(k = 7168))(s);
          s.device.compute_minor = 3;

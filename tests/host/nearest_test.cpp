@@ -262,7 +262,9 @@ TEST_CASE("the nearest value of each rule of wl_gemm is legal", "[host][rules][n
                                                         INTEGER("sf_layout", sf_layout),
                                                         INTEGER("flags", flags),
                                                         INTEGER("a_type", a_type),
-                                                        INTEGER("b_type", b_type)};
+                                                        INTEGER("b_type", b_type),
+                                                        INTEGER("a_layout", a_layout),
+                                                        INTEGER("b_layout", b_layout)};
   const std::map<std::string, Setter<Args>> pointers = {POINTER("A", a),
                                                         POINTER("B", b),
                                                         POINTER("SFA", sfa),

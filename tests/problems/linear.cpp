@@ -71,8 +71,8 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   }
   const uint8_t padding = draw.pick<uint8_t>("padding", {0x7F, 0xFF, 0x38});
   // A row of A times itself is a sum of squares, which FP32 may not hold; D in FP32 would show it.
-  const bool in_a = is_small(draw) && !ties && types.a == types.b && c.type != WL_F32 && s.l == 1 &&
-                    s.n <= s.m && draw.below("B is in A", 2) == 0;
+  const bool in_a = is_small(draw) && !ties && types.a == types.b && !types.mn_major() &&
+                    c.type != WL_F32 && s.l == 1 && s.n <= s.m && draw.below("B is in A", 2) == 0;
   if (in_a) draw.note<std::string>("shared memory", "B is in A");
 
   // What stands beside the product. Types and strides of what is not there mean nothing.
@@ -140,8 +140,17 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     if (bias.given) other.bias = draw_numbers(columns, bias.type, 3, seed + 3);
     if (in_place || apart) other.residual = draw_numbers(rows * columns, c.type, 4, seed + 4);
   }
-  add_operand("a", "sfa", types.a, {problems[0].a, problems[1].a}, padding, filled, draw, &p);
-  add_operand("b", "sfb", types.b, {problems[0].b1, problems[1].b1}, padding, filled, draw, &p);
+  const auto in_memory = [](Operand operand, wl_layout layout) {
+    operand.values = stored(operand, layout);
+    return operand;
+  };
+  add_operand("a", "sfa", types.a,
+              {in_memory(problems[0].a, types.a_layout), in_memory(problems[1].a, types.a_layout)},
+              padding, filled, draw, &p);
+  add_operand(
+      "b", "sfb", types.b,
+      {in_memory(problems[0].b1, types.b_layout), in_memory(problems[1].b1, types.b_layout)},
+      padding, filled, draw, &p);
   if (in_a) lie_within("b", "a", &p), lie_within("sfb", "sfa", &p);
   alpha.add_to("alpha", &p.inputs);
   if (has_row)
@@ -189,7 +198,8 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   if (nvfp4) p.outputs.push_back(std::move(sfd));
 
   if (in_place) p.in_a_row = 1; // a second one would add to the first one's outputs
-  const int64_t rows = draw_planned_rows(s, {"b", "sfb"}, draw, &p);
+  const int64_t planned = draw_planned_rows(s, {"b", "sfb"}, draw, &p);
+  const int64_t rows = types.a_layout == WL_MN_MAJOR ? (planned + 7) / 8 * 8 : planned;
   const auto args_of = [=, type = c.type, config = p.config](const Addresses& addresses) {
     const auto at = [&](const char* name) { return addresses.at(name); };
     wl_gemm_args args{};
@@ -211,6 +221,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     args.d_scale = static_cast<const float*>(at("d_scale"));
     args.flags = flags;
     args.a_type = types.a, args.b_type = types.b;
+    args.a_layout = types.a_layout, args.b_layout = types.b_layout;
     return args;
   };
   set_calls(rows, args_of, wl_gemm_plan, wl_gemm_run, &p);

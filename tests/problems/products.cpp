@@ -31,10 +31,15 @@ Configuration configuration_of(const Config& config, const char* decoder, const 
   c.kernels = {config.name};
   c.type = config.d_type;
   for (int a = WL_OPERAND_NVFP4; a <= WL_OPERAND_MXFP4; ++a)
-    for (int b = WL_OPERAND_NVFP4; b <= WL_OPERAND_MXFP4; ++b) {
-      const Types pair{static_cast<wl_operand>(a), static_cast<wl_operand>(b)};
-      if (config.takes(pair)) c.types.push_back(pair);
-    }
+    for (int b = WL_OPERAND_NVFP4; b <= WL_OPERAND_MXFP4; ++b)
+      for (const auto& [a_layout, b_layout] : {std::pair{WL_K_MAJOR, WL_K_MAJOR},
+                                               {WL_MN_MAJOR, WL_MN_MAJOR},
+                                               {WL_MN_MAJOR, WL_K_MAJOR},
+                                               {WL_K_MAJOR, WL_MN_MAJOR}}) {
+        const Types pair{static_cast<wl_operand>(a), static_cast<wl_operand>(b), a_layout,
+                         b_layout};
+        if (config.takes(pair)) c.types.push_back(pair);
+      }
   // Kernels of BF16 and FP32 outputs have the text of those of FP16 outputs but for how they store.
   c.problems = config.d_type == WL_BF16 || config.d_type == WL_F32 ? few_outputs : all_sizes;
   c.tile_k = config.tile_k;
@@ -82,6 +87,8 @@ Types draw_types(const Configuration& c, Draw& draw) {
       c.types[(draw.index() + draw.below("types", c.types.size())) % c.types.size()];
   draw.note("a_type", static_cast<int>(types.a));
   draw.note("b_type", static_cast<int>(types.b));
+  draw.note("a_layout", static_cast<int>(types.a_layout));
+  draw.note("b_layout", static_cast<int>(types.b_layout));
   return types;
 }
 
@@ -160,7 +167,11 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
   }
   s.n = (s.n + step - 1) / step * step;
   // K is at least a unit, and no whole 128 bytes where sizes have edges.
-  const int64_t unit = std::max(format_of(types.a).k_unit, format_of(types.b).k_unit);
+  const auto unit_of = [](wl_operand type, wl_layout layout) {
+    return layout == WL_MN_MAJOR ? 1 : format_of(type).k_unit;
+  };
+  const int64_t unit = std::max(unit_of(types.a, types.a_layout), unit_of(types.b, types.b_layout));
+  if (types.a_layout == WL_MN_MAJOR) s.m = (s.m + 7) / 8 * 8;
   if (draw.index() % all_sizes < 4) s.k -= unit * below("rest of K", 64 / unit);
   s.k = (s.k + unit - 1) / unit * unit;
   draw.note("m", s.m);

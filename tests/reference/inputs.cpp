@@ -87,6 +87,18 @@ uint8_t mx_scale(wl_operand type, const double* block) {
 
 } // namespace
 
+std::vector<uint8_t> stored(const Operand& operand, wl_layout layout) {
+  if (layout == WL_K_MAJOR) return operand.values;
+  std::vector<uint8_t> out(operand.values.size());
+  const auto rows = static_cast<size_t>(operand.rows), k = static_cast<size_t>(operand.k);
+  for (size_t entry = 0; entry < static_cast<size_t>(operand.l); ++entry)
+    for (size_t row = 0; row < rows; ++row)
+      for (size_t i = 0; i < k; ++i)
+        std::copy_n(&operand.values[2 * ((entry * rows + row) * k + i)], 2,
+                    &out[2 * ((entry * k + i) * rows + row)]);
+  return out;
+}
+
 size_t Operand::row_bytes() const {
   return static_cast<size_t>(k) * static_cast<size_t>(element_bits(type)) / 8;
 }

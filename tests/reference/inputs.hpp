@@ -30,6 +30,8 @@ struct Operand {
   wl_operand type = WL_OPERAND_NVFP4;
   size_t row_bytes() const; // of values
 };
+// Values of 16-bit elements in the order of a layout: MN-major [l, k, rows].
+std::vector<uint8_t> stored(const Operand& operand, wl_layout layout);
 
 struct Problem {
   int64_t m = 0, n = 0, k = 0, l = 0;

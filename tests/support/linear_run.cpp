@@ -45,7 +45,7 @@ size_t bytes_of_d(const LinearCase& c) {
 LinearRun::LinearRun(wl_context* context, const LinearCase& c, const LinearRun* before)
     : context_(context), case_(c), before_(before), problem_(problem_of(c)),
       operands_(operands_of(c, problem_.alpha1)), a_(context, problem_.a.values),
-      b_(context, problem_.b1.values),
+      b_(context, stored(problem_.b1, types_of(c).b_layout)),
       factors_(context, std::vector<float>{operands_.alpha, d_scale}),
       bias_(context, operands_.bias),
       residual_(context,
@@ -64,6 +64,7 @@ LinearRun::LinearRun(wl_context* context, const LinearCase& c, const LinearRun* 
                 : before != nullptr ? WL_OPERAND_F16
                                     : problem_.a.type;
   args.b_type = problem_.b1.type;
+  args.b_layout = types_of(c).b_layout; // A's is K-major in what first_types says
   args.alpha = static_cast<const float*>(factors_.pointer);
   if (c.bias) args.bias = bias_.pointer;
   args.bias_type = WL_F32;

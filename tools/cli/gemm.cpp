@@ -18,9 +18,16 @@ namespace {
 const std::vector<std::string> activations = {"none", "relu",      "relu2",
                                               "silu", "gelu_tanh", "gelu_erf"};
 
+// In the order of wl_layout.
+const std::vector<std::string> layouts = {"k", "mn"};
+wl_layout layout_of(const std::string& name) {
+  return name == layouts[0] ? WL_K_MAJOR : WL_MN_MAJOR;
+}
+
 struct Request : ProductRequest {
   std::optional<float> alpha;
   std::string act = "none", bias;
+  std::string a_layout = "k", b_layout = "k";
   bool row = false, col = false, residual = false, in_place = false, fast = false;
   int64_t ldd = 0, batch_stride_d = 0, ldr = 0, batch_stride_r = 0;
 
@@ -41,6 +48,11 @@ Options declare(Request& r) {
   o.choice("--a-type", "type of A (default nvfp4)", r.a_type, operand_names);
   o.choice("--b-type", "type of B (default A's); the device says which pairs it multiplies",
            r.b_type, operand_names);
+  o.choice("--a-layout",
+           "what of A is contiguous: k (default) or mn, its rows (WL_MN_MAJOR; FP16 and BF16\n"
+           "on Hopper)",
+           r.a_layout, layouts);
+  o.choice("--b-layout", "likewise of B", r.b_layout, layouts);
   o.choice("--act", "activation (default none)", r.act, activations);
   o.real("--alpha",
          "FP32 scale of the product (default 1, or the input file's; 2^-6 for each\n"
@@ -84,6 +96,8 @@ Strided layout_of_residual(const Request& r) {
 wl_gemm_args sizes_only(const Request& r) {
   auto args = sizes_of<wl_gemm_args>(r);
   args.activation = r.activation();
+  args.a_layout = layout_of(r.a_layout);
+  args.b_layout = layout_of(r.b_layout);
   if (r.fast) args.flags |= WL_FAST_ACCUMULATION;
   args.ldr = r.ldr;
   args.batch_stride_r = r.batch_stride_r;
@@ -131,10 +145,10 @@ Outcome run_on_device(wl_context* context, const Device& device, const Request& 
                       const GemmProblem& problem) {
   std::optional<Progress> progress("sending the inputs");
   const wltest::Problem& p = problem.product;
-  const DeviceMemory a(context, p.a.values), b(context, p.b1.values),
-      sfa(context, pack_scales(p.a)), sfb(context, pack_scales(p.b1)),
-      row(context, problem.row.bytes), col(context, problem.col.bytes),
-      bias(context, problem.bias.bytes);
+  const DeviceMemory a(context, stored(p.a, layout_of(r.a_layout))),
+      b(context, stored(p.b1, layout_of(r.b_layout))), sfa(context, pack_scales(p.a)),
+      sfb(context, pack_scales(p.b1)), row(context, problem.row.bytes),
+      col(context, problem.col.bytes), bias(context, problem.bias.bytes);
   const float factors[] = {p.alpha1, r.d_scale.value_or(1)};
   const DeviceMemory alpha(context, &factors[0], sizeof(float)),
       d_scale(context, &factors[1], sizeof(float));

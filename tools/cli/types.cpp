@@ -39,24 +39,32 @@ std::vector<Configs> configs_for(const gemm::Table& table, const gemm::Types& ty
 std::vector<Line> lines_of(const gemm::Table& table) {
   std::vector<Line> lines;
   for (int a = WL_OPERAND_NVFP4; a <= WL_OPERAND_MXFP4; ++a)
-    for (int b = WL_OPERAND_NVFP4; b <= WL_OPERAND_MXFP4; ++b) {
-      const gemm::Types pair{static_cast<wl_operand>(a), static_cast<wl_operand>(b)};
-      for (const Configs& configs : configs_for(table, pair)) {
-        const auto same = std::ranges::find(lines, configs, &Line::configs);
-        if (same == lines.end())
-          lines.push_back({configs, {pair}});
-        else
-          same->pairs.push_back(pair);
+    for (int b = WL_OPERAND_NVFP4; b <= WL_OPERAND_MXFP4; ++b)
+      for (const auto& [a_layout, b_layout] : {std::pair{WL_K_MAJOR, WL_K_MAJOR},
+                                               {WL_MN_MAJOR, WL_K_MAJOR},
+                                               {WL_K_MAJOR, WL_MN_MAJOR},
+                                               {WL_MN_MAJOR, WL_MN_MAJOR}}) {
+        const gemm::Types pair{static_cast<wl_operand>(a), static_cast<wl_operand>(b), a_layout,
+                               b_layout};
+        for (const Configs& configs : configs_for(table, pair)) {
+          const auto same = std::ranges::find(lines, configs, &Line::configs);
+          if (same == lines.end())
+            lines.push_back({configs, {pair}});
+          else
+            same->pairs.push_back(pair);
+        }
       }
-    }
   return lines;
 }
 
-std::string names_of(const Line& line, wl_operand gemm::Types::*operand) {
+std::string names_of(const Line& line, wl_operand gemm::Types::*operand,
+                     wl_layout gemm::Types::*layout) {
   std::vector<std::string> names;
-  for (const gemm::Types& pair : line.pairs)
-    if (std::ranges::find(names, name_of(pair.*operand)) == names.end())
-      names.push_back(name_of(pair.*operand));
+  for (const gemm::Types& pair : line.pairs) {
+    const std::string name =
+        name_of(pair.*operand) + (pair.*layout == WL_MN_MAJOR ? " MN-major" : "");
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
   return text;
@@ -68,9 +76,10 @@ std::string text_of(const Line& line) {
   for (const wl_dtype type : {WL_F16, WL_BF16, WL_F32, WL_NVFP4})
     if (std::ranges::find(line.configs, type, &gemm::Config::d_type) != line.configs.end())
       outputs += (outputs.empty() ? "" : ", ") + std::string(name_of(type));
-  return "| " + names_of(line, &gemm::Types::a) + " | " +
-         (same ? "A's" : names_of(line, &gemm::Types::b)) + " | " + outputs + " | `" +
-         line.configs[0]->target + "` | " + std::to_string(line.configs.size()) + " |\n";
+  return "| " + names_of(line, &gemm::Types::a, &gemm::Types::a_layout) + " | " +
+         (same ? "A's" : names_of(line, &gemm::Types::b, &gemm::Types::b_layout)) + " | " +
+         outputs + " | `" + line.configs[0]->target + "` | " + std::to_string(line.configs.size()) +
+         " |\n";
 }
 
 std::string table_of(const gemm::Table& table) {

@@ -120,7 +120,7 @@ typedef enum wl_dtype {
   WL_F32 = 3
 } wl_dtype;
 
-/* What A or B of a product holds, K contiguous. 0 is NVFP4, so arguments that were set to zero mean
+/* What A or B of a product holds. 0 is NVFP4, so arguments that were set to zero mean
  * that. Which pairs of A and B a device multiplies, its check says. */
 typedef enum wl_operand {
   WL_OPERAND_NVFP4 = 0, /* as WL_NVFP4: two E2M1 values a byte, one E4M3 scale per 16 of K */
@@ -136,6 +136,14 @@ typedef enum wl_operand {
   WL_OPERAND_MXFP6_E3M2 = 10,
   WL_OPERAND_MXFP4 = 11
 } wl_operand;
+
+/* Which extent of an operand is contiguous in memory. K never has gaps, nor has the other one. */
+typedef enum wl_layout {
+  WL_K_MAJOR = 0, /* K: rows of A or B one behind the other */
+  /* M or N: A^T or B^T by rows, "N" of A and "T" of B in column-major BLAS. Of FP16 and of BF16
+   * operands on Hopper. */
+  WL_MN_MAJOR = 1
+} wl_layout;
 
 /* Layout of the block scales of an operand of `rows` rows and `k` elements: one unsigned E4M3 byte
  * for each 16 consecutive elements of a row; s = k / 16 is the scale's column. */
@@ -407,6 +415,8 @@ typedef struct wl_gemm_args {
   /* device, [N], multiplies columns of the sum, 4-byte aligned, null = 1. Of FP8 and INT8 operands
    * on Hopper; else null. */
   const float* col;
+  wl_layout a_layout; /* of A; WL_MN_MAJOR: [L, K, M], M a multiple of 8 */
+  wl_layout b_layout; /* of B; WL_MN_MAJOR: [L, K, N] */
 } wl_gemm_args;
 
 WL_API wl_status wl_gemm_check(wl_context* context, const wl_gemm_args* args);
