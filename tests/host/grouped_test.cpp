@@ -106,6 +106,13 @@ void check_sides(const Rules& rules, const Case& legal) {
     side.refused(c.args.groups);
     CHECK(broken(rules, c) == side.id);
   }
+  if constexpr (requires { legal.args.gemm.a_layout; }) {
+    for (wl_layout wl_gemm_args::*layout : {&wl_gemm_args::a_layout, &wl_gemm_args::b_layout}) {
+      Case mn = legal;
+      mn.args.gemm.*layout = WL_MN_MAJOR;
+      CHECK(broken(rules, mn) == "types");
+    }
+  }
   Case c = legal;
   c.args.gemm.l = 2;
   CHECK_THAT(broken(rules, c), wltest::ContainsSubstring("l_one"));

@@ -42,7 +42,7 @@ std::string header_layout() {
   GEMM(sf_layout), GEMM(alpha), GEMM(row), GEMM(bias), GEMM(bias_type), GEMM(activation);
   GEMM(residual), GEMM(ldr), GEMM(batch_stride_r), GEMM(d), GEMM(d_type), GEMM(ldd);
   GEMM(batch_stride_d), GEMM(config), GEMM(sfd), GEMM(d_scale), GEMM(flags);
-  GEMM(a_type), GEMM(b_type), GEMM(col);
+  GEMM(a_type), GEMM(b_type), GEMM(col), GEMM(a_layout), GEMM(b_layout);
   STRUCT(wl_groups);
 #define GROUPS(field) FIELD(wl_groups, field)
   GROUPS(count), GROUPS(ends), GROUPS(sizes), GROUPS(row_stride), GROUPS(sf_tiles);
