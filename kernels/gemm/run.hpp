@@ -13,8 +13,7 @@ namespace warpline::gemm {
 inline void compare_with_plan(const Problem& planned, const Problem& problem,
                               std::vector<Violation>* violations) {
   const PlanRules rules(violations);
-  rules.at_most("plan_m", "M", "must be at most the rows that the plan was made for", problem.m,
-                planned.m);
+  rules.rows(problem.m, planned.m);
   rules.equal("plan_n", "N", problem.n, planned.n);
   rules.equal("plan_k", "K", problem.k, planned.k);
   rules.equal("plan_l", "L", problem.l, planned.l);

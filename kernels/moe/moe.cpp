@@ -176,16 +176,6 @@ private:
   OwnedPlan order_, tokens_, up_, down_, sum_;
 };
 
-wl_status make_plan(wl_context* context, const wl_moe_args& args, wl_plan** plan) {
-  auto made = std::make_unique<wl_plan>(context);
-  auto planned = std::make_unique<PlannedMoe>(args);
-  WL_TRY(planned->make(context, args, made.get()));
-  made->own_run = std::make_unique<RunAsPlanned<wl_moe_args>>(*made, *planned);
-  made->problem = std::move(planned);
-  *plan = made.release();
-  return WL_SUCCESS;
-}
-
 void compare_with_plan(const wl_moe_args& planned, const wl_moe_args& args,
                        const PlanRules& rules) {
   rules.at_most("plan_tokens", "T", "must be at most the tokens that the plan was made for",
@@ -362,7 +352,8 @@ wl_status wl_moe_check(wl_context* context, const wl_moe_args* args) {
 
 wl_status wl_moe_plan(wl_context* context, const wl_moe_args* args, wl_plan** plan) {
   return warpline::api("wl_moe_plan", [&] {
-    return warpline::plan_args(context, args, plan, warpline::moe::check, warpline::moe::make_plan,
+    return warpline::plan_args(context, args, plan, warpline::moe::check,
+                               warpline::plan_of_parts<warpline::moe::PlannedMoe, wl_moe_args>,
                                warpline::moe::operands);
   });
 }

@@ -93,7 +93,7 @@ class Planned final : public PlannedArgs<Args> {
 public:
   using PlannedArgs::PlannedArgs;
 
-  wl_status make(wl_context* context, const char* config_name, wl_plan* whole) {
+  wl_status make(wl_context* context, const Args& of, wl_plan* whole) {
     Image image{};
     if (norm_image(args, context->limits, &image, &held_) == nullptr)
       return fail(WL_ERROR_NOT_SUPPORTED, "no kernel normalises x_type %d on %s",
@@ -106,7 +106,7 @@ public:
 
     const gemm::Problem problem = problem_of(args);
     const gemm::Config* config = nullptr;
-    WL_TRY(gemm::take(context, linear::configs(), problem, config_name, &config));
+    WL_TRY(gemm::take(context, linear::configs(), problem, of.config, &config));
     wl_plan* product = nullptr;
     WL_TRY(gemm::make_product_plan(context, problem, *config, &product));
     product_.reset(product);
@@ -161,19 +161,8 @@ private:
   std::unique_ptr<wl_plan> norm_, product_;
 };
 
-wl_status make_plan(wl_context* context, const Args& args, wl_plan** plan) {
-  auto made = std::make_unique<wl_plan>(context);
-  auto planned = std::make_unique<Planned>(args);
-  WL_TRY(planned->make(context, args.config, made.get()));
-  made->own_run = std::make_unique<RunAsPlanned<Args>>(*made, *planned);
-  made->problem = std::move(planned);
-  *plan = made.release();
-  return WL_SUCCESS;
-}
-
 void compare_with_plan(const Args& planned, const Args& args, const PlanRules& rules) {
-  rules.at_most("plan_m", "M", "must be at most the rows that the plan was made for", args.m,
-                planned.m);
+  rules.rows(args.m, planned.m);
   rules.equal("plan_n", "N", args.n, planned.n);
   rules.equal("plan_k", "K", args.k, planned.k);
   rules.equal("plan_x_type", "x_type", args.x_type, planned.x_type);
@@ -336,8 +325,10 @@ wl_status wl_norm_linear_check(wl_context* context, const wl_norm_linear_args* a
 wl_status wl_norm_linear_plan(wl_context* context, const wl_norm_linear_args* args,
                               wl_plan** plan) {
   return warpline::api("wl_norm_linear_plan", [&] {
-    return warpline::plan_args(context, args, plan, warpline::norm_linear::check,
-                               warpline::norm_linear::make_plan, warpline::norm_linear::operands);
+    return warpline::plan_args(
+        context, args, plan, warpline::norm_linear::check,
+        warpline::plan_of_parts<warpline::norm_linear::Planned, wl_norm_linear_args>,
+        warpline::norm_linear::operands);
   });
 }
 

@@ -179,8 +179,7 @@ wl_status make_plan(wl_context* context, const wl_quantize_args& args, wl_plan**
 
 void compare_with_plan(const wl_quantize_args& planned, const wl_quantize_args& args,
                        const PlanRules& rules) {
-  rules.at_most("plan_m", "M", "must be at most the rows that the plan was made for", args.m,
-                planned.m);
+  rules.rows(args.m, planned.m);
   rules.equal("plan_k", "K", args.k, planned.k);
   rules.equal("plan_l", "L", args.l, planned.l);
   rules.equal("plan_x_type", "x_type", args.x_type, planned.x_type);

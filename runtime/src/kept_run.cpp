@@ -8,7 +8,13 @@ namespace warpline {
 
 namespace {
 thread_local KeptRun* noting = nullptr;
-}
+struct Noting {
+  explicit Noting(KeptRun* run) { noting = run; }
+  ~Noting() { noting = nullptr; }
+  Noting(const Noting&) = delete;
+  Noting& operator=(const Noting&) = delete;
+};
+} // namespace
 
 bool KeptRun::take(const Kernel& kernel, const LaunchConfig& config, void** params) {
   if (count_ == room_.size() || kernel.params.size() > most_params) return false;
@@ -37,9 +43,10 @@ wl_status KeptRun::keep(const OwnRun& plan, void* workspace, wl_stream stream) {
     return plan.run(workspace, stream);
   workspace_ = workspace;
   count_ = 0, fits_ = true;
-  noting = this;
-  const wl_status status = plan.run(workspace, stream);
-  noting = nullptr;
+  const wl_status status = [&] {
+    const Noting here(this);
+    return plan.run(workspace, stream);
+  }();
   // What does not fit stays being made: it is not tried again.
   if (status != WL_SUCCESS)
     state_.store(State::nothing);

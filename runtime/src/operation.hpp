@@ -89,12 +89,27 @@ struct RunAsPlanned final : OwnRun {
   const PlannedArgs<Args>& planned;
 };
 
+// A plan whose Planned, made of PlannedArgs, makes its parts: `make`(context, arguments, plan).
+template <class Planned, class Args>
+wl_status plan_of_parts(wl_context* context, const Args& args, wl_plan** plan) {
+  auto made = std::make_unique<wl_plan>(context);
+  auto planned = std::make_unique<Planned>(args);
+  WL_TRY(planned->make(context, args, made.get()));
+  made->own_run = std::make_unique<RunAsPlanned<Args>>(*made, *planned);
+  made->problem = std::move(planned);
+  *plan = made.release();
+  return WL_SUCCESS;
+}
+
 // Notes what is not as the plan has it.
 class PlanRules {
 public:
   explicit PlanRules(std::vector<Violation>* violations) : violations_(violations) {}
   void equal(const char* id, const char* name, int64_t found, int64_t planned) const {
     note(found == planned, id, name, "must be that of the plan", found, planned);
+  }
+  void rows(int64_t found, int64_t planned) const {
+    at_most("plan_m", "M", "must be at most the rows that the plan was made for", found, planned);
   }
   void at_most(const char* id, const char* name, const char* text, int64_t found,
                int64_t planned) const {
