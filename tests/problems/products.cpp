@@ -16,7 +16,7 @@ using warpline::gemm::Types;
 
 Sums sums_of(const Configuration& c, const std::string& config, const wltest::Problem& problem) {
   if (!adds_f8_on_hopper(c)) return accumulate(problem, 1);
-  return accumulate_hopper_f8(problem, {config.empty() || !c.fast_sums});
+  return accumulate_hopper_f8(problem, {config.empty() || !c.fast_sums}, 1);
 }
 
 bool is_first(const Draw& draw) { return draw.index() % all_sizes == 0; }

@@ -88,8 +88,8 @@ WL_TARGET_CLONES void multiply_tile(const float* a, int64_t row_stride, const fl
   }
 }
 
-// Runs work(index) for 0 <= index < count on `threads` threads, each taking the next free index;
-// on fewer where the system gives no more. What work throws comes out of the caller's thread.
+} // namespace
+
 void in_parallel(int threads, int64_t count, const std::function<void(int64_t)>& work) {
   std::mutex mutex;
   int64_t next = 0;
@@ -122,8 +122,6 @@ void in_parallel(int threads, int64_t count, const std::function<void(int64_t)>&
   for (std::thread& helper : helpers) helper.join();
   if (failure) std::rethrow_exception(failure);
 }
-
-} // namespace
 
 Sums accumulate(const Problem& problem, int threads, const Progress& progress) {
   if (threads <= 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));

@@ -34,13 +34,18 @@ struct Sums {
 struct HopperSums {
   bool promoted; // what becomes of 128 of K is added in FP32, else all of K is one such sum
 };
-Sums accumulate_hopper_f8(const Problem& problem, HopperSums how);
 
 // fraction done, 0..1; called from one thread at a time
 using Progress = std::function<void(double)>;
 
 // threads = 0: one for each core.
 Sums accumulate(const Problem& problem, int threads = 0, const Progress& progress = {});
+Sums accumulate_hopper_f8(const Problem& problem, HopperSums how, int threads = 0,
+                          const Progress& progress = {});
+
+// Runs work(index) for 0 <= index < count on `threads` threads, each taking the next free index;
+// on fewer where the system gives no more. What work throws comes out of the caller's thread.
+void in_parallel(int threads, int64_t count, const std::function<void(int64_t)>& work);
 
 // The reference value: double arithmetic throughout, no rounding to the output type.
 double gated(double acc1, double acc2, double alpha1, double alpha2);

@@ -8,6 +8,8 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <mutex>
+#include <thread>
 
 namespace wltest {
 
@@ -65,11 +67,13 @@ float added(float sum, const float* a, const int* a_exponents, const float* b,
   return std::bit_cast<float>(std::bit_cast<uint32_t>(exact) & ~0u << (23 - kept_bits));
 }
 
-std::vector<double> product(const Operand& a, const Operand& b, HopperSums how) {
+std::vector<double> product(const Operand& a, const Operand& b, HopperSums how, int threads,
+                            const Progress& progress) {
   const Rows left = decoded(a), right = decoded(b);
-  std::vector<double> sums;
-  sums.reserve(static_cast<size_t>(a.l * a.rows * b.rows));
-  for (int64_t m = 0; m < a.l * a.rows; ++m)
+  std::vector<double> sums(static_cast<size_t>(a.l * a.rows * b.rows));
+  std::mutex mutex;
+  int64_t done = 0;
+  in_parallel(threads, a.l * a.rows, [&](int64_t m) {
     for (int64_t n = 0; n < b.rows; ++n) {
       const auto at = static_cast<size_t>(m * left.k);
       const auto bt = static_cast<size_t>((m / a.rows * b.rows + n) * right.k);
@@ -82,16 +86,24 @@ std::vector<double> product(const Operand& a, const Operand& b, HopperSums how) 
         sum += part;
         part = 0;
       }
-      sums.push_back(sum + part);
+      sums[static_cast<size_t>(m * b.rows + n)] = sum + part;
     }
+    if (!progress) return;
+    const std::lock_guard lock(mutex);
+    progress(static_cast<double>(++done) / static_cast<double>(a.l * a.rows));
+  });
   return sums;
 }
 
 } // namespace
 
-Sums accumulate_hopper_f8(const Problem& problem, HopperSums how) {
-  Sums sums{problem.m, problem.n, problem.l, product(problem.a, problem.b1, how), {}};
-  if (!problem.b2.values.empty()) sums.acc2 = product(problem.a, problem.b2, how);
+Sums accumulate_hopper_f8(const Problem& problem, HopperSums how, int threads,
+                          const Progress& progress) {
+  if (threads <= 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  Sums sums{problem.m, problem.n, problem.l, {}, {}};
+  sums.acc1 = product(problem.a, problem.b1, how, threads, progress);
+  if (!problem.b2.values.empty())
+    sums.acc2 = product(problem.a, problem.b2, how, threads, progress);
   return sums;
 }
 

@@ -181,7 +181,8 @@ Verdict judge(const ProductRequest& r, const wltest::Problem& problem, const Out
     std::vector<double> more;
     if (verdict.cuts_sums) {
       const bool promoted = config.find("f8fast") == std::string::npos;
-      more = reference(wltest::accumulate_hopper_f8(problem, {promoted}));
+      more = reference(wltest::accumulate_hopper_f8(
+          problem, {promoted}, 0, [&](double fraction) { progress.fraction(fraction); }));
       for (size_t i = 0; i < more.size(); ++i) {
         more[i] = std::fabs(more[i] - wanted[i]);
         if (!std::isfinite(more[i])) more[i] = 0;
