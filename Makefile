@@ -112,7 +112,7 @@ help:
 	@echo "options: DEBUG=1, SANITIZE=address,undefined, CUBINS=0, V=1, CXX=..., -jN"
 	@echo "for a part of a target's work, options of its program: MUTATION_FLAGS, SEMANTIC_FLAGS, FALSE_ALARMS_FLAGS,"
 	@echo "  SWEEP_FLAGS, BENCH_FLAGS, HOST_COST_FLAGS, DRIVER_COST_FLAGS, REPORT_FLAGS, SANITIZE_FLAGS,"
-	@echo "  SASS_FLAGS, TRY_FLAGS, KERNEL_COVERAGE_FLAGS: make sweep SWEEP_FLAGS=\"--configs dual_gemm_sm100_n64_f16 --sizes 2\""
+	@echo "  SASS_FLAGS, TRY_FLAGS, PLANTED_FLAGS, KERNEL_COVERAGE_FLAGS: make sweep SWEEP_FLAGS=\"--configs dual_gemm_sm100_n64_f16 --sizes 2\""
 
 # ---- kernels: preprocess, one statement a line, embed ------------------------------------------
 
