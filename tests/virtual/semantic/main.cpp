@@ -1,14 +1,15 @@
 // build/tests/semantic [--kernels A,B] [--line N] [--out PAGE] [--results FILE] [--fresh]
 //                      [--survivors] [--compare] [--rounds N] [--jobs N] [--seed N] [--driver PATH]
-//                      [--problems I,J] [--list]
+//                      [--problems I,J] [--draw N] [--list]
 // Runs the semantic mutants of all kernels against the problems of tests/problems. FILE keeps what
 // each mutant came to, so that a run that is cut short goes on where it was and kernels that have
 // not changed are not run again; PAGE gets the summary, and keeps what it says of kernels whose
 // mutants are the same when FILE knows nothing of them. --fresh forgets both for the kernels named;
 // --survivors runs again those that nobody killed, --compare only looks for those of them whose
 // machine code is the kernel's; --rounds is in how many other kernels with the same text survivors
-// are tried.
+// are tried; --draw judges N of those left, chosen by the seed.
 #include "runtime/src/images.hpp"
+#include "tests/virtual/mutation/draw.hpp"
 #include "tests/virtual/semantic/judge.hpp"
 #include "tests/virtual/semantic/page.hpp"
 
@@ -45,7 +46,7 @@ std::vector<Kernel> all_kernels() {
 int main(int argc, char** argv) {
   std::string wanted, out, results_path = "build/mutation/semantic.txt";
   int jobs = 2, line = 0;
-  size_t rounds = 4;
+  size_t rounds = 4, drawn = 0;
   bool fresh = false, survivors = false, compare = false, list = false;
   JudgeOptions options;
   for (int i = 1; i < argc; ++i) {
@@ -75,6 +76,8 @@ int main(int argc, char** argv) {
       options.only = value();
     else if (a == "--rounds")
       rounds = std::strtoull(value().c_str(), nullptr, 10);
+    else if (a == "--draw")
+      drawn = std::strtoull(value().c_str(), nullptr, 10);
     else if (a == "--list")
       list = true;
     else {
@@ -154,18 +157,27 @@ int main(int argc, char** argv) {
   };
   if (survivors) find_elsewhere();
   const auto told = [&](const Kernel& k) { return !fresh && !survivors && !line && page.tells(k); };
-  for (const Kernel* k : asked) {
-    std::vector<const SemanticMutant*> left;
+  std::vector<std::pair<const Kernel*, const SemanticMutant*>> left;
+  for (const Kernel* k : asked)
     for (const SemanticMutant& m : k->mutants) {
       const std::string* known = results.find(m);
-      if (no_effect(k->name, m).empty() &&
+      if (!told(*k) && no_effect(k->name, m).empty() &&
           (line != 0 ? m.line == line
                      : fresh || known == nullptr ||
                            (survivors && known->empty() && !killed_there(m) &&
                             equivalent_reason(k->name, m).empty())))
-        left.push_back(&m);
+        left.emplace_back(k, &m);
     }
-    if (!told(*k)) judge(*k, left);
+  if (drawn != 0) {
+    std::cout << drawn << " drawn with seed " << options.seed << " from " << left.size()
+              << " mutants" << std::endl;
+    draw(&left, drawn, options.seed);
+  }
+  for (const Kernel* k : asked) {
+    std::vector<const SemanticMutant*> its;
+    for (const auto& [kernel, mutant] : left)
+      if (kernel == k) its.push_back(mutant);
+    judge(*k, its);
   }
   while (running > 0) settle();
   results.read();

@@ -46,7 +46,7 @@ SemanticPage::SemanticPage(std::string path) : path_(std::move(path)) {
   std::ifstream in(path_);
   for (std::string line; std::getline(in, line);) {
     const std::vector<std::string> c = cells(line);
-    if (c.size() == 6 && c[1].size() == 16 &&
+    if (c.size() == 7 && c[1].size() == 16 &&
         c[2].find_first_not_of("0123456789") == std::string::npos) {
       Line& l = before_[c[0]];
       l.hash = c[1];
@@ -54,6 +54,7 @@ SemanticPage::SemanticPage(std::string path) : path_(std::move(path)) {
       l.survived = std::atoi(c[3].c_str());
       l.without_effect = std::atoi(c[4].c_str());
       l.refused = std::atoi(c[5].c_str());
+      l.left = std::atoi(c[6].c_str());
     } else if (c.size() == 5 && before_.count(c[0])) {
       before_[c[0]].survivors.push_back(line);
     } else if (c.size() == 3 && before_.count(c[0])) {
@@ -64,20 +65,19 @@ SemanticPage::SemanticPage(std::string path) : path_(std::move(path)) {
 
 bool SemanticPage::tells(const Kernel& kernel) const {
   const auto found = before_.find(kernel.name);
-  return found != before_.end() && found->second.hash == hash_of(kernel);
+  return found != before_.end() && found->second.hash == hash_of(kernel) && found->second.left == 0;
 }
 
 void SemanticPage::write(const std::vector<Kernel>& kernels, const Results& results,
                          const std::map<uint64_t, Elsewhere>& elsewhere) {
   std::ostringstream table, survivors, reasons;
   std::string missing;
-  Line sum;
-  int bent = 0;
+  Line sum, some; // of all kernels; of those of which a part is judged
+  int bent = 0, in_part = 0;
   for (const Kernel& k : kernels) {
     if (k.mutants.empty()) continue;
     Line l;
     l.hash = hash_of(k);
-    bool complete = true;
     for (const SemanticMutant& m : k.mutants) {
       if (const std::string why = no_effect(k.name, m); !why.empty()) {
         ++l.without_effect;
@@ -86,7 +86,7 @@ void SemanticPage::write(const std::vector<Kernel>& kernels, const Results& resu
       }
       const std::string* verdict = results.find(m);
       if (verdict == nullptr) {
-        complete = false;
+        ++l.left;
       } else if (*verdict == no_ptx) {
         ++l.refused;
       } else if (killed(verdict) || killed_elsewhere(m, results, elsewhere)) {
@@ -103,15 +103,17 @@ void SemanticPage::write(const std::vector<Kernel>& kernels, const Results& resu
                               survivor_reason(m) + " |");
       }
     }
-    if (!complete && tells(k)) {
-      l = before_[k.name];
-    } else if (!complete) {
+    if (const auto found = before_.find(k.name);
+        found != before_.end() && found->second.hash == l.hash && found->second.left < l.left)
+      l = found->second;
+    if (l.left != 0 && l.killed + l.survived == 0) {
       missing += (missing.empty() ? "" : ", ") + k.name;
+      sum.left += l.left;
       continue;
     }
     ++bent;
     table << "| " << k.name << " | " << l.hash << " | " << l.killed << " | " << l.survived << " | "
-          << l.without_effect << " | " << l.refused << " |\n";
+          << l.without_effect << " | " << l.refused << " | " << l.left << " |\n";
     for (const std::string& line : l.survivors) survivors << line << "\n";
     for (const auto& [why, count] : l.reasons)
       reasons << "| " << k.name << " | " << why << " | " << count << " |\n";
@@ -119,11 +121,20 @@ void SemanticPage::write(const std::vector<Kernel>& kernels, const Results& resu
     sum.survived += l.survived;
     sum.without_effect += l.without_effect;
     sum.refused += l.refused;
+    sum.left += l.left;
+    if (l.left == 0) continue;
+    ++in_part;
+    some.killed += l.killed;
+    some.survived += l.survived;
   }
   std::ostringstream told;
   told << sum.killed << " of " << sum.killed + sum.survived << " semantic mutants killed ("
        << percent(sum.killed, sum.killed + sum.survived) << "), " << sum.survived << " survived, "
        << sum.without_effect << " without effect, in " << bent << " kernels";
+  if (sum.left != 0)
+    told << "; " << sum.left << " not judged: of " << in_part << " kernels judged in part "
+         << some.killed << " of " << some.killed + some.survived << " killed ("
+         << percent(some.killed, some.killed + some.survived) << ")";
   told_ = told.str();
   if (path_.empty()) return;
   std::ofstream page(path_);
@@ -143,9 +154,10 @@ void SemanticPage::write(const std::vector<Kernel>& kernels, const Results& resu
          "which leaves order and rounding of FP32 sums open: its\nbits may differ, and no test may "
          "ask for them; such mutants count as without effect too.\n\n**"
       << told_ << ".**\n\n";
-  if (!missing.empty()) page << "Not run with their present text: " << missing << ".\n\n";
-  page << "| kernel | mutants, hash | killed | survived | without effect | refused |\n"
-          "|---|---|---|---|---|---|\n"
+  if (!missing.empty())
+    page << "Of these no mutant of their present text is judged: " << missing << ".\n\n";
+  page << "| kernel | mutants, hash | killed | survived | without effect | refused | not judged |\n"
+          "|---|---|---|---|---|---|---|\n"
        << table.str()
        << "\n## Survivors\n\n| kernel | line, label | instruction | change | left because |\n"
           "|---|---|---|---|---|\n"

@@ -13,7 +13,7 @@ class SemanticPage {
 public:
   // Reads what the file says; "" = no file.
   explicit SemanticPage(std::string path);
-  // Whether it tells of these mutants of the kernel.
+  // Whether it tells of all of these mutants of the kernel.
   bool tells(const Kernel& kernel) const;
   // `elsewhere`: by the key of a mutant, the same change in other kernels.
   void write(const std::vector<Kernel>& kernels, const Results& results,
@@ -24,6 +24,7 @@ private:
   struct Line {
     std::string hash;
     int killed = 0, survived = 0, without_effect = 0, refused = 0;
+    int left = 0;                       // that nobody judged
     std::vector<std::string> survivors; // cells of the table
     std::map<std::string, int> reasons;
   };

@@ -254,14 +254,17 @@ std::vector<SemanticMutant> semantic_mutants(const std::string& kernel, const st
     Statement s;
     if (!parse(line, s)) continue;
     statements = fnv(t, statements);
-    for (const Change& c : changes(s)) {
+    const std::vector<Change> its = changes(s);
+    if (its.empty()) continue;
+    const std::string place = family_of(kernel) + "|" + masked(label) + "|" + masked(t);
+    for (const Change& c : its) {
       SemanticMutant m;
       m.line = number;
       m.change = c.what;
       m.instruction = t;
       m.label = label;
       m.replacement = c.line;
-      m.place = family_of(kernel) + "|" + masked(label) + "|" + masked(t);
+      m.place = place;
       m.key = fnv(c.line, statements);
       out.push_back(std::move(m));
     }
@@ -301,6 +304,7 @@ places_elsewhere(const std::vector<std::pair<std::string, std::string>>& kernels
   for (size_t i = 0; i < mutants.size(); ++i)
     wanted[mutants[i]->place + "|" + mutants[i]->change].push_back(i);
   std::vector<Elsewhere> all(mutants.size());
+  if (mutants.empty()) return all;
   for (size_t k = 0; k < kernels.size(); ++k) {
     std::set<size_t> taken; // once in a kernel
     for (SemanticMutant& m : semantic_mutants(kernels[k].first, kernels[k].second)) {
