@@ -29,7 +29,7 @@ TEST_CASE("wl_grouped_gemm bit for bit", "[hardware][grouped]") {
       if (!warpline::gemm::can_run(*config, config->first_types(), config->d_type,
                                    device.context->limits, nullptr))
         continue;
-      for (size_t index = 0; index < 4 * c.problems; ++index) {
+      for (size_t index = 0; index < 4 * c.problems.size(); ++index) {
         const problems::Problem drawn =
             problems::make_problem(operation, c, seed, index, nullptr, problems::Values::none);
         const auto has = [&](const char* text) {

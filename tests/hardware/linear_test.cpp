@@ -37,7 +37,7 @@ void run_problems(bool native) {
                                    device.context->limits, nullptr) ||
           (config->family == warpline::gemm::Family::sm90_native) != native)
         continue;
-      for (size_t index = 0; index < 4 * c.problems; ++index) {
+      for (size_t index = 0; index < 4 * c.problems.size(); ++index) {
         const problems::Problem drawn =
             problems::make_problem(operation, c, seed, index, nullptr, problems::Values::none);
         const auto has = [&](const char* text) {

@@ -27,7 +27,7 @@ TEST_CASE("the parts of a layer of experts, bit for bit", "[hardware][moe]") {
     for (const problems::Configuration& c : operation.configurations) {
       const char* const target = c.profile == "b200" ? "sm_100f" : "sm_90a";
       if (!runs(target, device.context->limits)) continue;
-      for (size_t index = 0; index < 4 * c.problems; ++index) {
+      for (size_t index = 0; index < 4 * c.problems.size(); ++index) {
         const problems::Problem problem = problems::make_problem(operation, c, seed, index);
         INFO(c.name << ", seed " << seed << ", problem " << index << ": " << problem.text);
         CHECK(problems::run(device.context, problem) == "");

@@ -93,7 +93,7 @@ TEST_CASE("drawn quantisations bit for bit", "[hardware][quantize]") {
     for (size_t i = 0; i < operation.configurations.size(); ++i) {
       if (!runs(warpline::quantize::configs()[i], device.context->limits)) continue;
       const problems::Configuration& c = operation.configurations[i];
-      for (size_t index = 0; index < 4 * c.problems; ++index) {
+      for (size_t index = 0; index < 4 * c.problems.size(); ++index) {
         const problems::Problem problem = problems::make_problem(operation, c, seed, index);
         INFO(c.name << ", seed " << seed << ", problem " << index << ": " << problem.text);
         CHECK(problems::run(device.context, problem) == "");

@@ -104,7 +104,7 @@ std::string not_all_types(const problems::Operation& operation, const Field& fie
 Varied varied_by(const problems::Operation& operation) {
   Varied varied;
   for (const problems::Configuration& c : operation.configurations)
-    for (size_t i = 0; i < c.problems; ++i)
+    for (const size_t i : c.problems)
       problems::make_problem(operation, c, 1, i, &varied, problems::Values::none);
   return varied;
 }

@@ -486,6 +486,7 @@ std::vector<Configuration> configurations_of(const warpline::gemm::Table& table)
     all.push_back(configuration_of(config, "grouped_sm90_decode", "grouped_sm90_permute"));
     all.back().gathers = !config.direct && !config.blackwell();
   }
+  share_problems(&all);
   return all;
 }
 

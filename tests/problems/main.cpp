@@ -196,12 +196,13 @@ int run_all(const Task& task, const Options& o, const Chosen& chosen) {
     return 1;
   if (!o.toward.empty()) return run_toward(task, o, context);
   std::vector<std::pair<uint64_t, size_t>> problems;
-  const size_t count = o.problems != 0 ? o.problems : task.configuration->problems;
+  const std::vector<size_t> list = o.only >= 0       ? std::vector{static_cast<size_t>(o.only)}
+                                   : o.problems != 0 ? first_problems(o.problems)
+                                                     : task.configuration->problems;
   if (const auto own = chosen.find(key_of(*task.configuration)); own != chosen.end())
     problems = own->second;
   else
-    for (size_t i = 0; i < count; ++i)
-      if (o.only < 0 || i == static_cast<size_t>(o.only)) problems.emplace_back(o.seed, i);
+    for (const size_t i : list) problems.emplace_back(o.seed, i);
   int wrong = 0;
   for (size_t i = 0; i < problems.size(); ++i) {
     const Verdict verdict = run_one(task, o, context, problems[i].first, problems[i].second);
@@ -300,7 +301,7 @@ int main(int argc, char** argv) {
   }
   if (o.list) {
     for (const Task& task : tasks)
-      for (size_t i = 0; i < task.configuration->problems; ++i)
+      for (const size_t i : task.configuration->problems)
         std::printf(
             "%s %zu: %s\n", task.configuration->name.c_str(), i,
             make_problem(*task.operation, *task.configuration, o.seed, i, nullptr, Values::none)
@@ -326,7 +327,7 @@ int main(int argc, char** argv) {
     count += own != chosen.end() ? own->second.size()
              : o.only >= 0       ? 1
              : o.problems != 0   ? o.problems
-                                 : task.configuration->problems;
+                                 : task.configuration->problems.size();
     std::fflush(stdout);
     const pid_t child = fork();
     if (child < 0) {

@@ -405,7 +405,7 @@ Operation moe() {
     c.type = kind.x_type;
     c.types = {{kind.a_type, WL_OPERAND_NVFP4}};
     c.sms = 4;
-    c.problems = 10;
+    c.problems = first_problems(10);
     op.configurations.push_back(c);
   }
   for (const auto* table : {&warpline::moe::up_configs(), &warpline::moe::down_configs()})
@@ -418,7 +418,7 @@ Operation moe() {
       c.type = c.types[0].a == WL_OPERAND_F16 ? WL_F16 : WL_BF16;
       c.rows_type = config.b_tensors == 1 ? config.d_type : c.type;
       c.sms = 4;
-      c.problems = 6;
+      c.problems = first_problems(6);
       op.configurations.push_back(c);
     }
   return op;

@@ -321,7 +321,7 @@ Operation operation(const char* name, Part part, int sms, size_t count,
     c.profile = std::string(config.target) == "sm_100f" ? "b200" : "h200";
     c.sms = sms;
     c.type = config.type;
-    c.problems = count;
+    c.problems = first_problems(count);
     op.configurations.push_back(c);
   }
   return op;

@@ -278,7 +278,7 @@ Operation norm_linear() {
     const wl_operand same = c.type == WL_F16 ? WL_OPERAND_F16 : WL_OPERAND_BF16;
     c.types = {{same, same}};
     if (config.end == End::rows) c.types.push_back({WL_OPERAND_NVFP4, WL_OPERAND_NVFP4});
-    c.problems = 12;
+    c.problems = first_problems(12);
     op.configurations.push_back(c);
   }
   return op;

@@ -86,7 +86,7 @@ struct Configuration {
   wl_dtype type = WL_F16;                   // of the output, or of the input where that varies
   wl_dtype rows_type = WL_F16;              // of the rows of experts, where the kernel says it
   std::vector<warpline::gemm::Types> types; // of operands that a product takes
-  size_t problems = 1;                      // that make its list
+  std::vector<size_t> problems;             // numbers of those that make its list
   bool gathers = false;                     // takes rows of A in any order
   bool shares_k = false;                    // ranges of K that are no whole tiles
   bool fast_sums = false;                   // of FP8 on Hopper without promotion
@@ -113,6 +113,9 @@ struct Operation {
   Problem (*make)(const Configuration&, Draw&, Values);
 };
 const std::vector<Operation>& operations();
+
+// 0, 1 and so on.
+std::vector<size_t> first_problems(size_t count);
 
 // Problem `index` of a configuration.
 Problem make_problem(const Operation& operation, const Configuration& configuration, uint64_t seed,

@@ -8,8 +8,7 @@
 
 namespace wltest::problems {
 
-// Kinds of sizes; the first of them take little time and tell most.
-constexpr size_t all_sizes = 7, few_outputs = 4;
+constexpr size_t all_sizes = 7; // kinds of sizes
 bool is_first(const Draw& draw);
 // Problems of few outputs, for values under which most outputs are alike.
 bool is_small(const Draw& draw);
@@ -19,6 +18,10 @@ bool chooses_config(const Draw& draw); // instead of naming it
 // order for the configurations that need one.
 Configuration configuration_of(const warpline::gemm::Config& config, const char* decoder,
                                const char* permuter);
+
+// Of configurations whose kernels' text is one but for numbers, the first keeps all problems; the
+// others keep some each, which differ from one to the next.
+void share_problems(std::vector<Configuration>* configurations);
 
 // Types of A and B: problems go through those of the configuration.
 warpline::gemm::Types draw_types(const Configuration& configuration, Draw& draw);

@@ -349,7 +349,7 @@ Operation quantize() {
     c.kernels = {config.name};
     c.profile = std::string(config.target) == "sm_100f" ? "b200" : "h200";
     c.type = config.x_type;
-    c.problems = config.norm == WL_NORM_NONE ? 12 : 16;
+    c.problems = first_problems(config.norm == WL_NORM_NONE ? 12 : 16);
     op.configurations.push_back(c);
   }
   return op;

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <numeric>
 
 namespace wltest::problems {
 
@@ -195,6 +196,12 @@ std::string run(wl_context* context, const Problem& p) {
     if (!wrong.empty()) return run + wrong;
   }
   return "";
+}
+
+std::vector<size_t> first_problems(size_t count) {
+  std::vector<size_t> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), size_t{0});
+  return numbers;
 }
 
 Problem make_problem(const Operation& operation, const Configuration& configuration, uint64_t seed,

@@ -160,13 +160,14 @@ bool right_drawn(wl_context* context, const Kernel& kernel, const DualGemmCase& 
                  std::string& message) {
   static size_t runs = 0;
   const Drawn drawn = drawn_for(kernel.name);
-  const size_t problems = std::min<size_t>(drawn.configuration->problems, 6);
+  const std::vector<size_t>& list = drawn.configuration->problems;
+  const size_t problems = std::min<size_t>(list.size(), 6);
   const bool product = find_config(drawn.configuration->name) != nullptr;
   const size_t first = 2 * runs, count = runs == 0 || !product ? problems : 2;
   ++runs;
   for (size_t i = first; i < first + count; ++i) {
     const problems::Problem problem =
-        problems::make_problem(*drawn.operation, *drawn.configuration, c.seed, i % problems);
+        problems::make_problem(*drawn.operation, *drawn.configuration, c.seed, list[i % problems]);
     // The library's choice may be another kernel.
     if (problem.config.empty() && product) continue;
     const std::string wrong = problems::run(context, problem);

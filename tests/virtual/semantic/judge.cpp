@@ -47,7 +47,7 @@ std::vector<Question> questions_of(const Kernel& kernel, const JudgeOptions& opt
     if (users.size() > 2) users = {users.front(), users[users.size() / 2 - 1]};
     for (const Configuration* c : users) {
       *device = *c;
-      for (size_t i = 0; i < c->problems; ++i) {
+      for (const size_t i : c->problems) {
         if (!options.only.empty() &&
             ("," + options.only + ",").find("," + std::to_string(i) + ",") == std::string::npos)
           continue;
