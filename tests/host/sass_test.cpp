@@ -77,6 +77,8 @@ TEST_CASE("sass-summary counts per role and compares with golden files", "[host]
                       "small  loader  tma 1\n"
                       "small  consumer  tensor 1  memory 1  branch 2\n");
 
+  toolkit.take_kernels({"dual_gemm_sm100_n64_f16", "dual_gemm_sm90_t32_f16", "quantize_sm100_f16",
+                        "quantize_sm90_bf16", "quantize_sm90_f16"});
   const std::vector<std::string> golden = {"--golden", toolkit.directory / "golden"};
   const auto run = [&](const std::string& option) {
     return toolkit.run("sass-summary", {option, golden[0], golden[1]});

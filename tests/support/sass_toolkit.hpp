@@ -74,10 +74,25 @@ struct SassToolkit {
     write_text(path, "#!/bin/sh\n" + body + "\n");
     std::filesystem::permissions(path, std::filesystem::perms::owner_all);
   }
+  // The scripts, in a tree of these kernels only.
+  void take_kernels(const std::vector<std::string>& names) {
+    namespace fs = std::filesystem;
+    scripts_ = directory / "tools/sass/";
+    fs::create_directories(directory / "tools");
+    fs::copy(source_file("tools/sass"), scripts_);
+    fs::create_directory_symlink(source_file("kernels"), directory / "kernels");
+    fs::create_directories(directory / "build/ptx");
+    for (const std::string& name : names)
+      fs::create_symlink(build_file("ptx/" + name + ".ptx"),
+                         directory / ("build/ptx/" + name + ".ptx"));
+  }
   ChildResult run(const std::string& tool, std::vector<std::string> arguments) const {
-    arguments.insert(arguments.begin(), source_file("tools/sass/" + tool));
+    arguments.insert(arguments.begin(), scripts_ + tool);
     return run_child(arguments, {{"CUDA_HOME", directory.path()}});
   }
+
+private:
+  std::string scripts_ = source_file("tools/sass/");
 };
 
 } // namespace wltest
