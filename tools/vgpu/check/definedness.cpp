@@ -68,24 +68,46 @@ Definedness::Rule Definedness::rule_of(const Inst& inst) {
   return r;
 }
 
-Definedness::Definedness(exec::Cluster& cluster, Sink& sink) : cluster_(cluster), sink_(sink) {
+std::shared_ptr<const Definedness::Facts> Definedness::facts_of(const exec::Program& p) {
+  auto facts = std::make_shared<Facts>();
+  constexpr uint32_t none = ~0u;
+  uint32_t count = 0;
+  facts->number.assign(p.regfile_bytes / 8 + 1, none);
+  const auto count_in = [&](uint32_t slot) {
+    if (slot == exec::kNoSlot) return;
+    uint32_t& number = facts->number[slot / 8];
+    if (number == none) number = count++;
+  };
+  facts->rules.reserve(p.code.size());
+  for (const Inst& inst : p.code) {
+    Rule rule = rule_of(inst);
+    if (rule.kind == Kind::Call && p.stack_slot == exec::kNoSlot) rule.kind = Kind::Fresh;
+    facts->wgmma |= rule.kind == Kind::WgmmaOp;
+    facts->rules.push_back(rule);
+    count_in(inst.guard);
+    for (uint32_t i = 0; i < uint32_t(inst.n_dst) + inst.n_src; ++i) count_in(inst.op[i]);
+  }
+  for (const exec::Constant& c : p.constants) count_in(c.slot);
+  for (const exec::SpecialSlot& x : p.specials) count_in(x.slot);
+  count_in(p.carry_flag);
+  facts->start.assign(count, Lanes{0});
+  const auto written = [&](uint32_t slot) {
+    if (slot != exec::kNoSlot) facts->start[facts->at(slot)].written = ~0u;
+  };
+  for (const exec::Constant& c : p.constants) written(c.slot);
+  for (const exec::SpecialSlot& x : p.specials) written(x.slot);
+  written(p.carry_flag);
+  return facts;
+}
+
+Definedness::Definedness(exec::Cluster& cluster, const Facts& facts, Sink& sink)
+    : cluster_(cluster), sink_(sink), facts_(facts) {
   const exec::Program& p = *cluster.spec.program;
   const exec::LaunchSpec& s = cluster.spec;
-  for (const Inst& inst : p.code) {
-    rules_.push_back(rule_of(inst));
-    if (rules_.back().kind == Kind::Call && p.stack_slot == exec::kNoSlot)
-      rules_.back().kind = Kind::Fresh;
-  }
   warps_ = (s.block[0] * s.block[1] * s.block[2] + 31) / 32;
-  Registers start(p.regfile_bytes / 8 + 1, Lanes{0});
-  for (const exec::Constant& c : p.constants) start[c.slot / 8].written = ~0u;
-  for (const exec::SpecialSlot& x : p.specials) start[x.slot / 8].written = ~0u;
-  if (p.carry_flag != exec::kNoSlot) start[p.carry_flag / 8].written = ~0u;
   uint32_t ctas = s.cluster[0] * s.cluster[1] * s.cluster[2];
-  registers_.assign(size_t(ctas) * warps_, start);
-  for (const Rule& r : rules_)
-    if (r.kind == Kind::WgmmaOp && unfenced_.empty())
-      unfenced_.assign(registers_.size(), std::vector<uint8_t>(start.size(), 0));
+  registers_.assign(size_t(ctas) * warps_, facts.start);
+  if (facts.wgmma) unfenced_.assign(registers_.size(), std::vector<uint8_t>(facts.start.size(), 0));
   shared_.assign(ctas, std::vector<uint8_t>(p.dynamic_shared_offset + s.dynamic_shared, 0));
   for (auto& states : shared_) // the library's room
     std::fill_n(states.begin(), std::min<size_t>(states.size(), exec::kSharedBase),
@@ -110,9 +132,9 @@ void Definedness::report(const Warp& w, const Inst& inst, uint32_t lanes, uint32
 }
 
 void Definedness::before(Warp& w, const Inst& inst, uint32_t mask) {
-  const Rule& rule = rules_[inst.pc];
+  const Rule& rule = facts_.rules[inst.pc];
   if (inst.guard != exec::kNoSlot)
-    if (const uint32_t undefined = mask & ~registers(w)[inst.guard / 8].written)
+    if (const uint32_t undefined = mask & ~registers(w)[facts_.at(inst.guard)].written)
       report(w, inst, undefined, inst.guard, "predicate", "guards an instruction");
   if (rule.takes_stack())
     std::copy_n(w.lanes<uint32_t>(w.program().stack_slot), 32, stack_before_.begin());
@@ -121,7 +143,8 @@ void Definedness::before(Warp& w, const Inst& inst, uint32_t mask) {
     for (uint32_t i = 0; i < uint32_t(inst.n_dst) + inst.n_src; ++i) {
       uint32_t slot = inst.op[i];
       // Descriptors and predicates are read at issue; fragments are 32-bit registers.
-      if (!unfenced[slot / 8] || w.program().slot_class[slot / 8] != exec::RegClass::B32) continue;
+      if (!unfenced[facts_.at(slot)] || w.program().slot_class[slot / 8] != exec::RegClass::B32)
+        continue;
       auto name = w.program().slot_name.find(slot);
       Finding f;
       f.checker = "definedness";
@@ -143,7 +166,7 @@ void Definedness::sources(Warp& w, const Inst& inst, const Rule& rule, uint32_t 
   const uint32_t* src = inst.op + inst.n_dst;
   if (rule.data || rule.kind == Kind::Load) std::fill_n(moved_, kMaxElements, Lanes{});
   for (uint32_t i = 0; i < inst.n_src; ++i) {
-    const Lanes& s = r[src[i] / 8];
+    const Lanes& s = r[facts_.at(src[i])];
     uint32_t undefined = mask & ~s.written;
     if (undefined && i < rule.data) {
       Lanes& m = moved_[i < rule.elements ? i : 0];
@@ -165,12 +188,12 @@ void Definedness::sources(Warp& w, const Inst& inst, const Rule& rule, uint32_t 
 void Definedness::after(Warp& w, const Inst& inst, uint32_t mask, exec::Step step) {
   // A call jumps, and hands its arguments over.
   if (step == exec::Step::Block || step == exec::Step::Exit) return;
-  const Rule& rule = rules_[inst.pc];
+  const Rule& rule = facts_.rules[inst.pc];
   if (!unfenced_.empty()) {
     std::vector<uint8_t>& unfenced = unfenced_[w.cta.rank * warps_ + w.index];
     if (rule.kind == Kind::WgmmaFence) std::fill(unfenced.begin(), unfenced.end(), uint8_t{0});
     if (rule.kind != Kind::WgmmaOp)
-      for (uint32_t i = 0; i < inst.n_dst; ++i) unfenced[inst.op[i] / 8] = 1;
+      for (uint32_t i = 0; i < inst.n_dst; ++i) unfenced[facts_.at(inst.op[i])] = 1;
   }
   if (rule.takes_stack())
     for (uint32_t m = mask; m; m &= m - 1) {
@@ -186,14 +209,15 @@ void Definedness::after(Warp& w, const Inst& inst, uint32_t mask, exec::Step ste
   Lanes result{mask};
   if (rule.kind == Kind::Compute || rule.kind == Kind::Move) {
     for (uint32_t i = 0; i < inst.n_src; ++i)
-      result.written &= r[src[i] / 8].written | (i + 1 == inst.n_src ? ~rule.metadata : 0);
+      result.written &= r[facts_.at(src[i])].written | (i + 1 == inst.n_src ? ~rule.metadata : 0);
   } else if (rule.kind == Kind::Select && inst.n_src == 3) {
-    result.written &= (r[src[0] / 8].written | r[src[1] / 8].written) & r[src[2] / 8].written;
+    result.written &= (r[facts_.at(src[0])].written | r[facts_.at(src[1])].written) &
+                      r[facts_.at(src[2])].written;
   }
   if (any_derived_ && result.written != mask) {
     result.derived = result.copied = mask & ~result.written;
     for (uint32_t i = 0; i < inst.n_src; ++i) {
-      const Lanes& s = r[src[i] / 8];
+      const Lanes& s = r[facts_.at(src[i])];
       result.derived &= s.written | s.derived;
       result.copied &= s.written | s.copied;
     }
@@ -205,7 +229,7 @@ void Definedness::after(Warp& w, const Inst& inst, uint32_t mask, exec::Step ste
       result = {mask & part.written, mask & part.derived, mask & part.copied};
       any_derived_ |= result.derived != 0;
     }
-    Lanes& d = r[inst.op[i] / 8];
+    Lanes& d = r[facts_.at(inst.op[i])];
     d.written = (d.written & ~mask) | result.written;
     if (!any_derived_) continue;
     d.derived = (d.derived & ~mask) | result.derived;
@@ -217,7 +241,7 @@ void Definedness::access_tensor(uint32_t cta, uint32_t lane, uint32_t lanes, uin
                                 uint32_t columns, bool write, bool by_warp,
                                 const exec::Origin& origin) {
   uint8_t* words = tensor_[cta].data();
-  const Rule& rule = rules_[origin.inst->pc];
+  const Rule& rule = facts_.rules[origin.inst->pc];
   if (write) {
     if (by_warp) return; // dealloc
     for (uint32_t l = lane; l < lane + lanes; ++l)
@@ -236,7 +260,8 @@ void Definedness::access_tensor(uint32_t cta, uint32_t lane, uint32_t lanes, uin
     Registers& r = registers(*cluster_.ctas[origin.cta]->warps[origin.warp]);
     // Shapes of 16 lanes spread a row over the warp: defined when all of it is.
     uint32_t result = lanes == 32 ? good : (good == 0xFFFF ? ~0u : 0);
-    for (uint32_t i = 0; i < origin.inst->n_dst; ++i) r[origin.inst->op[i] / 8] = Lanes{result};
+    for (uint32_t i = 0; i < origin.inst->n_dst; ++i)
+      r[facts_.at(origin.inst->op[i])] = Lanes{result};
     return;
   }
   if (any) return;

@@ -12,12 +12,18 @@
 #include "tools/vgpu/exec/cluster.hpp"
 
 #include <array>
+#include <memory>
+#include <vector>
 
 namespace vgpu::check {
 
 class Definedness {
 public:
-  Definedness(exec::Cluster& cluster, Sink& sink);
+  // What the checker knows of a program, which all clusters of a launch share.
+  struct Facts;
+  static std::shared_ptr<const Facts> facts_of(const exec::Program& program);
+
+  Definedness(exec::Cluster& cluster, const Facts& facts, Sink& sink);
 
   void before(exec::Warp& w, const exec::Inst& inst, uint32_t mask);
   void after(exec::Warp& w, const exec::Inst& inst, uint32_t mask, exec::Step step);
@@ -75,7 +81,7 @@ private:
     uint32_t written = ~0u, derived = 0, copied = 0;
   };
   static constexpr uint32_t kMaxElements = 8;
-  using Registers = std::vector<Lanes>; // by slot / 8
+  using Registers = std::vector<Lanes>; // by Facts::number
   static Rule rule_of(const exec::Inst& inst);
   // Of a thread; `address` is one of local memory.
   uint8_t* stack_byte(uint32_t cta, uint32_t warp, uint32_t lane, uint64_t address);
@@ -96,8 +102,8 @@ private:
 
   exec::Cluster& cluster_;
   Sink& sink_;
+  const Facts& facts_;
   uint32_t warps_;
-  std::vector<Rule> rules_;                  // by pc
   std::vector<Registers> registers_;         // by warp
   std::vector<std::vector<uint8_t>> shared_; // by CTA: State
   // By CTA: [thread][byte of the stack]; empty without one.
@@ -105,10 +111,18 @@ private:
   size_t stack_each_ = 0;                      // bytes of a thread
   std::array<uint32_t, 32> stack_before_;      // stack pointers before an alloca, by lane
   std::vector<std::vector<uint8_t>> tensor_;   // by CTA: [lane][column]
-  std::vector<std::vector<uint8_t>> unfenced_; // by warp, by slot / 8; empty without wgmma
+  std::vector<std::vector<uint8_t>> unfenced_; // by warp and number; empty without wgmma
   Lanes moved_[kMaxElements]; // of the instruction that runs: what it loads or stores
   bool any_derived_ = false;  // some register has held what unwritten global memory has led to
   bool read_unwritten_ = false;
+};
+
+struct Definedness::Facts {
+  std::vector<Rule> rules; // by pc
+  bool wgmma = false;
+  std::vector<uint32_t> number; // of the register at a slot, by slot / 8: slots leave wide gaps
+  Registers start;
+  uint32_t at(uint32_t slot) const { return number[slot / 8]; }
 };
 
 } // namespace vgpu::check

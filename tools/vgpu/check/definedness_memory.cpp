@@ -36,7 +36,7 @@ void Definedness::access(const exec::Access& a, const exec::Origin& origin,
     states = stack_byte(origin.cta, origin.warp, origin.lane, a.address);
   else
     return;
-  const Rule& rule = rules_[origin.inst->pc];
+  const Rule& rule = facts_.rules[origin.inst->pc];
   if (a.write && rule.kind == Kind::Discard && a.space == exec::Space::Global)
     states = cluster_.spec.memory->make_flags(a.address, a.bytes);
   if (!op && a.write && !a.atomic && rule.kind == Kind::Store)
@@ -55,7 +55,7 @@ void Definedness::access(const exec::Access& a, const exec::Origin& origin,
 
 void Definedness::access_lanes(const exec::Access& a, const uint64_t* addresses, uint32_t mask,
                                uint64_t lo, uint64_t hi, const exec::Origin& origin) {
-  const Rule& rule = rules_[origin.inst->pc];
+  const Rule& rule = facts_.rules[origin.inst->pc];
   const bool global = a.space == exec::Space::Global;
   if (!global && a.space != exec::Space::Shared) return;
   uint8_t* states =
@@ -130,7 +130,7 @@ void Definedness::report_output(const Rule& rule, uint32_t element, const exec::
   const uint32_t* slot = origin.inst->op + origin.inst->n_dst + element;
   // Where accesses share the registers, the first that is undefined.
   for (uint32_t i = element + rule.elements; i < rule.data; i += rule.elements)
-    if (registers(w)[*slot / 8].written >> origin.lane & 1) slot += rule.elements;
+    if (registers(w)[facts_.at(*slot)].written >> origin.lane & 1) slot += rule.elements;
   report(w, *origin.inst, 1u << origin.lane, *slot, "output", "is stored to global memory");
 }
 

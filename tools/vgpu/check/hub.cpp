@@ -53,9 +53,15 @@ uint32_t same_address(const uint64_t* addresses, uint32_t mask, uint64_t address
 
 } // namespace
 
-Hub::Hub(exec::Cluster& cluster) : cluster_(cluster) {
+std::shared_ptr<const ProgramFacts> facts_of(const exec::Program& program) {
+  auto facts = std::make_shared<ProgramFacts>();
+  for (const Inst& inst : program.code) facts->traits.push_back(traits_of(inst));
+  facts->definedness = Definedness::facts_of(program);
+  return facts;
+}
+
+Hub::Hub(exec::Cluster& cluster) : cluster_(cluster), facts_(*cluster.spec.facts) {
   const exec::LaunchSpec& spec = cluster.spec;
-  for (const Inst& inst : spec.program->code) traits_.push_back(traits_of(inst));
   uint32_t threads = spec.block[0] * spec.block[1] * spec.block[2];
   uint32_t ctas = spec.cluster[0] * spec.cluster[1] * spec.cluster[2];
   uint32_t warps = (threads + 31) / 32;
@@ -78,7 +84,8 @@ Hub::Hub(exec::Cluster& cluster) : cluster_(cluster) {
     observers_.push_back(std::make_unique<Ledger>(std::move(table), std::move(names), *this));
   }
   if (spec.coverage) cells_.resize(spec.program->code.size());
-  if (spec.checks & kDefinedness) definedness_ = std::make_unique<Definedness>(cluster, *this);
+  if (spec.checks & kDefinedness)
+    definedness_ = std::make_unique<Definedness>(cluster, *facts_.definedness, *this);
   if (cluster.index == 0 && (!spec.trace.empty() || spec.count)) {
     auto timeline = trace::make_timeline(cluster);
     timeline_ = timeline.get();
@@ -213,7 +220,7 @@ void Hub::after(Warp& w, const Inst& inst, uint32_t mask, exec::Step step) {
 void Hub::access(const exec::Access& a, const Origin& origin) {
   if (a.op && a.op != op_) return; // a look at what the operation will touch, before its issue
   if (!a.op && a.proxy == exec::Proxy::Async) { // of a tensor map
-    if (a.space == exec::Space::Global && traits_[origin.inst->pc].uses_map)
+    if (a.space == exec::Space::Global && facts_.traits[origin.inst->pc].uses_map)
       each([&](Observer& o) {
         o.tensormap_use(who(origin), Bytes{Space::Global, 0, a.address, a.address + a.bytes, 0, 0});
       });
@@ -228,7 +235,7 @@ void Hub::access(const exec::Access& a, const Origin& origin) {
   b.cta = a.space == exec::Space::Shared ? a.cta : 0;
   b.lo = a.address;
   b.hi = a.address + a.bytes;
-  Strength strength = traits_[me.pc].strength;
+  Strength strength = facts_.traits[me.pc].strength;
   if (a.op && a.atomic)
     strength = Strength(Order::Relaxed, Scope::Gpu, true);
   else if (a.op && !(a.write && b.space == Space::Global && strength.order == Order::Release))
@@ -246,7 +253,7 @@ void Hub::access_lanes(const exec::Access& a, const uint64_t* addresses, uint32_
     b.cta = a.space == exec::Space::Shared ? a.cta : 0;
     Who me = who(origin);
     me.op = 0;
-    const Strength& strength = traits_[me.pc].strength;
+    const Strength& strength = facts_.traits[me.pc].strength;
     const bool differ = all_differ(addresses, mask);
     const bool stores = a.write && races_ && origin.inst->text->opcode[0] == "st";
     Warp* const warp = stores ? cluster_.ctas[origin.cta]->warps[origin.warp].get() : nullptr;
@@ -258,7 +265,7 @@ void Hub::access_lanes(const exec::Access& a, const uint64_t* addresses, uint32_
       b.lo = addresses[l];
       b.hi = b.lo + a.bytes;
       me.operands = warp ? operands_of(*warp, *origin.inst, me.lanes) : 0;
-      if (traits_[me.pc].event == Event::MapAcquire) {
+      if (facts_.traits[me.pc].event == Event::MapAcquire) {
         each([&](Observer& o) { o.tensormap_acquire(me, b.lo); });
         continue;
       }
@@ -289,7 +296,7 @@ void Hub::access_tensor(uint32_t cta, uint32_t lane, uint32_t lanes, uint32_t co
 void Hub::issue(const exec::AsyncOp& op) {
   Who me = who(op.origin);
   me.op = op.id;
-  OpKind kind = traits_[me.pc].op;
+  OpKind kind = facts_.traits[me.pc].op;
   if (is_collective(kind)) me.lanes = mask_;
   if (op.lanes) me.lanes = op.lanes;
   each([&](Observer& o) { o.issue(me, kind); });
@@ -316,9 +323,9 @@ void Hub::mbarrier_inval(uint32_t cta, uint32_t offset, const Origin& o) {
 }
 void Hub::mbarrier_arrive(uint32_t cta, uint32_t offset, uint32_t count, const Origin& o) {
   Who me = who(o);
-  bool release = !traits_[me.pc].relaxed;
+  bool release = !facts_.traits[me.pc].relaxed;
   each([&](Observer& x) { x.mbarrier_arrive(me, cta, offset, count, release); });
-  if (!me.op && traits_[me.pc].cluster_order)
+  if (!me.op && facts_.traits[me.pc].cluster_order)
     each([&](Observer& x) { x.mbarrier_cluster_order(me); });
 }
 void Hub::mbarrier_expect(uint32_t cta, uint32_t offset, int64_t bytes, const Origin& o) {

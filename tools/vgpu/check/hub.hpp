@@ -2,6 +2,7 @@
 // and their findings into faults and advice. The only file pair here that knows the executor.
 #pragma once
 
+#include "tools/vgpu/check/definedness.hpp"
 #include "tools/vgpu/check/grid_races.hpp"
 #include "tools/vgpu/check/traits.hpp"
 #include "tools/vgpu/exec/cluster.hpp"
@@ -16,8 +17,14 @@ class Timeline;
 
 namespace vgpu::check {
 
-class Definedness;
 class Races;
+
+// What the checkers know of a program, which all clusters of a launch share.
+struct ProgramFacts {
+  std::vector<Traits> traits; // by pc
+  std::shared_ptr<const Definedness::Facts> definedness;
+};
+std::shared_ptr<const ProgramFacts> facts_of(const exec::Program& program);
 
 class Hub : public Sink {
 public:
@@ -66,7 +73,7 @@ public:
   void found(const Finding& finding) override;
 
 private:
-  const Traits& traits(const exec::Inst& inst) const { return traits_[inst.pc]; }
+  const Traits& traits(const exec::Inst& inst) const { return facts_.traits[inst.pc]; }
   Who who(const exec::Origin& o) const;
   Who who(const exec::Warp& w, const exec::Inst& inst, uint32_t mask) const;
   template <class Fn>
@@ -86,7 +93,7 @@ private:
   };
 
   exec::Cluster& cluster_;
-  std::vector<Traits> traits_; // by pc
+  const ProgramFacts& facts_;
   std::vector<Answer> answers_;
   std::vector<trace::Coverage::Cell> cells_; // by pc; empty without LaunchSpec::coverage
   std::vector<std::unique_ptr<Observer>> observers_;

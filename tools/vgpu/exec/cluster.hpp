@@ -20,6 +20,7 @@ namespace vgpu::check {
 class Hub;
 class GridRaces;
 struct GridUses;
+struct ProgramFacts;
 } // namespace vgpu::check
 
 namespace vgpu::trace {
@@ -86,7 +87,8 @@ struct LaunchSpec {
   uint64_t instruction_limit = 0; // per cluster, 0 = none; ends endless loops as a timeout fault
   uint32_t checks = 0;            // check/options.hpp
   std::string names;              // of the ledger's table, with values: check/ledger.hpp
-  check::GridRaces* grid_races = nullptr;   // made by run_grid for the race checker
+  check::GridRaces* grid_races = nullptr;           // made by run_grid for the race checker
+  std::shared_ptr<const check::ProgramFacts> facts; // likewise, for all checkers
   const check::GridUses* earlier = nullptr; // of grids that may still run: check/grid_uses.hpp
   check::GridUses* uses = nullptr;          // the race checker adds what this grid did
   std::string graph;  // prefix of files for a deadlock's wait-for graph or a checker's finding

@@ -1,5 +1,6 @@
 // A launch: checks its shape, and runs the clusters of the grid on the host's threads.
 #include "tools/vgpu/check/grid_races.hpp"
+#include "tools/vgpu/check/hub.hpp"
 #include "tools/vgpu/check/options.hpp"
 #include "tools/vgpu/check/traits.hpp"
 #include "tools/vgpu/exec/explore.hpp"
@@ -84,6 +85,8 @@ Stats run_once(const LaunchSpec& given) {
   if (spec.checks & check::kRaces) spec.grid_races = &grid_races;
   std::string wrong = check_launch(spec);
   if (!wrong.empty()) throw Fault(FaultCode::launch_failed, "launch", "vgpu: launch: " + wrong);
+  if (spec.checks || spec.coverage || !spec.trace.empty() || spec.count)
+    spec.facts = check::facts_of(*spec.program);
   uint64_t count = volume(spec.grid) / volume(spec.cluster);
   unsigned threads = spec.host_threads ? spec.host_threads : std::thread::hardware_concurrency();
   // The race checker follows flags between clusters: each access and what it means for the order of
