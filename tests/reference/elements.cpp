@@ -29,23 +29,22 @@ int element_bits(wl_operand type) {
 uint32_t element_at(wl_operand type, const uint8_t* row, int64_t k) {
   const int bits = element_bits(type);
   const int64_t first = k * bits;
+  const int shift = static_cast<int>(first % 8);
   uint32_t code = 0;
-  if (bits >= 8) {
-    for (int i = 0; i < bits; i += 8) code |= static_cast<uint32_t>(row[(first + i) / 8]) << i;
-    return code;
-  }
-  for (int i = 0; i < bits; ++i)
-    code |= static_cast<uint32_t>(row[(first + i) / 8] >> ((first + i) % 8) & 1) << i;
-  return code;
+  for (int i = 0; i < shift + bits; i += 8)
+    code |= static_cast<uint32_t>(row[first / 8 + i / 8]) << i;
+  return bits == 32 ? code : code >> shift & ((1u << bits) - 1);
 }
 
 void set_element(wl_operand type, uint8_t* row, int64_t k, uint32_t code) {
   const int bits = element_bits(type);
-  for (int i = 0; i < bits; ++i) {
-    const int64_t at = k * bits + i;
-    const int in_byte = static_cast<int>(at % 8);
-    row[at / 8] = static_cast<uint8_t>((row[at / 8] & ~(1 << in_byte)) |
-                                       static_cast<int>(code >> i & 1) << in_byte);
+  const int64_t first = k * bits;
+  const int shift = static_cast<int>(first % 8);
+  const uint64_t mask = ((uint64_t{1} << bits) - 1) << shift;
+  const uint64_t lies = uint64_t{code} << shift & mask;
+  for (int i = 0; i < shift + bits; i += 8) {
+    uint8_t& byte = row[first / 8 + i / 8];
+    byte = static_cast<uint8_t>((byte & ~(mask >> i)) | lies >> i);
   }
 }
 

@@ -1,11 +1,17 @@
 #include "tests/reference/numerics.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
 namespace wltest {
 namespace {
+
+// 2^exponent, of a normal number: a product with it is exact where it is a normal number, too.
+double power_of_two(int exponent) {
+  return std::bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52);
+}
 
 // value = (-1)^sign * 2^(max(exponent, 1) - bias) * ((exponent > 0) + mantissa / 2^mantissa_bits)
 double decode(uint32_t code, int exponent_bits, int mantissa_bits) {
@@ -14,7 +20,7 @@ double decode(uint32_t code, int exponent_bits, int mantissa_bits) {
   const int exponent = code >> mantissa_bits & ((1 << exponent_bits) - 1);
   const int mantissa = code & ((1 << mantissa_bits) - 1);
   const int significand = mantissa + (exponent > 0 ? 1 << mantissa_bits : 0);
-  const double magnitude = std::ldexp(significand, std::max(exponent, 1) - bias - mantissa_bits);
+  const double magnitude = significand * power_of_two(std::max(exponent, 1) - bias - mantissa_bits);
   return sign ? -magnitude : magnitude;
 }
 
@@ -24,8 +30,9 @@ uint64_t encode_magnitude(double magnitude, int exponent_bits, int mantissa_bits
   if (magnitude == 0) return 0;
   const int bias = (1 << (exponent_bits - 1)) - 1;
   const int smallest_exponent = 1 - bias;
-  const int exponent = std::max(std::ilogb(magnitude), smallest_exponent);
-  const double units = std::nearbyint(std::ldexp(magnitude, mantissa_bits - exponent));
+  const int binade = static_cast<int>(std::bit_cast<uint64_t>(magnitude) >> 52) - 1023;
+  const int exponent = std::max(binade, smallest_exponent);
+  const double units = std::nearbyint(magnitude * power_of_two(mantissa_bits - exponent));
   return (static_cast<uint64_t>(exponent - smallest_exponent) << mantissa_bits) +
          static_cast<uint64_t>(units);
 }
