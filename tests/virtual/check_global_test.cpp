@@ -275,7 +275,7 @@ w1: mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar+8], 0;
 
 TEST_CASE("definedness: a fragment of wgmma that was never written", "[virtual]") {
   // A in registers, B of zeros; the fragment's last register gets `value`.
-  auto run = [](const std::string& value) {
+  auto run = [](const std::string& value, const std::string& behind = "") {
     Vgpu gpu("h200");
     const uint64_t in = gpu.allocate(1024), out = gpu.allocate(4096);
     wltest::Launch l;
@@ -304,6 +304,7 @@ TEST_CASE("definedness: a fragment of wgmma that was never written", "[virtual]"
   wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%r3, %r4, %r5, %r6}, {%r10, %r11, %r12, %r13}, %rd2, %p2, 1, 1, 0;
   wgmma.commit_group.sync.aligned;
   wgmma.wait_group.sync.aligned 0;
+)" + behind + R"(
   ret;
 )",
                                ".param .u64 in, .param .u64 out", "sm_90a"),
@@ -320,6 +321,19 @@ TEST_CASE("definedness: a fragment of wgmma that was never written", "[virtual]"
     INFO(value << right.text);
     CHECK(right.ok);
   }
+  // Accumulators that another instruction has touched since the last fence, also by reading them.
+  const std::string again = R"(
+  wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%r3, %r4, %r5, %r6}, {%r10, %r11, %r12, %r13}, %rd2, %p2, 1, 1, 0;
+  wgmma.commit_group.sync.aligned;
+  wgmma.wait_group.sync.aligned 0;)";
+  const std::string written = "  mov.b32 %r13, 0;", read = "  add.u32 %r21, %r4, %r4;\n",
+                    fence = "  wgmma.fence.sync.aligned;\n";
+  CHECK(run(written, read + again)
+            .faulted("definedness", "register %r4 was read by another instruction"));
+  CHECK(run(written, "  mov.b32 %r5, 0;\n" + again)
+            .faulted("definedness", "register %r5 was written by another instruction"));
+  CHECK(run(written, again).ok);
+  CHECK(run(written, read + fence + again).ok);
 }
 
 TEST_CASE("definedness: what the host writes, fills and copies", "[virtual]") {

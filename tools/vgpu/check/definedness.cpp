@@ -150,8 +150,8 @@ void Definedness::before(Warp& w, const Inst& inst, uint32_t mask) {
       f.checker = "definedness";
       f.rule = "wgmma-fence";
       f.text = "register " + (name == w.program().slot_name.end() ? "?" : name->second) +
-               " was written by another instruction, and no wgmma.fence stands between that and "
-               "this use";
+               (unfenced[facts_.at(slot)] & kWrote ? " was written" : " was read") +
+               " by another instruction, and no wgmma.fence stands between that and this use";
       f.sites.push_back({"this use", Who{w.cta.rank, w.index, mask, inst.pc, 0}});
       sink_.found(f);
     }
@@ -192,8 +192,11 @@ void Definedness::after(Warp& w, const Inst& inst, uint32_t mask, exec::Step ste
   if (!unfenced_.empty()) {
     std::vector<uint8_t>& unfenced = unfenced_[w.cta.rank * warps_ + w.index];
     if (rule.kind == Kind::WgmmaFence) std::fill(unfenced.begin(), unfenced.end(), uint8_t{0});
-    if (rule.kind != Kind::WgmmaOp)
-      for (uint32_t i = 0; i < inst.n_dst; ++i) unfenced[facts_.at(inst.op[i])] = 1;
+    if (rule.kind != Kind::WgmmaOp) {
+      for (uint32_t i = 0; i < inst.n_src; ++i)
+        unfenced[facts_.at(inst.op[inst.n_dst + i])] |= kRead;
+      for (uint32_t i = 0; i < inst.n_dst; ++i) unfenced[facts_.at(inst.op[i])] |= kWrote;
+    }
   }
   if (rule.takes_stack())
     for (uint32_t m = mask; m; m &= m - 1) {

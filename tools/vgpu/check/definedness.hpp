@@ -5,7 +5,7 @@
 // instructions that keep its bytes; computed with, it is as undefined as any other value.
 // Bytes of the stack are undefined until a store after the alloca that gave them; parameter memory
 // and .local variables count as written. Also: registers that an instruction wrote
-// and a wgmma.mma_async uses without a wgmma.fence in between. Rules: RULES.md.
+// or read and a wgmma.mma_async uses without a wgmma.fence in between. Rules: RULES.md.
 #pragma once
 
 #include "tools/vgpu/check/observer.hpp"
@@ -81,6 +81,7 @@ private:
     uint32_t written = ~0u, derived = 0, copied = 0;
   };
   static constexpr uint32_t kMaxElements = 8;
+  enum Unfenced : uint8_t { kWrote = 1, kRead = 2 };
   using Registers = std::vector<Lanes>; // by Facts::number
   static Rule rule_of(const exec::Inst& inst);
   // Of a thread; `address` is one of local memory.
@@ -111,7 +112,7 @@ private:
   size_t stack_each_ = 0;                      // bytes of a thread
   std::array<uint32_t, 32> stack_before_;      // stack pointers before an alloca, by lane
   std::vector<std::vector<uint8_t>> tensor_;   // by CTA: [lane][column]
-  std::vector<std::vector<uint8_t>> unfenced_; // by warp and number; empty without wgmma
+  std::vector<std::vector<uint8_t>> unfenced_; // by warp and number: Unfenced; empty without wgmma
   Lanes moved_[kMaxElements]; // of the instruction that runs: what it loads or stores
   bool any_derived_ = false;  // some register has held what unwritten global memory has led to
   bool read_unwritten_ = false;
