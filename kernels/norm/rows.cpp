@@ -19,12 +19,16 @@ constexpr int64_t least_team = 4, most_in_tables = 8192;
 constexpr int64_t held_totals_at = 2560, team_totals = 2048, gamma_bytes = 32768, held_warps = 31,
                   held_teams = 7;
 
+// Of held_units.inc: TOTALS; warps; teams with two named barriers each; bytes on their way to an
+// SM, of which more came no sooner on an H200.
+constexpr int64_t unit_totals_at = 512, unit_warps = 32, unit_teams = 8,
+                  bytes_on_their_way = 8 * 2 * 7168;
+
 // Rows are shared out over the grid, and the grid over the device.
-void share_rows(int64_t m, int64_t ctas, int64_t slot_bytes, int64_t threads, Work* work) {
+void share_rows(int64_t m, int64_t ctas, int64_t bytes_in_slots, int64_t threads, Work* work) {
   work->launch.grid[0] = static_cast<unsigned>(ctas);
   work->launch.block[0] = static_cast<unsigned>(threads);
-  work->launch.dynamic_shared_bytes =
-      static_cast<unsigned>(work->slots_at + work->slots * slot_bytes);
+  work->launch.dynamic_shared_bytes = static_cast<unsigned>(work->slots_at + bytes_in_slots);
   work->launch.programmatic_dependent = true;
   work->step_rows = static_cast<uint32_t>(ctas % m);
   work->step_entries = static_cast<uint32_t>(ctas / m);
@@ -61,7 +65,7 @@ Work share_out(int64_t m, int64_t k, int64_t l, bool residual, int tables,
   work.slots_at = (totals_at + work.teams * team_bytes + 127) / 128 * 128;
   work.numbers_at = number_bytes != 0 ? work.slots_at : 0;
   work.slots_at += number_bytes;
-  share_rows(m, ctas, slot_bytes, 32 * (norm_warps + 1), &work);
+  share_rows(m, ctas, work.slots * slot_bytes, 32 * (norm_warps + 1), &work);
   return work;
 }
 
@@ -78,7 +82,31 @@ Work share_out_held(int64_t m, int64_t k, int64_t l, bool residual, const Device
     if (slots() >= work.teams || work.teams == 1) break;
   }
   work.slots = std::min({slots(), most_slots, std::max(rows_each, work.teams)});
-  share_rows(m, ctas, slot_bytes, 32 * (work.teams * work.team_warps + 1), &work);
+  share_rows(m, ctas, work.slots * slot_bytes, 32 * (work.teams * work.team_warps + 1), &work);
+  return work;
+}
+
+Work share_out_units(int64_t m, int64_t k, int64_t l, bool residual, wl_norm norm,
+                     const DeviceLimits& device) {
+  Work work{};
+  const int64_t rows = m * l, units = divide_up(rows, unit);
+  const int64_t ctas = std::min<int64_t>(units, std::max(device.sm_count, 1));
+  const int64_t slot_bytes = 2 * k * (residual ? 2 : 1);
+  work.team_warps = divide_up(k, 1024);
+  work.teams = std::min({unit_warps / work.team_warps, unit_teams, divide_up(units, ctas)});
+  const auto slots = [&] { // of a team
+    return (device.shared_bytes_per_block - work.slots_at) / slot_bytes / work.teams;
+  };
+  for (;; --work.teams) {
+    work.numbers_at = unit_totals_at + work.teams * team_totals;
+    work.slots_at = work.numbers_at + (norm == WL_NORM_LAYER ? 2 : 1) * gamma_bytes;
+    if (slots() >= 1 || work.teams == 1) break;
+  }
+  const int64_t of_use = std::max<int64_t>(2, bytes_on_their_way / slot_bytes / work.teams);
+  const int64_t most_rows = unit * divide_up(units, ctas * work.teams);
+  work.slots = std::min({slots(), of_use, most_rows, rows});
+  share_rows(m, ctas, work.slots * work.teams * slot_bytes, 32 * work.teams * work.team_warps,
+             &work);
   return work;
 }
 

@@ -1,5 +1,6 @@
-// The host's side of rows.inc and held.inc: how rows are shared out, and the parameter block. What
-// becomes of normalised rows is an operation's business, whose folder has the kernels.
+// The host's side of rows.inc, held.inc and held_units.inc: how rows are shared out, and the
+// parameter block. What becomes of normalised rows is an operation's business, whose folder has the
+// kernels.
 #pragma once
 
 #include "runtime/src/images.hpp"
@@ -29,13 +30,13 @@ struct Rows {
   const float* d_scale = nullptr;
 };
 
-// The parameter block of both kernels.
+// The parameter block of the three kernels.
 struct Params {
 #define PARAM WL_PARAM_FIELD
 #include "kernels/norm/rows_params.def"
 };
 
-// Teams and slots, and the step of a CTA through the rows.
+// Teams and slots, of held_units.inc those of a team, and the step of a CTA through the rows.
 struct Work {
   int64_t team_warps, teams, slots, numbers_at, slots_at;
   LaunchConfig launch;
@@ -48,6 +49,10 @@ inline int tables(wl_norm norm, const void* gamma, const void* beta) {
 // Of held.inc: a team has 3 to 8 warps, so that what its first one does alone is little.
 constexpr int64_t least_held = 2112, most_held = 8192;
 Work share_out_held(int64_t m, int64_t k, int64_t l, bool residual, const DeviceLimits& device);
+// Of held_units.inc, whose teams take `unit` rows one after the other.
+constexpr int64_t unit = 4;
+Work share_out_units(int64_t m, int64_t k, int64_t l, bool residual, wl_norm norm,
+                     const DeviceLimits& device);
 // `tables`: of gamma and beta those that there are, 0 to 2.
 Work share_out(int64_t m, int64_t k, int64_t l, bool residual, int tables,
                const DeviceLimits& device);

@@ -67,18 +67,23 @@ Space space_of(const Args& a) {
   return {0, up_to_256(2 * numbers)};
 }
 
-// The kernel that reads X; `held`: by kernels/norm/held.inc.
-const Image* norm_image(const Args& a, const DeviceLimits& device, Image* image, bool* held) {
-  *held = false;
+wl_quantize_args quantisation_of(const Args& a) {
+  wl_quantize_args quantised{};
+  quantised.x_type = a.x_type;
+  quantised.norm = a.norm;
+  quantised.m = a.m, quantised.k = a.k, quantised.l = 1;
+  quantised.gamma = a.gamma, quantised.beta = a.beta;
+  quantised.residual = a.residual;
+  return quantised;
+}
+
+// The kernel that reads X; `quantiser`: its configuration where it makes codes.
+const Image* norm_image(const Args& a, const DeviceLimits& device, Image* image,
+                        const quantize::Config** quantiser) {
+  *quantiser = nullptr;
   if (a.w_type == WL_OPERAND_NVFP4) {
-    wl_quantize_args quantised{};
-    quantised.x_type = a.x_type;
-    quantised.norm = a.norm;
-    quantised.k = a.k;
-    for (const quantize::Config& config : quantize::configs())
-      if (quantize::can_run(config, quantised, device, nullptr))
-        return *held = config.held, *image = config.image(), image;
-    return nullptr;
+    *quantiser = quantize::chosen(quantisation_of(a), device);
+    return *quantiser == nullptr ? nullptr : (*image = (*quantiser)->image(), image);
   }
   const End end = a.form == WL_NORM_FOLDED ? End::rstd : End::rows;
   for (const Config& config : configs())
@@ -95,7 +100,7 @@ public:
 
   wl_status make(wl_context* context, const Args& of, wl_plan* whole) {
     Image image{};
-    if (norm_image(args, context->limits, &image, &held_) == nullptr)
+    if (norm_image(args, context->limits, &image, &quantiser_) == nullptr)
       return fail(WL_ERROR_NOT_SUPPORTED, "no kernel normalises x_type %d on %s",
                   static_cast<int>(args.x_type), context->limits.name.c_str());
     const Kernel* kernel = nullptr;
@@ -140,9 +145,10 @@ public:
 private:
   norm::Work share_out(const Args& of, const DeviceLimits& device) const {
     const bool residual = of.residual != nullptr;
-    return held_ ? norm::share_out_held(of.m, of.k, 1, residual, device)
-                 : norm::share_out(of.m, of.k, 1, residual,
-                                   norm::tables(of.norm, of.gamma, of.beta), device);
+    if (quantiser_ != nullptr)
+      return quantize::share_out_rows(quantisation_of(of), *quantiser_, device);
+    return norm::share_out(of.m, of.k, 1, residual, norm::tables(of.norm, of.gamma, of.beta),
+                           device);
   }
 
   static norm::Params params_of(const Args& of, const norm::Work& work, std::byte* workspace) {
@@ -157,7 +163,7 @@ private:
     return norm::params_of(rows, work);
   }
 
-  bool held_ = false; // the norm's kernel is that of kernels/norm/held.inc
+  const quantize::Config* quantiser_ = nullptr; // where the norm's kernel makes codes
   std::unique_ptr<wl_plan> norm_, product_;
 };
 

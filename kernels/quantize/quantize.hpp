@@ -2,6 +2,7 @@
 // is in quantize.inc, the public one in warpline.h.
 #pragma once
 
+#include "kernels/norm/rows.hpp"
 #include "runtime/src/context.hpp"
 #include "runtime/src/images.hpp"
 #include "runtime/src/launch.hpp"
@@ -20,7 +21,8 @@ struct Config {
   const char* target; // of the PTX
   wl_dtype x_type;
   wl_norm norm;
-  bool held; // kernels/norm/held.inc, for rows of norm::least_held to most_held values
+  bool held;  // a row in registers, for rows of norm::least_held to most_held values
+  bool units; // by kernels/norm/held_units.inc, else by kernels/norm/held.inc
   Image (*image)();
 };
 
@@ -30,6 +32,13 @@ const std::vector<Config>& configs();
 // `reason` says why not.
 bool can_run(const Config& config, const wl_quantize_args& args, const DeviceLimits& device,
              std::string* reason);
+
+// The one that is taken where none is named; null: there is none.
+const Config* chosen(const wl_quantize_args& args, const DeviceLimits& device);
+
+// How a configuration with a norm shares out the rows.
+norm::Work share_out_rows(const wl_quantize_args& args, const Config& config,
+                          const DeviceLimits& device);
 
 struct Subject {
   const wl_quantize_args& args;

@@ -506,6 +506,70 @@ TEST_CASE("rows that are held are shared out", "[host][quantize]") {
         }
 }
 
+// The same of held_units.inc: slots are a team's, and every unit has a team.
+TEST_CASE("rows in units are shared out", "[host][quantize]") {
+  DeviceLimits device;
+  device.shared_bytes_per_block = 232448;
+  for (const int sms : {1, 132})
+    for (int64_t k = norm::least_held; k <= norm::most_held; k += 64)
+      for (const int64_t m : {1, 2, 5, 17, 132, 4096, 100000})
+        for (const int kind : {0, 1, 2, 3}) {
+          const bool residual = kind % 2 != 0;
+          const wl_norm norm = kind < 2 ? WL_NORM_RMS : WL_NORM_LAYER;
+          device.sm_count = sms;
+          const norm::Work work = norm::share_out_units(m, k, 3, residual, norm, device);
+          const int64_t units = (3 * m + 3) / 4;
+          const int64_t teams = work.teams * work.launch.grid[0];
+          INFO("m " << m << " k " << k << " sms " << sms << " kind " << kind << ": " << work.teams
+                    << " teams of " << work.team_warps << ", " << work.slots << " slots each");
+          CHECK(1024 * work.team_warps >= k);
+          CHECK(1024 * (work.team_warps - 1) < k);
+          CHECK(work.teams >= 1);
+          CHECK(2 * work.teams <= 16); // named barriers
+          CHECK(work.launch.block[0] == 32 * work.teams * work.team_warps);
+          CHECK(work.launch.block[0] <= 1024);
+          CHECK(work.slots >= 1);
+          CHECK(work.slots * work.teams <= 32);
+          // None that never comes.
+          CHECK(work.slots <= 3 * m);
+          CHECK(work.slots <= (units + teams - 1) / teams * 4);
+          CHECK(work.numbers_at == 512 + 2048 * work.teams);
+          CHECK(work.slots_at == work.numbers_at + (kind < 2 ? 32768 : 65536));
+          CHECK(work.slots_at % 128 == 0);
+          CHECK(work.launch.dynamic_shared_bytes ==
+                work.slots_at + work.slots * work.teams * k * (residual ? 4 : 2));
+          CHECK(work.launch.dynamic_shared_bytes <= 232448);
+          CHECK(work.launch.grid[0] == std::min<int64_t>(units, sms));
+        }
+}
+
+// What an H200 showed: units from 7 rows an SM on, single rows in registers below, other rows of
+// other lengths.
+TEST_CASE("rows are taken in units where there are many", "[host][quantize]") {
+  DeviceLimits h200;
+  h200.compute_major = 9;
+  h200.sm_count = 132;
+  for (const wl_dtype type : {WL_F16, WL_BF16})
+    for (const int64_t k : {2048, 2112, 7168, 8192, 8256})
+      for (const int64_t m : {1, 923, 924, 100000})
+        for (const int64_t l : {1, 2}) {
+          wl_quantize_args args{};
+          args.m = m, args.k = k, args.l = l, args.x_type = type, args.norm = WL_NORM_RMS;
+          INFO("m " << m << " k " << k << " l " << l);
+          const Config* config = chosen(args, h200);
+          REQUIRE(config != nullptr);
+          CHECK(config->x_type == type);
+          CHECK(config->held == (k >= 2112 && k <= 8192));
+          CHECK(config->units == (config->held && k > 6144 && m * l >= 924));
+          args.norm = WL_NORM_LAYER;
+          REQUIRE(chosen(args, h200) != nullptr);
+          CHECK(chosen(args, h200)->norm == WL_NORM_LAYER);
+          args.norm = WL_NORM_NONE;
+          REQUIRE(chosen(args, h200) != nullptr);
+          CHECK(chosen(args, h200)->norm == WL_NORM_NONE);
+        }
+}
+
 // Against the definition in double precision: what is quantised is the normalised row up to a few
 // last places of FP32, also where the mean is far larger than what the row varies by.
 TEST_CASE("the statistics of the reference are the definition's", "[host][quantize]") {
@@ -532,7 +596,7 @@ TEST_CASE("the statistics of the reference are the definition's", "[host][quanti
 }
 
 TEST_CASE("configurations of the quantiser agree with their PTX", "[host][quantize]") {
-  REQUIRE(configs().size() == 14);
+  REQUIRE(configs().size() == 18);
   for (const Config& config : configs()) {
     INFO(config.name);
     const bool normalises = config.norm != WL_NORM_NONE;

@@ -229,10 +229,10 @@ Problem make_normalising(const Configuration& c, const Config& config, Draw& dra
   default:
     m = 1 + below("m", 90), k = 64 * (1 + below("k", 30));
   }
-  const auto is_held = [](int64_t size) {
-    return size >= warpline::norm::least_held && size <= warpline::norm::most_held;
-  };
-  if (config.held && !is_held(k))
+  // Rows whose scales go together, whole units of them or not, and those behind them.
+  if (config.units && draw.index() % 8 == 5) m += 22;
+  if (config.units && draw.index() % 8 == 7) m = 128 + 8 * below("m in 8s", 9), l = 2;
+  if (config.held && (k < warpline::norm::least_held || k > warpline::norm::most_held))
     k = warpline::norm::least_held +
         64 * below("k in 64s", (warpline::norm::most_held - warpline::norm::least_held) / 64 + 1);
   draw.note("m", m);
@@ -240,9 +240,14 @@ Problem make_normalising(const Configuration& c, const Config& config, Draw& dra
   draw.note("l", l);
   draw.note("norm", static_cast<int>(norm));
   p.config = c.name;
-  const bool is_choice =
-      config.held || norm != WL_NORM_RMS || !is_held(k) || c.profile != std::string("h200");
+  wl_quantize_args shape{};
+  shape.m = m, shape.k = k, shape.l = l, shape.x_type = c.type, shape.norm = norm;
+  warpline::DeviceLimits device;
+  device.compute_major = c.profile == std::string("h200") ? 9 : 10;
+  device.sm_count = c.sms;
+  const bool is_choice = warpline::quantize::chosen(shape, device) == &config;
   const bool chosen = draw.pick<const char*>("config", {"null", "forced"})[0] == 'n' && is_choice;
+  if (chosen && config.held) p.config.clear(); // another device takes another one
   const float eps = draw.pick("eps", {1e-6f, 1e-5f, 0.25f, 0x1p-126f});
   const float d_scale = draw.pick("d_scale value", {1.0f, 0.25f, 0.013f, 3.0f, 0x1p-20f});
   const Layout layout = draw_layout(draw, "ldx", "batch_stride_x", "entries of X", m, k),

@@ -4,6 +4,8 @@
 #include "kernels/grouped/grouped.hpp"
 #include "kernels/linear/linear.hpp"
 #include "kernels/norm/rows.hpp"
+#include "kernels/quantize/quantize.hpp"
+#include "runtime/src/configs.hpp"
 #include "runtime/src/driver.hpp"
 #include "tests/problems/problem.hpp"
 #include "tests/reference/quantize.hpp"
@@ -349,23 +351,28 @@ Verdict judge(const Kernel& kernel, const std::string& source, const std::string
   return {};
 }
 
-// Of the ledger's names in kernels/norm/rows.inc and held.inc; rows have a residual.
+// Of the ledger's names in kernels/norm/rows.inc, held.inc and held_units.inc; rows have a
+// residual.
 std::string names_of_rows(const Kernel& kernel, int tables) {
   warpline::DeviceLimits device;
   device.sm_count = kernel.sms;
   device.shared_bytes_per_block = 232448;
   const DualGemmCase& c = kernel.problem;
   const bool held = kernel.name.find("_held_") != std::string::npos;
+  const warpline::quantize::Config* config =
+      warpline::find_config(warpline::quantize::configs(), kernel.name.c_str());
+  const bool units = config != nullptr && config->units;
   const warpline::norm::Work work =
-      held ? warpline::norm::share_out_held(c.m, c.k, c.l, true, device)
-           : warpline::norm::share_out(c.m, c.k, c.l, true, tables, device);
+      units  ? warpline::norm::share_out_units(c.m, c.k, c.l, true, config->norm, device)
+      : held ? warpline::norm::share_out_held(c.m, c.k, c.l, true, device)
+             : warpline::norm::share_out(c.m, c.k, c.l, true, tables, device);
   vgpu::check::LedgerNames names;
   if (kernel.run == Kernel::Run::norm_linear) {
     names = ledger_names(*find_config(product_of(kernel)));
     names["EDGES"] = "1";
   }
   names["TEAM"] = std::to_string(work.team_warps);
-  names["S"] = std::to_string(work.slots);
+  names["S"] = std::to_string(units ? work.slots * work.teams : work.slots);
   names["F"] = std::to_string((work.slots + work.teams - 1) / work.teams * work.teams);
   names["ROW"] = std::to_string(4 * c.k);
   if (held) names["W"] = std::to_string(work.teams * work.team_warps);
@@ -395,6 +402,7 @@ static Kernel kernel_of(const warpline::Image& image) {
     const bool rms = r.name.find("_rms_") != std::string::npos;
     if (rms || r.name.find("_layer_") != std::string::npos) {
       if (r.name.find("_held_") != std::string::npos) c.m = 40, c.k = 2304;
+      if (r.name.find("_units_") != std::string::npos) c.m = 140, c.k = 2304; // 128, and the rest
       r.short_k = c.k; // its names are of one K
       r.names = names_of_rows(r, rms ? 1 : 2);
     }

@@ -210,10 +210,11 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
     return "a shuffle of all lanes follows, which waits for them, and no other warp reads or "
            "writes "
            "between the two what these lanes have";
-  if (warp_sync && m.label == "cleared" && has(kernel, "_held_"))
+  const bool held = has(kernel, "_held_") || has(kernel, "_units_");
+  if (warp_sync && m.label == "cleared" && held)
     return "of the totals that it clears a lane reads only its own before the team's barriers: "
            "convergence costs no order";
-  if (warp_sync && m.label == "coded" && has(kernel, "_held_"))
+  if (warp_sync && m.label == "coded" && held)
     return "the lanes meet in the next row before anything that wants them together, and what they "
            "have written nobody reads: convergence costs no order";
   if (warp_sync && m.label == "folded_row")
