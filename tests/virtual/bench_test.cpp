@@ -124,3 +124,19 @@ TEST_CASE("bench: driver-cost asks the driver for all that it lists", "[virtual]
   CHECK(child.status == 1);
   CHECK_THAT(child.err, ContainsSubstring("no kernel no_such_kernel"));
 }
+
+TEST_CASE("bench: every schedule that is compared multiplies right", "[virtual][bench]") {
+  if (wltest::run_child({"python3", "-c", "pass"}).status != 0) WL_SKIP("no python3");
+  const std::string driver = wltest::build_file("libvgpu.so");
+  const std::string build = driver.substr(0, driver.rfind('/'));
+  const wltest::ChildResult child =
+      wltest::run_child({"python3", "tools/bench/schedules/run.py", "--driver", driver, "--check"},
+                        {{"VGPU_PROFILE", "h200"}, {"VGPU_SMS", "2"}, {"BUILD", build}});
+  INFO(child.out << child.err);
+  REQUIRE(child.status == 0);
+  size_t right = 0;
+  for (size_t at = child.out.find(": PASS"); at != std::string::npos;
+       at = child.out.find(": PASS", at + 1))
+    ++right;
+  CHECK(right == 9);
+}
