@@ -50,12 +50,14 @@ D_TYPES = {torch.float16: abi.F16, torch.bfloat16: abi.BF16, torch.float32: abi.
 
 
 class Operands:
-    def __init__(self, kind, m, n, k, seed):
+    def __init__(self, kind, m, n, k, seed, layouts):
         generator = torch.Generator(device="cuda").manual_seed(seed)
-        self.kind, self.m, self.n, self.k = kind, m, n, k
+        self.kind, self.m, self.n, self.k, self.layouts = kind, m, n, k, layouts
         self.name, dtype, out, _ = KINDS[kind]
 
-        def operand(rows):
+        def operand(rows, layout):
+            if layout == "mn":
+                return operand(rows, "k").t().contiguous().t()
             if dtype == torch.int8:
                 return torch.randint(-128, 128, (rows, k), dtype=torch.int8, device="cuda",
                                      generator=generator)
@@ -63,7 +65,7 @@ class Operands:
 
         def scales(rows):
             return torch.rand(rows, device="cuda", generator=generator) + 0.5
-        self.a, self.b = operand(m), operand(n)
+        self.a, self.b = operand(m, layouts[0]), operand(n, layouts[1])
         self.d = torch.empty(m, n, dtype=out, device="cuda")
         self.bias = torch.randn(n, device="cuda", generator=generator).to(out)
         self.rows = self.columns = self.alpha = None
@@ -81,8 +83,10 @@ class Operands:
             b=self.b.data_ptr(), alpha=address(self.alpha), row=address(self.rows),
             col=address(self.columns), d=self.d.data_ptr(), d_type=D_TYPES[self.d.dtype],
             config=config, bias=address(self.bias) if gelu else None,
-            bias_type=D_TYPES[self.d.dtype], activation=abi.GELU_TANH if gelu else 0, a_type=abi.OPERANDS.index(self.name),
+            bias_type=D_TYPES[self.d.dtype], activation=abi.GELU_TANH if gelu else 0,
+            a_type=abi.OPERANDS.index(self.name),
             b_type=abi.OPERANDS.index(self.name),
+            a_layout=int(self.layouts[0] == "mn"), b_layout=int(self.layouts[1] == "mn"),
             flags=abi.FAST_ACCUMULATION if "fast" in self.kind else 0)
         workspace = torch.empty(max(plan.info.workspace_bytes, 256), dtype=torch.uint8,
                                 device="cuda")
@@ -158,7 +162,7 @@ def compare(library, harness, kind, m, n, k, options):
     l2 = torch.cuda.get_device_properties(0).L2_cache_size
     bytes_of = KINDS[kind][1].itemsize * n * k
     count = max(2, -(-3 * l2 // bytes_of) + 1)
-    sets = [Operands(kind, m, n, k, seed) for seed in range(count)]
+    sets = [Operands(kind, m, n, k, seed, options.layouts) for seed in range(count)]
     repeats = 3 if m <= 512 else 1
     row = {"kind": kind, "m": m, "n": n, "k": k}
     if options.configs:
@@ -245,6 +249,8 @@ def main():
     parser.add_argument("--configs", action="store_true", help="time every configuration instead")
     parser.add_argument("--no-cublaslt", action="store_true")
     parser.add_argument("--gelu", action="store_true", help="bias and GELU against cuBLASLt's")
+    parser.add_argument("--layouts", default="k,k", type=lambda text: text.split(","),
+                        help="of A and of B: k or mn, which is for f16 and bf16")
     parser.add_argument("--json")
     options = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = True
@@ -253,7 +259,8 @@ def main():
     library = warpline.Library()
     harness = Harness(options.replays)
     copy, peak = floors()
-    head = {"device": torch.cuda.get_device_properties(0).name, "date": time.strftime("%Y-%m-%d"),
+    head = {"layouts": options.layouts,
+            "device": torch.cuda.get_device_properties(0).name, "date": time.strftime("%Y-%m-%d"),
             "torch": torch.__version__, "copy_tb_s": copy, "fp16_tflops": peak}
     print("%(device)s, %(date)s, torch %(torch)s: copy %(copy_tb_s).2f TB/s, "
           "FP16 8192^3 %(fp16_tflops).0f TFLOP/s" % head)

@@ -53,7 +53,10 @@ class CublasLt:
         return made
 
     def product(self, a, b, d, scales=None, bias=None, fast=False):
-        """a [M, K], b [N, K], d [M, N]; scales: of a and of b, one FP32 each; bias: with GELU."""
+        """a [M, K], b [N, K], either by rows or by columns; d [M, N]; scales: of a and of b, one
+        FP32 each; bias: with GELU."""
+        def stored(tensor):
+            return tensor if tensor.stride(1) == 1 else tensor.t()
         integers = a.dtype == torch.int8
         compute = (COMPUTE_32I if integers else
                    COMPUTE_32F_FAST_TF32 if a.dtype == torch.float32 else COMPUTE_32F)
@@ -65,8 +68,8 @@ class CublasLt:
             self.check("cublasLtMatmulDescSetAttribute", desc, key, ctypes.byref(value),
                        ctypes.c_size_t(ctypes.sizeof(value)))
         # In columns: D^T = B^T-transposed . A^T, so cuBLAS's A is b.
-        attribute(TRANSA, ctypes.c_int32(1))
-        attribute(TRANSB, ctypes.c_int32(0))
+        attribute(TRANSA, ctypes.c_int32(b.stride(1) == 1))
+        attribute(TRANSB, ctypes.c_int32(a.stride(1) != 1))
         if scales is not None:
             attribute(A_SCALE, ctypes.c_void_p(scales[1].data_ptr()))
             attribute(B_SCALE, ctypes.c_void_p(scales[0].data_ptr()))
@@ -78,7 +81,7 @@ class CublasLt:
         one, zero = ((ctypes.c_int32(1), ctypes.c_int32(0)) if integers else
                      (ctypes.c_float(1), ctypes.c_float(0)))
         return Product(self, desc, one, zero, (b, a, d, bias, scales),
-                       [self.layout(tensor) for tensor in (b, a, d)])
+                       [self.layout(stored(tensor)) for tensor in (b, a, d)])
 
 
 class Product:
