@@ -35,8 +35,17 @@ constexpr int ctas_an_sm = 5;   // .minnctapersm
 constexpr int group_rows = 8;   // that a warp works on at once
 constexpr int atom_values = 64; // of a row, in a unit
 
-// An H200, K 7168: of 7.8 rows an SM units take 8.8 us, single rows 9.3; of 5.8, 8.3 and 7.8.
-constexpr int64_t rows_for_units = 7;
+// From how many rows on units are the faster way, of an SM of an H200: of RMSNorm from so many
+// values on (M 1300 at K 7168, 2100 at 4096), and not at all of rows that keep a team of three
+// warps waiting; of LayerNorm, whose other kernel reads shared memory three times, from six rows
+// on.
+constexpr int64_t values_for_units = 68000, least_in_units = 3072, rows_for_units = 6;
+
+bool are_many(const wl_quantize_args& args, const DeviceLimits& device) {
+  const int64_t rows = args.m * args.l, sms = std::max(device.sm_count, 1);
+  if (args.norm == WL_NORM_LAYER) return rows >= rows_for_units * sms;
+  return args.k >= least_in_units && rows * args.k >= values_for_units * sms;
+}
 
 // The parameter block of the contract in quantize.inc.
 struct Params {
@@ -209,11 +218,9 @@ bool can_run(const Config& config, const wl_quantize_args& args, const DeviceLim
   return why.empty();
 }
 
-// Where rows are held in registers, that is the faster way; in units, from `rows_for_units` of them
-// an SM on: below that a unit's rows, one after the other, keep fewer teams busy than single rows.
+// Where rows are held in registers, that is the faster way; in units, where they are many.
 const Config* chosen(const wl_quantize_args& args, const DeviceLimits& device) {
-  const bool many =
-      args.k > 6144 && args.m * args.l >= rows_for_units * std::max(device.sm_count, 1);
+  const bool many = are_many(args, device);
   const Config* first = nullptr;
   for (const Config& config : configs()) {
     if (!can_run(config, args, device, nullptr)) continue;
