@@ -154,7 +154,7 @@ def main():
             us = [statistics.median(times[name, shape]) for shape in shapes]
             seen = counters(o.ncu, name, shapes[0], environments[name], folder, metrics) \
                 if metrics else {}
-            rows.append(dict(name=name, us=dict(zip(map(str, shapes), us)), **seen))
+            rows.append(dict(name=name, us=dict(zip(o.shapes.split(","), us)), **seen))
             print(f"| {name} | " + " | ".join(f"{t:.1f}" for t in us)
                   + "".join(f" | {seen[title]}" for title in metrics) + " |", flush=True)
         if o.json:
