@@ -45,11 +45,13 @@ struct Groups {
 
   // In the place of all that but count and the strides: row r, one of at most most_routed, is
   // multiplied with matrix ids[r] - first_id, and rows_each rows are one of A. `positions`, null or
-  // [m], gets r, or -1 where there is no such matrix; rows without are not written.
+  // [m], gets r, or -1 where there is no such matrix; rows without are not written. known_ids: the
+  // grids that may still run write no ids, and there are no positions to write.
   static constexpr int64_t most_routed = 64;
   const int32_t* ids = nullptr;
   int32_t* positions = nullptr;
   int64_t first_id = 0, rows_each = 1;
+  bool known_ids = false;
 
   // Rows of A in memory, and most rows of a group.
   int64_t rows_of_a(int64_t m) const { return rows != nullptr ? a_rows : m; }

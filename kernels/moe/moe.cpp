@@ -298,6 +298,8 @@ Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, Tokens as, cons
   sum.rows = down.d, sum.rows_type = rows;
   sum.positions = order.positions;
   sum.weights = a.weights;
+  // The down product's grid starts the next one when it has waited for the up product.
+  sum.known = parts.routed;
   sum.addend = a.shared, sum.ld_addend = shared_of(a).row_stride();
   sum.y = a.y, sum.ldy = y_of(a).row_stride(), sum.y_type = a.y_type;
   return parts;
@@ -307,7 +309,7 @@ namespace {
 
 // Rows say which expert is theirs.
 gemm::Problem routed_if(const Parts& parts, gemm::Problem problem, int64_t rows_each,
-                        int32_t* positions) {
+                        int32_t* positions, bool known_ids) {
   if (!parts.routed) return problem;
   gemm::Groups& groups = problem.groups;
   groups.ends = nullptr;
@@ -315,6 +317,7 @@ gemm::Problem routed_if(const Parts& parts, gemm::Problem problem, int64_t rows_
   groups.first_id = parts.order.first;
   groups.rows_each = rows_each;
   groups.positions = positions;
+  groups.known_ids = known_ids;
   return problem;
 }
 
@@ -322,10 +325,11 @@ gemm::Problem routed_if(const Parts& parts, gemm::Problem problem, int64_t rows_
 
 gemm::Problem up_problem(const Parts& parts) {
   return routed_if(parts, grouped::problem_of(grouped::DualArgs(parts.up)), parts.order.top_k,
-                   parts.order.positions);
+                   parts.order.positions, false);
 }
 gemm::Problem down_problem(const Parts& parts) {
-  return routed_if(parts, grouped::problem_of(grouped::LinearArgs(parts.down)), 1, nullptr);
+  // The up product's grid starts the next one when it has waited for who wrote the ids.
+  return routed_if(parts, grouped::problem_of(grouped::LinearArgs(parts.down)), 1, nullptr, true);
 }
 
 bool needs_no_order(const wl_moe_args& args, const DeviceLimits& device) {

@@ -186,6 +186,7 @@ struct Combining {
     params->tokens = static_cast<uint32_t>(work.tokens);
     params->columns = static_cast<uint32_t>(work.columns);
     params->top_k = static_cast<uint32_t>(work.top_k);
+    params->known = work.known ? 1 : 0;
     params->y_type = static_cast<uint32_t>(work.y_type);
     const int64_t units = fill_pieces(work.tokens, work.columns, combined_piece, params);
     share_out(units, combining_ctas, device, launch);

@@ -64,6 +64,7 @@ struct Combination {
   wl_dtype rows_type = WL_F16; // FP16, BF16 or FP32
   const int32_t* positions = nullptr;
   const float* weights = nullptr; // null = 1
+  bool known = false;             // positions and weights, by all grids that may still run
   const void* addend = nullptr;   // null = none
   int64_t ld_addend = 0;
   void* y = nullptr;

@@ -10,8 +10,9 @@ using namespace wltest::kernels;
 
 namespace {
 
-// `first` writes a and reads b; `second` runs `body`, with a, b, c in %rd1 .. %rd3.
-std::string module_of(const std::string& body) {
+// `first` writes a and reads b; `second` runs `body`, with a, b, c in %rd1 .. %rd3; `middle` runs
+// its own.
+std::string module_of(const std::string& body, const std::string& middle = "") {
   const std::string head = "(.param .u64 a, .param .u64 b, .param .u64 c)\n{\n"
                            "  .reg .pred %p<4>;\n  .reg .b32 %r<8>;\n  .reg .b64 %rd<8>;\n"
                            "  .shared .align 16 .b8 area[64];\n  .shared .align 8 .b64 bar;\n"
@@ -23,7 +24,7 @@ std::string module_of(const std::string& body) {
   return ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry first" + head +
          "  griddepcontrol.launch_dependents;\n  ld.global.u32 %r2, [%rd2];\n"
          "  st.global.u32 [%rd1], %r2;\n  ret;\n}\n.visible .entry second" +
-         head + body + "  ret;\n}\n";
+         head + body + "  ret;\n}\n.visible .entry middle" + head + middle + "  ret;\n}\n";
 }
 
 enum class Between { nothing, copy, synchronisation, stream };
@@ -33,11 +34,11 @@ enum class Graph { none, both, second };
 // What the launches say when `second` comes behind `first`; "" when it is clean.
 std::string report_of(const std::string& body, bool programmatic = true,
                       Between between = Between::nothing, const char* checks = "all,advice",
-                      Graph graph = Graph::none) {
+                      Graph graph = Graph::none, const std::string* middle = nullptr) {
   VgpuDriver d("h200");
   d.open();
   d.set_option("check", checks);
-  const std::string text = module_of(body);
+  const std::string text = module_of(body, middle != nullptr ? *middle : "");
   JitResult r = jit(d, text.c_str());
   INFO(text << r.error);
   REQUIRE(r.result == CUDA_SUCCESS);
@@ -62,6 +63,8 @@ std::string report_of(const std::string& body, bool programmatic = true,
   dependent.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
   dependent.value.programmaticStreamSerializationAllowed = programmatic;
   l.attributes = {dependent};
+  if (middle != nullptr)
+    REQUIRE(launch(d, entry_of(d, r.module, "middle"), l, {&a, &b, &c}) == CUDA_SUCCESS);
   launch(d, entry_of(d, r.module, "second"), l, {&a, &b, &c});
   if (graph != Graph::none) {
     CUgraph captured = nullptr;
@@ -113,6 +116,26 @@ TEST_CASE("grids: only launches that ask for it overlap, and only with the one a
     INFO(int(b));
     CHECK(report_of(kRead, true, b) == "");
   }
+}
+
+TEST_CASE("grids: what is ahead of a grid that waits before it signals is over behind it",
+          "[virtual]") {
+  const auto report = [](const std::string& middle, const std::string& body) {
+    return report_of(body, true, Between::nothing, "all", Graph::none, &middle);
+  };
+  const std::string signal = "  griddepcontrol.launch_dependents;\n";
+  const std::string write = "  st.global.u32 [%rd3], 7;\n";
+  const std::string mine = "  ld.global.u32 %r2, [%rd1];\n";
+  CHECK(report(kWait + signal, mine) == "");
+  CHECK(report(kWait, mine) == "");
+  CHECK(report("  @%p1 griddepcontrol.wait;\n  bar.sync 0;\n" + signal, mine) == "");
+  // What the grid between does itself is not.
+  CHECK(report(kWait + signal + write, "  ld.global.u32 %r2, [%rd3];\n") != "");
+  CHECK(report(kWait + signal + write, kWait + "  ld.global.u32 %r2, [%rd3];\n") == "");
+  CHECK(report(signal + kWait, mine) != "");
+  CHECK(report("  @%p1 griddepcontrol.wait;\n" + signal, mine) != "");
+  CHECK(report(signal, mine) != "");
+  CHECK(report("", mine) != "");
 }
 
 TEST_CASE("grids: kernels of a graph overlap each other, and nothing ahead of it", "[virtual]") {

@@ -4,7 +4,7 @@ BF16: sort by expert, gather, torch._grouped_mm, SwiGLU, torch._grouped_mm, weig
 
     make shared && python3 tools/bench/compare_moe.py [--json FILE] [--tokens 1,64,4096]
                        [--models qwen,deepseek,gptoss] [--routing uniform,skewed]
-                       [--a-type bf16|nvfp4]
+                       [--a-type bf16|nvfp4] [--static]
 
 Tokens and the result are BF16; both sides get ids and weights of the experts and read nothing on the
 host. Weight sets rotate so that every call finds its experts in DRAM; graphs of calls take turns. A
@@ -177,7 +177,8 @@ def compare(library, harness, case, options, copy):
     l2 = torch.cuda.get_device_properties(0).L2_cache_size
     count = max(1, min(-(-3 * l2 // touched), 8))
     sets = [first] + [Layer(model, tokens, routing, options.a_type, s) for s in range(1, count)]
-    ours = [s.plan(library) for s in sets]
+    flags = abi.STATIC_WEIGHTS if options.static else 0
+    ours = [s.plan(library, flags) for s in sets]
     row = {"model": model, "tokens": tokens, "routing": routing, "touched": first.touched,
            "config": ours[0].config, "launches": ours[0].plan.info.launches,
            "error": first.wrong(ours[0])}
@@ -210,6 +211,7 @@ def main():
     parser.add_argument("--models", default="qwen,deepseek,gptoss")
     parser.add_argument("--routing", default="uniform,skewed")
     parser.add_argument("--a-type", choices=("bf16", "nvfp4"), default="bf16")
+    parser.add_argument("--static", action="store_true", help="weights that no kernel writes")
     parser.add_argument("--replays", type=int, default=10)
     parser.add_argument("--no-peer", dest="peer", action="store_false")
     parser.add_argument("--no-profile", dest="profile", action="store_false")

@@ -7,6 +7,7 @@
 #include "tools/vgpu/check/grid_uses.hpp"
 #include "tools/vgpu/check/shadow.hpp"
 
+#include <atomic>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -36,7 +37,9 @@ public:
   // cluster has left messages in flags of global memory.
   std::optional<Conflict> add(uint64_t cluster, const std::vector<GlobalUse>& uses, bool heard);
 
-  // Adds all that the clusters did, for the grid behind this one.
+  // A cluster may let the grid behind this one start while grids ahead of this one still run.
+  void outrun() { outrun_ = true; }
+  // Adds all that the clusters did, for the grid behind this one; drops what is over for it.
   void add_to(GridUses& uses) const;
 
   // Only for clusters that are run by one host thread; see talks_between_clusters().
@@ -48,6 +51,7 @@ private:
     bool silent; // no other cluster can know of it, nor it of others
     const GlobalUse* use;
   };
+  std::atomic<bool> outrun_ = false;
   std::mutex mutex_;
   std::deque<GlobalUse> uses_;
   Intervals<std::vector<Entry>> cells_;

@@ -209,6 +209,9 @@ void Hub::after(Warp& w, const Inst& inst, uint32_t mask, exec::Step step) {
     case Event::GridWait:
       o.grid_wait(me);
       break;
+    case Event::GridSignal:
+      o.grid_signal(me);
+      break;
     default:
       break;
     }
@@ -423,6 +426,7 @@ void Hub::end() {
     cluster_.stats.filled_ticks = use.filled;
   }
   if (!races_ || !cluster_.spec.grid_races) return;
+  if (!races_->ends_earlier_grids()) cluster_.spec.grid_races->outrun();
   auto conflict =
       cluster_.spec.grid_races->add(cluster_.index, races_->global_uses(), races_->left_messages());
   if (conflict) found_between_clusters(*conflict);

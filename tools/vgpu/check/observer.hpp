@@ -149,6 +149,7 @@ public:
   virtual void warp_sync(const Who&) {}     // the lanes have met in bar.warp.sync
   virtual void warp_exchange(const Who&) {} // in shfl, vote, match or redux .sync
   virtual void grid_wait(const Who&) {}     // griddepcontrol.wait
+  virtual void grid_signal(const Who&) {}   // griddepcontrol.launch_dependents
   virtual void cluster_arrive(const Who&, bool /*release*/) {}
   virtual void cluster_complete() {}
   virtual void cluster_wait(const Who&, bool /*acquire*/) {}

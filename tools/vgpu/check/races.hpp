@@ -53,6 +53,7 @@ public:
   void warp_sync(const Who&) override;
   void warp_exchange(const Who&) override;
   void grid_wait(const Who&) override;
+  void grid_signal(const Who&) override;
   void cluster_arrive(const Who&, bool release) override;
   void cluster_complete() override;
   void cluster_wait(const Who&, bool acquire) override;
@@ -60,6 +61,8 @@ public:
   void tensor_alloc(const Who&, uint32_t cta, uint32_t column, uint32_t columns) override;
   void cta_exit(uint32_t cta) override;
 
+  // Every CTA has waited for the grids ahead, and has before it let the grid behind start.
+  bool ends_earlier_grids() const;
   // What the cluster did to global memory, for GridRaces.
   std::vector<GlobalUse> global_uses() const;
   bool left_messages() const { return left_messages_; } // in flags of global memory
@@ -182,6 +185,8 @@ private:
   std::map<uint64_t, uint32_t> channels_;
   uint32_t next_component_;
   uint32_t earlier_ = kNone; // the component of earlier grids, 1 when they are over
+  std::vector<bool> waited_; // by CTA
+  bool signalled_first_ = false;
   std::unordered_map<uint64_t, Operation> operations_;
   std::map<uint64_t, Sequence> sequences_;
   // By thread: its part of stores that lanes issued together; the first lane's channel has them.

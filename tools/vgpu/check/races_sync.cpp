@@ -1,6 +1,7 @@
 // What orders: each event moves clocks between threads, operations and synchronising objects.
 #include "tools/vgpu/check/races.hpp"
 
+#include <algorithm>
 #include <bit>
 
 namespace vgpu::check {
@@ -41,6 +42,7 @@ Races::Races(const RaceLimits& limits, Sink& sink)
 // Of other kernels: no thread of this one knows of them before it has waited.
 void Races::remember_earlier_grids() {
   earlier_ = channel(kEarlierGrids, 0);
+  waited_.assign(limits_.ctas, false);
   limits_.earlier->bytes.each([&](uint64_t lo, uint64_t hi, const GridUses::Use& u) {
     Record r;
     r.channel = earlier_;
@@ -55,7 +57,22 @@ void Races::remember_earlier_grids() {
 }
 
 void Races::grid_wait(const Who& w) {
-  if (earlier_ != kNone) raise_known(w, earlier_, 1);
+  if (earlier_ == kNone) return;
+  raise_known(w, earlier_, 1);
+  waited_[w.cta] = true;
+}
+
+void Races::grid_signal(const Who& w) {
+  if (earlier_ == kNone) return;
+  for (uint32_t left = w.lanes; left; left &= left - 1) {
+    const uint32_t t = thread(w, static_cast<uint32_t>(std::countr_zero(left)));
+    if (at(lanes_[t]->known, earlier_) == 0) signalled_first_ = true;
+  }
+}
+
+bool Races::ends_earlier_grids() const {
+  return earlier_ == kNone ||
+         (!signalled_first_ && std::find(waited_.begin(), waited_.end(), false) == waited_.end());
 }
 
 uint32_t Races::first_thread(const Who& w) const {

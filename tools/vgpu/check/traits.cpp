@@ -98,7 +98,7 @@ Traits traits_of(const exec::Inst& inst) {
   }
   if (has("sync") && (first == "shfl" || first == "vote" || first == "match" || first == "redux"))
     t.event = Event::Exchange;
-  if (first == "griddepcontrol" && has("wait")) t.event = Event::GridWait;
+  if (first == "griddepcontrol") t.event = has("wait") ? Event::GridWait : Event::GridSignal;
   if (first == "tensormap" && has("cp_fenceproxy")) {
     t.event = Event::Fence;
     t.fence = Fence::MapRelease;

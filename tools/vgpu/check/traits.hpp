@@ -26,7 +26,8 @@ enum class Event : uint8_t {
   ClusterArrive,
   ClusterWait,
   Exchange, // shfl, vote, match, redux with .sync
-  GridWait
+  GridWait,
+  GridSignal // launch_dependents
 };
 struct Traits {
   Event event = Event::None;
