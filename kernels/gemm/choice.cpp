@@ -69,7 +69,7 @@ bool can_run(const Config& config, const Problem& problem, const DeviceLimits& d
     if (reason != nullptr) *reason = "it multiplies at most 64 rows";
     return false;
   }
-  if ((config.blackwell() || (config.grouped && config.direct)) && problem.groups.rows != nullptr) {
+  if (problem.groups.rows != nullptr && !config.gathers()) {
     if (reason != nullptr) *reason = "it takes rows of A one behind the other, not gathered ones";
     return false;
   }

@@ -7,6 +7,7 @@
 #include "runtime/src/tensor_map.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 
 namespace warpline::gemm {
@@ -35,7 +36,34 @@ std::vector<Param> param_layout<DualParams>() {
 #include "kernels/gemm/sm90_native_params.def"
   };
 }
+// Of groups.
+#define GROUPED 1
+struct GroupedDualParams {
+#define PARAM WL_PARAM_FIELD
+#include "kernels/gemm/sm90_native_params.def"
+};
+template <>
+std::vector<Param> param_layout<GroupedDualParams>() {
+  using Block = GroupedDualParams;
+  return {
+#define PARAM WL_PARAM_LAYOUT
+#include "kernels/gemm/sm90_native_params.def"
+  };
+}
 #undef B_TENSORS
+struct GroupedParams {
+#define PARAM WL_PARAM_FIELD
+#include "kernels/gemm/sm90_native_params.def"
+};
+template <>
+std::vector<Param> param_layout<GroupedParams>() {
+  using Block = GroupedParams;
+  return {
+#define PARAM WL_PARAM_LAYOUT
+#include "kernels/gemm/sm90_native_params.def"
+  };
+}
+#undef GROUPED
 template <>
 std::vector<Param> param_layout<Params>() {
   using Block = Params;
@@ -55,8 +83,10 @@ int64_t least_share(const Config& config, const Problem& problem) {
 
 // That a plan launches, `resident` being all that fit.
 int64_t clusters_of(const Config& config, const Problem& problem, int64_t resident) {
-  const int64_t tiles = divide_up(problem.m, config.tile_m) *
-                        divide_up(problem.n, config.columns() * cluster_rows(config)) * problem.l;
+  const int64_t rows_of_tiles = config.grouped ? problem.groups.most_tiles(problem.m, config.tile_m)
+                                               : divide_up(problem.m, config.tile_m);
+  const int64_t tiles =
+      rows_of_tiles * divide_up(problem.n, config.columns() * cluster_rows(config)) * problem.l;
   if (config.grid == Grid::one_tile) return tiles;
   if (config.grid != Grid::stream_k) return std::min(tiles, resident);
   return std::clamp<int64_t>(sm90_native_stages(config, problem) / least_share(config, problem), 1,
@@ -77,10 +107,11 @@ cuapi::CUtensorMapDataType map_type(wl_operand type) {
 }
 
 // A or B: [L, rows, K]; a box is 128 bytes of K of `box_rows` rows. MN-major: [L, K, rows], a box
-// is 128 bytes of rows of a stage's K.
+// is 128 bytes of rows of a stage's K. `entries` of L, `stride` bytes apart, 0: without gaps.
 wl_status operand_map(const wl_context& context, const char* name, const void* address,
                       wl_operand type, wl_layout layout, int64_t rows, const Problem& problem,
-                      const Config& config, int box_rows, cuapi::CUtensorMap* map) {
+                      const Config& config, int box_rows, cuapi::CUtensorMap* map,
+                      int64_t entries = 1, int64_t stride = 0) {
   const bool mn_major = layout == WL_MN_MAJOR;
   const int64_t contiguous = mn_major ? rows : problem.k, others = mn_major ? problem.k : rows;
   const auto row_bytes = static_cast<uint64_t>(contiguous * format_of(type).bits / 8);
@@ -91,9 +122,10 @@ wl_status operand_map(const wl_context& context, const char* name, const void* a
   desc.address = address;
   desc.dims[0] = static_cast<uint64_t>(contiguous);
   desc.dims[1] = static_cast<uint64_t>(others);
-  desc.dims[2] = static_cast<uint64_t>(problem.l);
+  desc.dims[2] = static_cast<uint64_t>(entries);
   desc.strides[0] = row_bytes;
-  desc.strides[1] = static_cast<uint64_t>(others) * row_bytes;
+  desc.strides[1] =
+      stride != 0 ? static_cast<uint64_t>(stride) : static_cast<uint64_t>(others) * row_bytes;
   desc.box[0] = static_cast<uint32_t>(config.tile_k);
   desc.box[1] = static_cast<uint32_t>(mn_major ? config.tile_k : box_rows);
   desc.swizzle = cuapi::CU_TENSOR_MAP_SWIZZLE_128B;
@@ -101,11 +133,11 @@ wl_status operand_map(const wl_context& context, const char* name, const void* a
   return make_tensor_map(context, desc, map);
 }
 
-// D or the residual: [L, M, N] at its strides; a box is 128 bytes of a piece's rows. What lies
-// beyond M or N is not written.
+// D or the residual: [L, M, N] at its strides; a box is 128 bytes of a piece's rows, or of one.
+// What lies beyond M or N is not written.
 wl_status output_map(const wl_context& context, const char* name, const void* address,
                      const Problem& problem, const Config& config, int64_t ld, int64_t batch_stride,
-                     cuapi::CUtensorMap* map) {
+                     cuapi::CUtensorMap* map, bool of_row = false) {
   const bool wide = problem.d_type == WL_F32;
   const uint64_t element = wide ? 4 : 2;
   TensorMapDesc desc;
@@ -121,8 +153,9 @@ wl_status output_map(const wl_context& context, const char* name, const void* ad
   desc.strides[0] = element * static_cast<uint64_t>(ld);
   desc.strides[1] = element * static_cast<uint64_t>(batch_stride);
   desc.box[0] = static_cast<uint32_t>(128 / element);
-  desc.box[1] = static_cast<uint32_t>(
-      sm90_native_piece_tokens(config.tile_m / config.split_k, problem.d_type));
+  if (!of_row)
+    desc.box[1] = static_cast<uint32_t>(
+        sm90_native_piece_tokens(config.tile_m / config.split_k, problem.d_type));
   desc.swizzle = cuapi::CU_TENSOR_MAP_SWIZZLE_128B;
   return make_tensor_map(context, desc, map);
 }
@@ -134,12 +167,12 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
   const Operands& o = problem.operands;
   const Types& types = problem.types;
   WL_TRY(operand_map(context, "A", o.a, types.a, types.a_layout, problem.m, problem, config,
-                     config.tile_m / cluster_rows(config), &params->map_a));
+                     config.tile_m / cluster_rows(config), &params->map_a, problem.l));
   WL_TRY(operand_map(context, "B", o.b[0], types.b, types.b_layout, problem.n, problem, config,
-                     config.columns(), &params->map_b));
+                     config.columns(), &params->map_b, problem.b_entries(), problem.b_stride()));
   if constexpr (requires { params->map_b2; })
     WL_TRY(operand_map(context, "B2", o.b[1], types.b, types.b_layout, problem.n, problem, config,
-                       config.columns(), &params->map_b2));
+                       config.columns(), &params->map_b2, problem.b_entries(), problem.b_stride()));
   WL_TRY(output_map(context, "D", o.d, problem, config, problem.ldd, problem.batch_stride_d,
                     &params->map_d));
   if (o.residual != nullptr)
@@ -147,6 +180,15 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
                       problem.batch_stride_r, &params->map_r));
   else
     params->map_r = params->map_d;
+  if constexpr (requires { params->map_d_row; }) {
+    WL_TRY(output_map(context, "D", o.d, problem, config, problem.ldd, problem.batch_stride_d,
+                      &params->map_d_row, true));
+    params->map_r_row = params->map_d_row;
+    if (o.residual != nullptr)
+      WL_TRY(output_map(context, "the residual", o.residual, problem, config, problem.ldr,
+                        problem.batch_stride_r, &params->map_r_row, true));
+    fill_groups(problem, params);
+  }
   fill_problem(problem, params);
   params->column_scales = address_of(o.column);
   params->operand_types =
@@ -157,7 +199,7 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
   params->tiles_n =
       static_cast<uint32_t>(divide_up(problem.n, config.columns() * cluster_rows(config)));
   params->tiles = params->tiles_m * params->tiles_n * static_cast<uint32_t>(problem.l);
-  params->per_entry = reciprocal(params->tiles_m * params->tiles_n);
+  params->per_entry = reciprocal((config.grouped ? 1 : params->tiles_m) * params->tiles_n);
   params->per_group = reciprocal(params->tiles_n * static_cast<uint32_t>(config.group_m));
   params->per_last = reciprocal(params->tiles_m % static_cast<uint32_t>(config.group_m));
   if (config.grid == Grid::stream_k) {
@@ -166,8 +208,10 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
     params->k_extra = all % static_cast<uint32_t>(clusters);
   }
   // What is read once need not stay in L2.
+  const bool b_once =
+      config.grouped ? problem.m <= problem.groups.count * config.tile_m / 2 : params->tiles_m == 1;
   params->policy_a = params->tiles_n == 1 ? ptx::cache_evict_first : ptx::cache_evict_normal;
-  params->policy_b = params->tiles_m == 1 ? ptx::cache_evict_first : ptx::cache_evict_normal;
+  params->policy_b = b_once ? ptx::cache_evict_first : ptx::cache_evict_normal;
   return WL_SUCCESS;
 }
 
@@ -231,7 +275,49 @@ int64_t sm90_native_stages(const Config& config, const Problem& problem) {
          divide_up(problem.k, config.tile_k);
 }
 
+namespace {
+
+// 128 bytes of K of a tile.
+double stage_clocks(const Config& config) {
+  const double tokens = config.tile_m;
+  // Two tensors' rows of B are as many bytes more as 128 tokens, and twice the MMAs.
+  const double whole = config.b_tensors == 2
+                           ? std::max(240 + 3.1 * (tokens + 128), 8.0 * tokens + 125)
+                           : std::max(240 + 3.1 * tokens, 4.0 * tokens + 125);
+  if (config.columns() == 64) return whole / 2 + 60;
+  return cluster_rows(config) > 1 ? 0.985 * whole : whole;
+}
+
+// Rows are spread as `spread` says; a group's last tile takes MMAs of all, half or a quarter of its
+// tokens, all of its rows equally likely.
+Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
+  Cost result{};
+  const Spread s = spread(problem, config.tile_m);
+  const auto k_blocks = static_cast<double>(divide_up(problem.k, config.tile_k));
+  const int rows = cluster_rows(config);
+  const double tiles = s.tiles * static_cast<double>(divide_up(problem.n, config.columns() * rows));
+  const int64_t clusters = std::max<int64_t>(device.sm_count / config.cluster[0], 1);
+  result.tiles = static_cast<int64_t>(std::ceil(tiles));
+  result.clusters = std::min(result.tiles, clusters);
+  result.waves = divide_up(result.tiles, std::max<int64_t>(result.clusters, 1));
+  const double spared = config.tile_m >= 64 ? 0.3125 * s.groups / s.tiles : 0;
+  const double stage = stage_clocks(config) * (1 - spared);
+  result.tile_clocks = k_blocks * std::max(stage, 2000.0 / config.stages);
+  result.epilogue_clocks = 6.0 * config.b_tensors * config.tile_m;
+  result.loop_clocks = std::max(tiles / static_cast<double>(clusters), 1.0) *
+                       (result.tile_clocks + result.epilogue_clocks);
+  const auto row_bytes = static_cast<double>(problem.k * format_of(problem.types.a).bits / 8);
+  result.memory_clocks = (s.groups * config.b_tensors * static_cast<double>(problem.n) +
+                          static_cast<double>(problem.m)) *
+                         row_bytes / 2200;
+  result.total = 6000 + std::max(result.loop_clocks, result.memory_clocks);
+  return result;
+}
+
+} // namespace
+
 Cost sm90_native_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
+  if (config.grouped) return grouped_cost(config, problem, device);
   Cost result{};
   const int64_t k_blocks = divide_up(problem.k, config.tile_k), rows = cluster_rows(config);
   const int64_t stages = sm90_native_stages(config, problem);
@@ -240,11 +326,8 @@ Cost sm90_native_cost(const Config& config, const Problem& problem, const Device
   result.waves = divide_up(result.tiles, clusters);
   result.clusters = clusters_of(config, problem, clusters);
   const double tokens = config.tile_m;
-  // Two tensors' rows of B are as many bytes more as 128 tokens, and twice the MMAs.
   const bool dual = config.b_tensors == 2;
-  const double whole = dual ? std::max(240 + 3.1 * (tokens + 128), 8.0 * tokens + 125)
-                            : std::max(240 + 3.1 * tokens, 4.0 * tokens + 125);
-  const double stage = config.columns() == 64 ? whole / 2 + 60 : rows > 1 ? 0.985 * whole : whole;
+  const double stage = stage_clocks(config);
   const double latency = problem.m > config.tile_m ? 2000 : 2250;
   const int64_t own_blocks = divide_up(k_blocks, config.split_k);
   result.tile_clocks = static_cast<double>(own_blocks) * std::max(stage, latency / config.stages);
@@ -313,6 +396,9 @@ wl_status make_plan(wl_context* context, const Problem& problem, const Config& c
 
 wl_status make_sm90_native_plan(wl_context* context, const Problem& problem, const Config& config,
                                 wl_plan** plan) {
+  if (config.grouped)
+    return (config.b_tensors == 2 ? make_plan<GroupedDualParams>
+                                  : make_plan<GroupedParams>)(context, problem, config, plan);
   return (config.b_tensors == 2 ? make_plan<DualParams> : make_plan<Params>)(context, problem,
                                                                              config, plan);
 }

@@ -5,6 +5,7 @@
 #define SM100_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM100_SWAPPED_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_NATIVE_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_DECODE_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_SMALL_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #include "kernels/grouped/configs.def"
@@ -35,6 +36,9 @@ gemm::Table table_of(Form wanted) {
 #define SM90_CONFIG(name, form, of_groups, ...)                                                    \
   gemm::grouped(sm90_config(                                                                       \
       #name, [] { return WL_IMAGE(name); }, form, Family::sm90, __VA_ARGS__)),
+#define SM90_NATIVE_CONFIG(name, form, of_groups, type, ...)                                       \
+  gemm::grouped(sm90_native_config(                                                                \
+      #name, [] { return WL_IMAGE(name); }, form, NativeType::type, __VA_ARGS__)),
 #define SM90_SMALL_CONFIG(name, form, of_groups, ...)                                              \
   gemm::grouped(sm90_small_config(                                                                 \
       #name, [] { return WL_IMAGE(name); }, form, __VA_ARGS__)),

@@ -1,6 +1,7 @@
 // Problems of wl_grouped_gemm and wl_grouped_dual_gemm.
 #include "tests/problems/grouped.hpp"
 
+#include "kernels/gemm/rules.hpp"
 #include "kernels/grouped/grouped.hpp"
 #include "tests/problems/products.hpp"
 #include "tests/reference/grouped.hpp"
@@ -21,7 +22,8 @@ struct GroupSizes {
   int64_t row_stride; // masked
   bool gathers, has_tiles, has_status, hostile;
   int64_t a_rows, tile_count;
-  int64_t b_gap, sfb_gap, bias_gap; // bytes, bytes, elements
+  int64_t b_gap, sfb_gap, bias_gap;                        // bytes, bytes, elements
+  int64_t blocked_k() const { return (k + 63) / 64 * 64; } // of NVFP4 before it is retyped
 };
 
 int64_t below(Draw& draw, const char* name, int64_t bound) {
@@ -29,7 +31,7 @@ int64_t below(Draw& draw, const char* name, int64_t bound) {
 }
 
 // Few rows of many groups, or many rows of few.
-GroupSizes draw_groups(const Configuration& c, Draw& draw) {
+GroupSizes draw_groups(const Configuration& c, bool scaled, Draw& draw) {
   GroupSizes s{};
   const int64_t step = c.type == WL_NVFP4 ? 64 : 8;
   const size_t index = draw.index() % all_sizes;
@@ -41,6 +43,7 @@ GroupSizes draw_groups(const Configuration& c, Draw& draw) {
   if (as_models) s.n = draw.pick<int64_t>("n of a model", {768, 2880, 64});
   if (as_models) s.k = 64 * (1 + below(draw, "k of a model", 2));
   if (index == 1) s.k = c.turn + 64; // stages and all loops come round
+  if (!scaled) s.k -= 8 * below(draw, "k less", 8);
   s.masked = draw.pick("table", {0, 1, 0}) != 0;
   s.gathers = draw.pick("with rows", {0, 1}) != 0 && c.gathers;
   s.hostile = draw.pick("hostile", {0, 0, 1, 0}) != 0;
@@ -221,7 +224,8 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   Problem p;
   const warpline::gemm::Types types = draw_types(c, draw);
   const bool scaled_a = warpline::gemm::has_scales(types.a), nvfp4 = c.type == WL_NVFP4;
-  GroupSizes s = draw_groups(c, draw);
+  const bool scaled_b = warpline::gemm::has_scales(types.b);
+  GroupSizes s = draw_groups(c, scaled_b, draw);
   s.tile_count = (s.m + 127) / 128 + 2 * s.count + 3;
   draw.note("sf_tile_count", s.has_tiles ? s.tile_count : 0);
   const size_t element = c.type == WL_F32 ? 4 : 2;
@@ -275,13 +279,14 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     tables[run] = table_of(s, c.rows, kind, seed);
     wltest::Problem& q = problems[run];
     q = {s.m, s.n, s.k, 1, {}, {}, {}, 1, 1};
-    q.a =
-        retyped(draw_operand(s.gathers ? s.a_rows : s.m, s.k, 1, base_a, seed), types.a, s.k, seed);
+    q.a = retyped(draw_operand(s.gathers ? s.a_rows : s.m, s.blocked_k(), 1, base_a, seed), types.a,
+                  s.k, seed);
     spoil_other_rows(tables[run], s.m, &q.a);
     for (size_t i = 0; i < products; ++i) {
       const auto base = static_cast<uint8_t>(fitting_b + (has_alpha[i] ? 8 * binades : 0));
       (i == 0 ? q.b1 : q.b2) =
-          retyped(draw_operand(s.n, s.k, s.count, base, seed + 1 + i), types.b, s.k, seed + 1 + i);
+          retyped(draw_operand(s.n, s.blocked_k(), s.count, base, seed + 1 + i), types.b, s.k,
+                  seed + 1 + i);
       if (has_alpha[i])
         alphas[i][run] = draw_factors(s.count, std::ldexp(1.0f, -binades), seed + 3 + i);
       if (has_bias[i])
@@ -314,8 +319,11 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     };
     add(b_names[i], draw_alignment(draw, b_names[i]),
         [&](size_t run) { return spaced(b_of(run).values, s.count, s.b_gap); });
-    add(sfb_names[i], draw_alignment(draw, sfb_names[i]),
-        [&](size_t run) { return spaced(scale_bytes(b_of(run), padding), s.count, s.sfb_gap); });
+    if (scaled_b)
+      add(sfb_names[i], draw_alignment(draw, sfb_names[i]),
+          [&](size_t run) { return spaced(scale_bytes(b_of(run), padding), s.count, s.sfb_gap); });
+    else
+      draw.note<std::string>(sfb_names[i], "null");
     if (has_alpha[i])
       add(alpha_names[i], draw_float_alignment(draw, alpha_names[i]),
           [&](size_t run) { return bytes_of(alphas[i][run]); });
@@ -409,7 +417,10 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const uint32_t flags = draw_product_way(draw, &p);
   if (in_place) p.in_a_row = 1;
   std::set<std::string> weights;
-  for (size_t i = 0; i < products; ++i) weights.insert({b_names[i], sfb_names[i]});
+  for (size_t i = 0; i < products; ++i) {
+    weights.insert(b_names[i]);
+    if (scaled_b) weights.insert(sfb_names[i]);
+  }
   const int64_t planned = draw_planned_rows(one_entry, weights, draw, &p);
   const auto args_of = [=, type = c.type, config = p.config](const Addresses& addresses) {
     const auto at = [&](const char* name) { return addresses.at(name); };
@@ -443,10 +454,11 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     t.ends = integers("ends"), t.sizes = integers("sizes"), t.row_stride = s.row_stride;
     t.sf_tiles = integers("sf_tiles"), t.sf_tile_count = s.has_tiles ? s.tile_count : 0;
     t.rows = integers("rows"), t.a_rows = s.a_rows;
-    const int64_t entry = s.n * s.k / 2;
+    const int64_t entry = warpline::gemm::entry_bytes(types.b, s.n, s.k);
     t.b_stride_bytes = s.b_gap != 0 ? entry + s.b_gap : 0;
-    t.sfb_stride_bytes =
-        s.sfb_gap != 0 ? static_cast<int64_t>(wl_sf_bytes(WL_SF_128x4, s.n, s.k)) + s.sfb_gap : 0;
+    t.sfb_stride_bytes = s.sfb_gap != 0 && scaled_b
+                             ? static_cast<int64_t>(wl_sf_bytes(WL_SF_128x4, s.n, s.k)) + s.sfb_gap
+                             : 0;
     t.bias_stride = s.bias_gap != 0 ? s.n + s.bias_gap : 0;
     t.status = static_cast<uint32_t*>(at("status"));
     return args;
@@ -484,7 +496,7 @@ std::vector<Configuration> configurations_of(const warpline::gemm::Table& table)
   std::vector<Configuration> all;
   for (const warpline::gemm::Config& config : table) {
     all.push_back(configuration_of(config, "grouped_sm90_decode", "grouped_sm90_permute"));
-    all.back().gathers = !config.direct && !config.blackwell();
+    all.back().gathers = config.gathers();
   }
   share_problems(&all);
   return all;
