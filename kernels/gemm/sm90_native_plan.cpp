@@ -300,7 +300,7 @@ Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimi
   result.tiles = static_cast<int64_t>(std::ceil(tiles));
   result.clusters = std::min(result.tiles, clusters);
   result.waves = divide_up(result.tiles, std::max<int64_t>(result.clusters, 1));
-  const double spared = config.tile_m >= 64 ? 0.3125 * s.groups / s.tiles : 0;
+  const double spared = config.tile_m == 128 ? 0.3125 * s.groups / s.tiles : 0;
   const double stage = stage_clocks(config) * (1 - spared);
   result.tile_clocks = k_blocks * std::max(stage, 2000.0 / config.stages);
   result.epilogue_clocks = 6.0 * config.b_tensors * config.tile_m;
