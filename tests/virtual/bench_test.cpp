@@ -39,7 +39,9 @@ TEST_CASE("bench: products of every kind of operand, and the quantiser", "[virtu
     std::vector<std::string> options;
     std::string config;
   } cases[] = {{{}, "dual_gemm_sm90_"},
+               {{"--epilogue", "bias"}, "dual_gemm_sm90_"},
                {{"--gemm"}, "gemm_sm90_"},
+               {{"--gemm", "--epilogue", "gelu"}, "gemm_sm90_"},
                {{"--gemm", "--a-type", "bf16", "--d-type", "bf16"}, "gemm_sm90_stream_abf16"},
                {{"--gemm", "--a-type", "e4m3", "--b-type", "e5m2"}, "gemm_sm90_f8_"},
                {{"--quantize", "--norm", "rms"}, "quantize_rms_sm90"}};
@@ -102,6 +104,10 @@ TEST_CASE("bench: wrong options are refused, and help lists the right ones", "[v
   CHECK_THAT(said("host-cost", {"--col", "1"}, 2), ContainsSubstring("unknown option --col"));
   CHECK_THAT(said("driver-cost", {"--loads"}, 2),
              ContainsSubstring("driver-cost: option --loads needs a value: N"));
+  CHECK_THAT(said("bench", {"--epilogue", "gelu"}, 1),
+             ContainsSubstring("--epilogue gelu is of --gemm"));
+  CHECK_THAT(said("bench", {"--quantize", "--epilogue", "alpha"}, 1),
+             ContainsSubstring("--epilogue is of products"));
   CHECK_THAT(said("host-cost", {"--help"}, 0), ContainsSubstring("Usage: host-cost [options]"));
   CHECK_THAT(said("driver-cost", {"-h"}, 0), ContainsSubstring("--kernels NAME,NAME,..."));
 }

@@ -37,12 +37,17 @@ struct Options {
   int64_t replays = 30;
   bool warm = false, quantize = false, gemm = false;
   std::string a_type = "nvfp4", b_type = "nvfp4", d_type = "f16", norm = "none";
+  std::string epilogue = "none";
   bool residual = false;
   std::string json;
 
   Shape shape(int64_t m) const {
     const wl_dtype d = d_type == "bf16" ? WL_BF16 : d_type == "f32" ? WL_F32 : WL_F16;
-    return {m, n, k, operand(a_type), operand(b_type), d};
+    const Epilogue e = epilogue == "alpha"  ? Epilogue::alpha
+                       : epilogue == "bias" ? Epilogue::bias
+                       : epilogue == "gelu" ? Epilogue::gelu
+                                            : Epilogue::none;
+    return {m, n, k, operand(a_type), operand(b_type), d, e};
   }
   NormOptions norm_options() const {
     return {norm == "rms" ? WL_NORM_RMS : norm == "layer" ? WL_NORM_LAYER : WL_NORM_NONE, residual};
@@ -64,6 +69,8 @@ Options parse_options(int argc, char** argv) {
   options.choice("--a-type", "of A (nvfp4)", o.a_type, types);
   options.choice("--b-type", "of the weights (nvfp4)", o.b_type, types);
   options.choice("--d-type", "of D (f16)", o.d_type, {"f16", "bf16", "f32"});
+  options.choice("--epilogue", "factors, biases on top, of wl_gemm gelu_tanh on top (none)",
+                 o.epilogue, {"none", "alpha", "bias", "gelu"});
   options.flag("--quantize", "the quantisation of an M x K matrix", o.quantize);
   options.choice("--norm", "of the rows that are quantised (none)", o.norm,
                  {"none", "rms", "layer"});
@@ -73,6 +80,8 @@ Options parse_options(int argc, char** argv) {
   if (o.quantize && o.gemm) die("--gemm and --quantize are two operations: give one");
   if (o.quantize && (o.a_type != "nvfp4" || o.b_type != "nvfp4" || o.d_type != "f16"))
     die("--a-type, --b-type and --d-type are of products, not of --quantize");
+  if (o.quantize && o.epilogue != "none") die("--epilogue is of products, not of --quantize");
+  if (!o.gemm && o.epilogue == "gelu") die("--epilogue gelu is of --gemm");
   if (!o.quantize && o.norm != "none") die("--norm is of --quantize");
   if (o.residual && o.norm == "none") die("--residual is of --norm rms and layer");
   return o;

@@ -115,6 +115,16 @@ constexpr auto plan_of(const wl_gemm_args&) { return wl_gemm_plan; }
 constexpr auto run_of(const wl_dual_gemm_args&) { return wl_dual_gemm_run; }
 constexpr auto run_of(const wl_gemm_args&) { return wl_gemm_run; }
 
+// Factors and biases of every product, and wl_gemm's activation.
+std::vector<const float**> factors_of(wl_dual_gemm_args& args) {
+  return {&args.alpha1, &args.alpha2};
+}
+std::vector<const float**> factors_of(wl_gemm_args& args) { return {&args.alpha}; }
+std::vector<const void**> biases_of(wl_dual_gemm_args& args) { return {&args.bias1, &args.bias2}; }
+std::vector<const void**> biases_of(wl_gemm_args& args) { return {&args.bias}; }
+void activate(wl_dual_gemm_args&) {}
+void activate(wl_gemm_args& args) { args.activation = WL_ACTIVATION_GELU_TANH; }
+
 struct Weights {
   const void **values, **scales;
 };
@@ -154,6 +164,19 @@ Product<Args>::Product(wl_context* context, const Shape& shape, const std::strin
   args_.a_type = shape.a_type;
   args_.b_type = shape.b_type;
   args_.config = config_.empty() ? nullptr : config_.c_str();
+  if (shape.epilogue == Epilogue::none) return;
+  for (const float** factor : factors_of(args_)) {
+    memory_.push_back(random_bytes(context, sizeof(float), true, state));
+    *factor = static_cast<const float*>(memory_.back()->get());
+  }
+  if (shape.epilogue == Epilogue::alpha) return;
+  for (const void** bias : biases_of(args_)) {
+    memory_.push_back(
+        random_bytes(context, static_cast<size_t>(shape.n) * sizeof(float), true, state));
+    *bias = memory_.back()->get();
+  }
+  args_.bias_type = WL_F32;
+  if (shape.epilogue == Epilogue::gelu) activate(args_);
 }
 
 template <class Args>

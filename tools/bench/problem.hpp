@@ -41,10 +41,15 @@ private:
   void* pointer_ = nullptr;
 };
 
+// What becomes of the sums: as they are; times factors in device memory; and biases in FP32 on
+// them; of wl_gemm gelu_tanh of that.
+enum class Epilogue { none, alpha, bias, gelu };
+
 struct Shape {
   int64_t m, n, k;
   wl_operand a_type = WL_OPERAND_NVFP4, b_type = WL_OPERAND_NVFP4;
   wl_dtype d_type = WL_F16;
+  Epilogue epilogue = Epilogue::none;
 };
 
 // Random operands of the dual GEMM (wl_dual_gemm_args) or of wl_gemm (wl_gemm_args) in device
