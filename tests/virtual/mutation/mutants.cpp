@@ -217,6 +217,17 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
   if (warp_sync && m.label == "coded" && held)
     return "the lanes meet in the next row before anything that wants them together, and what they "
            "have written nobody reads: convergence costs no order";
+  if (warp_sync && m.label == "groups_tile" && has(m.before, "mbarrier.arrive"))
+    return "the first lane alone touches shared memory here, and shuffles of all lanes come before "
+           "it does so again";
+  if (warp_sync && m.label == "barriers_done" && has(kernel, "grouped") &&
+      starts(m.after, "griddepcontrol.wait"))
+    return "the table of groups follows, with a barrier of the CTA behind it";
+  if (starts(op, "fence.proxy.async.global") && m.label == "groups_tabulated")
+    return "of weights and their scales, which no grid of the call writes";
+  if (warp_sync && m.label == "release" && has(kernel, "norm_linear_rstd"))
+    return "the reduction over the row, for which a lane has read its part, lies between those "
+           "reads and this";
   if (warp_sync && m.label == "folded_row")
     return "a warp has a row of its own and keeps nothing in shared memory: convergence costs no "
            "order";
