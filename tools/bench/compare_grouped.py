@@ -5,7 +5,7 @@ over the experts that have rows, in one process.
 
     make shared && python3 tools/bench/compare_grouped.py [--json FILE] [--tokens 64,4096]
                        [--models qwen,deepseek,gptoss] [--routing uniform,skewed]
-                       [--a-type bf16|nvfp4] [--configs]
+                       [--a-type bf16|nvfp4] [--b-type nvfp4|bf16] [--configs]
 
 Rows are sorted by expert already, for all of them; how many each has, ours and torch's read on the
 device. The loop knows them on the host and has plans of its own for each expert. torch multiplies
@@ -47,9 +47,10 @@ def route(tokens, experts, taken, routing, seed):
 class Layer:
     """Operands of one product of all experts."""
 
-    def __init__(self, rows, n, k, dual, a_type, seed):
+    def __init__(self, rows, n, k, dual, a_type, b_type, seed):
         generator = torch.Generator(device="cuda").manual_seed(seed)
         self.rows, self.n, self.k, self.dual, self.a_type = rows.tolist(), n, k, dual, a_type
+        self.b_type = b_type
         self.experts, self.m = len(self.rows), sum(self.rows)
 
         def operand(count, of):
@@ -65,7 +66,11 @@ class Layer:
             packed, plain = operand(self.experts, n)
             self.b.append(packed)
             self.sfb_plain.append(plain)
-            self.sfb.append(warpline.pack_scales(plain))
+            self.sfb.append(warpline.pack_scales(plain) if b_type == "nvfp4" else None)
+        if b_type != "nvfp4":  # what is multiplied, decoded exactly
+            self.plain_b = [torch.cat([warpline.decode(b[g:g + 1], s[g:g + 1], torch.bfloat16)
+                                       for g in range(self.experts)])
+                            for b, s in zip(self.b, self.sfb_plain)]
         self.alpha = torch.full((self.experts,), 1 / math.sqrt(k), dtype=torch.float32,
                                 device="cuda")
         self.sfa = self.sfa_plain = None
@@ -95,14 +100,19 @@ class Layer:
                  "alpha2": alpha} if self.dual else {"b": b[0], "sfb": sfb[0], "alpha": alpha})
         return {"m": m, "n": self.n, "k": self.k, "l": 1, "a": a, "sfa": sfa, "d": d,
                 "d_type": abi.BF16, "sf_layout": abi.SF_128X4,
-                "a_type": abi.OPERANDS.index(self.a_type.upper()), **of_b}
+                "a_type": abi.OPERANDS.index(self.a_type.upper()),
+                "b_type": abi.OPERANDS.index(self.b_type.upper()), **of_b}
+
+    def operands_b(self):
+        return self.b if self.b_type == "nvfp4" else self.plain_b
 
     def plan(self, library, config=None):
         groups = abi.Groups(count=self.experts, ends=self.ends.data_ptr())
         make = library.grouped_dual_gemm if self.dual else library.grouped_gemm
         plan = make(groups, config=config, **self.fields(
             self.a.data_ptr(), self.sfa.data_ptr() if self.sfa is not None else None,
-            [t.data_ptr() for t in self.b], [t.data_ptr() for t in self.sfb], self.m,
+            [t.data_ptr() for t in self.operands_b()],
+            [t.data_ptr() if t is not None else None for t in self.sfb], self.m,
             self.d.data_ptr(), self.alpha.data_ptr()))
         return run_of(plan)
 
@@ -118,8 +128,9 @@ class Layer:
             if self.sfa is not None:
                 sfa = self.sfa[start // 128 + g].data_ptr()
             runs.append(run_of(make(**self.fields(
-                self.a[start].data_ptr(), sfa, [t[g].data_ptr() for t in self.b],
-                [t[g].data_ptr() for t in self.sfb], count, self.d[start].data_ptr(),
+                self.a[start].data_ptr(), sfa, [t[g].data_ptr() for t in self.operands_b()],
+                [t[g].data_ptr() if t is not None else None for t in self.sfb], count,
+                self.d[start].data_ptr(),
                 self.alpha[g].data_ptr()))))
 
         def run():
@@ -172,10 +183,11 @@ def run_of(plan):
     return run
 
 
-def configs(dual, a_type):
+def configs(dual, a_type, b_type):
     text = (abi.ROOT / "kernels" / "grouped" / "configs.def").read_text()
     name = "grouped_dual_gemm" if dual else "grouped_gemm"
-    taken = {"nvfp4": r"_sm90_(?!direct_)(?!abf16_)(?!small_a)", "bf16": r"_sm90_\w*abf16"}[a_type]
+    taken = {"nvfp4": r"_sm90_(?!direct_)(?!abf16_)(?!small_a)(?!b?f16_)",
+             "bf16": r"_sm90_\w*abf16"}[a_type] if b_type == "nvfp4" else r"_sm90_bf16"
     return re.findall(r"\((%s%s\w*_bf16)," % (name, taken), text)
 
 
@@ -184,18 +196,19 @@ def compare(library, harness, case, options, copy):
     hidden, inner, experts, taken = MODELS[model]
     n, k = (inner, hidden) if dual else (hidden, inner)
     rows = route(tokens, experts, taken, routing, 1)
-    bytes_each = n * k * 9 // 16 * (2 if dual else 1)
+    bits = 4.5 if options.b_type == "nvfp4" else 16
+    bytes_each = int(n * k * bits / 8) * (2 if dual else 1)
     touched = int((rows > 0).sum()) * bytes_each
     l2 = torch.cuda.get_device_properties(0).L2_cache_size
     count = max(1, -(-3 * l2 // touched))
-    sets = [Layer(rows, n, k, dual, options.a_type, seed) for seed in range(count)]
+    sets = [Layer(rows, n, k, dual, options.a_type, options.b_type, s) for s in range(count)]
     row = {"model": model, "tokens": tokens, "routing": routing,
            "product": "up" if dual else "down", "rows": int(rows.sum()),
            "touched": int((rows > 0).sum()), "most": int(rows.max())}
     repeats = max(1, 6 // count) if tokens <= 512 else 1
     if options.configs:
         runs = {name: [s.plan(library, name.encode()) for s in sets]
-                for name in configs(dual, options.a_type)}
+                for name in configs(dual, options.a_type, options.b_type)}
         row["errors"] = {name: sets[0].wrong(of[0]) for name, of in runs.items()}
         row["us"] = harness.medians({name: harness.captured(of * repeats)
                                      for name, of in runs.items()})
@@ -211,7 +224,7 @@ def compare(library, harness, case, options, copy):
         row["error"] = max(row["error"], sets[0].wrong(loops[0]))
         graphs["loop"] = harness.captured(loops)
     if hasattr(torch, "_grouped_mm"):
-        peers = [(s, s.peer()) for s in sets[:max(1, -(-3 * l2 // (touched * 32 // 9)))]]
+        peers = [(s, s.peer()) for s in sets[:max(1, -(-3 * l2 // int(touched * 16 / bits)))]]
         graphs["torch"] = harness.captured(
             [lambda s=s, p=p: torch._grouped_mm(p[0], p[1].transpose(1, 2), offs=s.ends)
              for s, p in peers] * repeats)
@@ -242,6 +255,8 @@ def main():
     parser.add_argument("--models", default="qwen,deepseek,gptoss")
     parser.add_argument("--routing", default="uniform,skewed")
     parser.add_argument("--a-type", choices=("bf16", "nvfp4"), default="bf16")
+    parser.add_argument("--b-type", choices=("nvfp4", "bf16"), default="nvfp4",
+                        help="of bf16: multiplied with A in bf16")
     parser.add_argument("--replays", type=int, default=20)
     parser.add_argument("--no-loop", dest="loop", action="store_false")
     parser.add_argument("--configs", action="store_true", help="time every configuration instead")
@@ -251,7 +266,8 @@ def main():
     harness = Harness(options.replays)
     copy, peak = floors()
     head = {"device": torch.cuda.get_device_properties(0).name, "date": time.strftime("%Y-%m-%d"),
-            "a_type": options.a_type, "torch": torch.__version__, "copy_tb_s": copy,
+            "a_type": options.a_type, "b_type": options.b_type, "torch": torch.__version__,
+            "copy_tb_s": copy,
             "fp16_tflops": peak}
     print("%(device)s, %(date)s, A in %(a_type)s, torch %(torch)s: copy %(copy_tb_s).2f TB/s, "
           "FP16 8192^3 %(fp16_tflops).0f TFLOP/s" % head)
