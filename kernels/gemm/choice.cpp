@@ -148,7 +148,7 @@ wl_status take(wl_context* context, const Table& table, const Problem& problem, 
   std::vector<std::pair<std::string, int>> counts; // of configurations, by reason
   std::string reason, reasons;
   for (const Config& candidate : table) {
-    if (can_run(candidate, problem.types, problem.d_type, context->limits, &reason)) continue;
+    if (can_run(candidate, problem, context->limits, &reason)) continue;
     const auto same = [&](const auto& entry) { return entry.first == reason; };
     const auto found = std::find_if(counts.begin(), counts.end(), same);
     if (found == counts.end())

@@ -68,14 +68,16 @@ template <bool dual>
 Options declare(Request& r) {
   Options o(Form<dual>::command,
             dual ? "Runs D = gate(alpha1[g] A.B1[g]^T + bias1[g], alpha2[g] A.B2[g]^T + bias2[g]) "
-                   "for\nthe rows of each group g, B1 and B2 [groups, N, K] in NVFP4, and compares "
+                   "for\nthe rows of each group g, B1 and B2 [groups, N, K], and compares "
                    "every\noutput with a double-precision reference. The kernel reads the groups' "
                    "sizes on\nthe device."
                  : "Runs D = act(alpha[g] A.B[g]^T + bias[g]) for the rows of each group g, B\n"
-                   "[groups, N, K] in NVFP4, and compares every output with a double-precision\n"
+                   "[groups, N, K], and compares every output with a double-precision\n"
                    "reference. The kernel reads the groups' sizes on the device.");
   declare_sizes(&o, &r, "rows of each group's B", {"f16", "bf16"});
   o.choice("--a-type", "type of A (default nvfp4)", r.a_type, {"nvfp4", "f16", "bf16"});
+  o.choice("--b-type", "type of each group's B (default nvfp4, as in a file)", r.b_type,
+           {"nvfp4", "f16", "bf16"});
   o.integer("--groups", "groups, at most 512 (default 8)", r.groups, 1, grouped::most_groups);
   o.text("--sizes", "SIZES",
          "rows of the groups: uniform (default) or skewed, random ones that make M; or a\n"
@@ -157,7 +159,7 @@ wltest::GroupTable make_table(const std::vector<int64_t>& rows, const Request& r
 
 Inputs make_inputs(const Request& r, int products, const std::vector<int64_t>& rows) {
   Inputs in;
-  const gemm::Types types{operand_of(r.a_type), WL_OPERAND_NVFP4};
+  const gemm::Types types{operand_of(r.a_type), operand_of(r.b_type)};
   in.product = random_product(1, r.n, r.k, r.groups, types, r.seed, products);
   in.product.a = random_product(r.m, 8, r.k, 1, types, r.seed, 1).a;
   in.product.m = r.m;
@@ -222,7 +224,7 @@ typename Form<dual>::Args sizes_only(const Request& r) {
   args.struct_size = sizeof args;
   using Gemm = decltype(args.gemm);
   args.gemm = sizes_of<Gemm>(r);
-  args.gemm.b_type = WL_OPERAND_NVFP4;
+  args.gemm.b_type = operand_of(r.b_type);
   if constexpr (dual) {
     args.gemm.gate = r.gate_of().kind;
     args.gemm.gate_limit = r.gate_of().limit;
@@ -241,10 +243,10 @@ void check_sizes(const wl_context& context, const Request& r) {
   args.gemm.sfa = scales_far_apart(2, args.gemm.a_type);
   args.gemm.d = far_apart(3);
   if constexpr (dual) {
-    args.gemm.b1 = far_apart(4), args.gemm.sfb1 = far_apart(5);
-    args.gemm.b2 = far_apart(6), args.gemm.sfb2 = far_apart(7);
+    args.gemm.b1 = far_apart(4), args.gemm.sfb1 = scales_far_apart(5, args.gemm.b_type);
+    args.gemm.b2 = far_apart(6), args.gemm.sfb2 = scales_far_apart(7, args.gemm.b_type);
   } else {
-    args.gemm.b = far_apart(4), args.gemm.sfb = far_apart(5);
+    args.gemm.b = far_apart(4), args.gemm.sfb = scales_far_apart(5, args.gemm.b_type);
   }
   args.groups.ends = static_cast<const int32_t*>(far_apart(8));
   require(api(Form<dual>::command, [&] {
@@ -253,8 +255,8 @@ void check_sizes(const wl_context& context, const Request& r) {
 }
 
 double memory_needed(const Request& r, const Device& device, int products) {
-  const double weights = products * double(r.groups) * double(r.n) * double(r.k) * 9 / 16;
-  const OperandBytes a = bytes_of(r, r.a_type, r.m);
+  const OperandBytes a = bytes_of(r, r.a_type, r.m), b = bytes_of(r, r.b_type, r.n);
+  const double weights = products * double(r.groups) * (b.values + b.scales + b.drawn);
   const double outputs = double(r.m) * double(r.n);
   return 2 * (weights + a.values + a.scales + a.drawn) +
          host_bytes(device, r, weights + a.values + a.packed + 2 * outputs) +
@@ -284,8 +286,8 @@ GroupedOutcome run_on_device(wl_context* context, const Device& device, const Re
                               : wltest::packed_group_scales(in.table, p.m, p.k, p.a.scales,
                                                             wltest::nan_padding)),
       b1(context, p.b1.values), sfb1(context, pack_scales(p.b1)), b2(context, p.b2.values),
-      sfb2(context, dual ? pack_scales(p.b2) : std::vector<uint8_t>{}),
-      bias1(context, in.bias[0].bytes), bias2(context, in.bias[1].bytes);
+      sfb2(context, pack_scales(p.b2)), bias1(context, in.bias[0].bytes),
+      bias2(context, in.bias[1].bytes);
   const DeviceMemory alpha1 = on_device(context, in.alpha[0]),
                      alpha2 = on_device(context, in.alpha[1]),
                      ends = on_device(context, in.table.ends),
@@ -449,7 +451,9 @@ ExitStatus run(const Arguments& arguments) {
                                        static_cast<long long>(request.m)));
     }
   }
-  request.b_type = "nvfp4";
+  if (!request.input.empty() && request.b_type != "nvfp4")
+    throw Failure(exit_usage, command + ": --b-type " + request.b_type +
+                                  " with --input must be nvfp4, which a file's B is");
   if (!options.given("--out")) request.out = default_out(request.a_type);
   const Device device = prepare_product(command, &request);
   const Context context(device.ordinal);
