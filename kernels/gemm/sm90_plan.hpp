@@ -66,6 +66,7 @@ inline Config grouped(Config c) {
 }
 inline Config routed(Config c) {
   c.routed = true;
+  c.shared_bytes += 24; // TILE_PLACE
   return c;
 }
 // SM90_NATIVE_CONFIG, SM90_NATIVE_STREAM_CONFIG

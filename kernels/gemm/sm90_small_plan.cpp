@@ -308,7 +308,9 @@ Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceL
   if (config.grouped) return grouped_cost(config, problem, device);
   Cost result{};
   const int64_t tiles_m = row_tiles(problem, config), l = entries(problem, config);
-  const int resident = sm90_small_ctas(config.tile_n, config.decoders);
+  // Three of 56 registers a thread.
+  const bool three = config.routed && config.b_tensors == 2 && config.takes({WL_OPERAND_BF16});
+  const int resident = three ? 3 : sm90_small_ctas(config.tile_n, config.decoders);
   result.tiles = tiles_m * tiles_n(config, problem.n) * l;
   result.clusters = result.tiles;
   const bool one = config.b_tensors == 1;
@@ -332,8 +334,15 @@ Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceL
                    static_cast<double>(result.waves) * result.epilogue_clocks;
     return result;
   }
-  result.tile_clocks = static_cast<double>(k_blocks) *
-                       (700 * resident * config.tile_n / 64.0 + 9 * resident * config.tile_m);
+  // Of a full SM, and where rows are routed of one that may have fewer CTAs, but a CTA takes its
+  // time.
+  const int64_t most = divide_up(result.tiles * config.split_k, sms);
+  const auto an_sm =
+      static_cast<double>(config.routed ? std::min<int64_t>(resident, most) : int64_t{resident});
+  const double alone = config.routed ? 590 + 13.0 * config.tile_m : 0;
+  result.tile_clocks =
+      static_cast<double>(k_blocks) *
+      std::max(alone, 700 * an_sm * config.tile_n / 64.0 + 9 * an_sm * config.tile_m);
   result.loop_clocks = static_cast<double>(result.waves) * result.tile_clocks;
   result.epilogue_clocks = 1000;
   const double starts = config.routed ? 4500 * static_cast<double>(result.waves - 1) : 0;
