@@ -54,10 +54,10 @@ const gemm::Table& configs() {
   sm90_native_config(                                                                              \
       #name, [] { return WL_IMAGE(name); }, 1, NativeType::type, out, tokens, stages, rows,        \
       consumers, group, 0, split),
-#define SM90_NATIVE_MN_CONFIG(name, type, out, tokens, stages, rows, consumers, group, ...)        \
+#define SM90_NATIVE_MN_CONFIG(name, type, out, tokens, stages, rows, consumers, group, split, ...) \
   mn_major(sm90_native_config(                                                                     \
       #name, [] { return WL_IMAGE(name); }, 1, NativeType::type, out, tokens, stages, rows,        \
-      consumers, group)),
+      consumers, group, 0, split)),
 #define SM90_SMALL_CONFIG(name, ...)                                                               \
   sm90_small_config(                                                                               \
       #name, [] { return WL_IMAGE(name); }, 1, __VA_ARGS__),
