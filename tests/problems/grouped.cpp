@@ -42,11 +42,12 @@ GroupSizes draw_groups(const Configuration& c, bool scaled, Draw& draw) {
   const bool as_models = s.count == 5;
   if (as_models) s.n = draw.pick<int64_t>("n of a model", {768, 2880, 64});
   if (as_models) s.k = 64 * (1 + below(draw, "k of a model", 2));
+  if (index == 0) s.k += 64;         // more than a step of K in the loops of narrow tiles
   if (index == 1) s.k = c.turn + 64; // stages and all loops come round
   if (!scaled) s.k -= 8 * below(draw, "k less", 8);
   s.masked = draw.pick("table", {0, 1, 0}) != 0;
   s.gathers = draw.pick("with rows", {0, 1}) != 0 && c.gathers;
-  s.hostile = draw.pick("hostile", {0, 0, 1, 0}) != 0;
+  s.hostile = draw.pick("hostile", {0, 0, 1, 0}) != 0 && index != 0;
   s.has_status = draw.pick("with status", {1, 0, 1}) != 0 || s.hostile;
   // Where nothing has scales, too: then they mean nothing.
   s.has_tiles = draw.pick("with sf_tiles", {0, 1}) != 0;
@@ -71,7 +72,7 @@ GroupSizes draw_groups(const Configuration& c, bool scaled, Draw& draw) {
 }
 
 // Rows that m is cut into: none at all, all in one, the first and the last none, around the sides
-// of tiles, half of all in one.
+// of tiles, half of all in one, narrow tiles.
 std::vector<int64_t> draw_rows(const GroupSizes& s, int64_t tile, const std::string& kind,
                                uint64_t seed) {
   const Random random(seed, 20);
@@ -87,6 +88,15 @@ std::vector<int64_t> draw_rows(const GroupSizes& s, int64_t tile, const std::str
   if (kind == "none") return rows;
   if (kind == "one") {
     take(some, s.m);
+    return rows;
+  }
+  if (kind == "narrow") { // a last tile of up to a half, a quarter and all of its rows
+    const int64_t least[] = {tile / 4 + 1, 1, tile / 2 + 1},
+                  more[] = {tile / 4, tile / 4, tile / 2};
+    for (size_t g = 0; g < rows.size(); ++g)
+      take(g,
+           least[g % 3] + static_cast<int64_t>(random.below(
+                              100 + g, static_cast<uint64_t>(std::max<int64_t>(more[g % 3], 1)))));
     return rows;
   }
   if (kind == "skew") take(some, s.m / 2);
@@ -233,8 +243,9 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   draw.note("struct_size", sizeof(Args));
   draw.note("sf_layout", static_cast<int>(WL_SF_128x4));
   p.config = draw_config(c, draw);
-  const std::string kind = draw.pick<const char*>(
+  std::string kind = draw.pick<const char*>(
       "sizes of groups", {"sides", "skew", "one", "ends empty", "few", "none", "sides"});
+  if (is_first(draw)) kind = draw.note<std::string>("sizes of groups", "narrow");
 
   const char* const alpha_names[] = {dual ? "alpha1" : "alpha", "alpha2"};
   const char* const bias_names[] = {dual ? "bias1" : "bias", "bias2"};

@@ -8,6 +8,7 @@
 #include "tests/reference/moe.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace wltest::problems {
@@ -51,6 +52,17 @@ struct Run {
   Operand w[3]; // gate, up, down of all experts
   Numbers bias[3], shared;
 };
+
+// Without what would make h more than FP16 holds.
+void make_finite(Numbers* numbers, wl_dtype type) {
+  const size_t element = type == WL_F32 ? 4 : 2;
+  for (size_t i = 0; i < numbers->values.size(); ++i) {
+    if (std::fabs(numbers->values[i]) <= 1000) continue; // false of a NaN
+    numbers->values[i] = 0;
+    std::fill_n(numbers->bytes.begin() + static_cast<std::ptrdiff_t>(i * element), element,
+                uint8_t{0});
+  }
+}
 
 // Numbers of few digits, so that sums of products are exact, quantised ones too; some rows are 0.
 Matrix draw_x(int64_t tokens, int64_t hidden, OutputType type, uint64_t seed) {
@@ -264,6 +276,8 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   draw.note<std::string>("config_up", up.empty() ? "null" : up);
   draw.note<std::string>("config_down", down.empty() ? "null" : down);
 
+  // A row of h with a NaN or an infinity has no other outputs.
+  const Rows rows = draw.pick("rows of weights", {0, 0, 0, 1}) == 0 ? Rows::finite : Rows::all;
   const OutputType x_type = a.x_type == WL_F16 ? OutputType::f16 : OutputType::bf16;
   const size_t slots = static_cast<size_t>(a.tokens * a.top_k);
   Run runs[2];
@@ -274,7 +288,8 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     if (weighted) run.weights = draw_numbers(slots, WL_F32, 1, seed + 1).values;
     run.x = draw_x(a.tokens, a.hidden, x_type, seed + 2);
     for (uint64_t i = 0; i < 2; ++i)
-      run.w[i] = draw_operand(a.intermediate, a.hidden, a.experts, fitting_b + 8, seed + 3 + i, 8);
+      run.w[i] =
+          draw_operand(a.intermediate, a.hidden, a.experts, fitting_b + 8, seed + 3 + i, 8, rows);
     run.w[2] = one_hot(a.hidden, a.intermediate, a.experts, seed + 5);
     for (size_t i = 0; i < 3; ++i) {
       const Random random(seed + 6 + i, 3);
@@ -285,6 +300,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
       if (has_bias[i])
         run.bias[i] =
             draw_numbers(static_cast<size_t>(a.experts * n), bias_type.type, 1, seed + 9 + i);
+      if (rows == Rows::finite && i != 2) make_finite(&run.bias[i], bias_type.type);
     }
     if (in_place || apart)
       run.shared = draw_numbers(static_cast<size_t>(a.tokens * a.hidden), a.y_type, 4, seed + 12);

@@ -21,7 +21,7 @@ Scales kind_of_row(const Random& random, uint64_t row) {
 } // namespace
 
 Operand draw_operand(int64_t rows, int64_t k, int64_t l, uint8_t base, uint64_t seed,
-                     uint64_t codes) {
+                     uint64_t codes, Rows of) {
   Operand o{rows, k, l, {}, {}};
   o.values.resize(static_cast<size_t>(l * rows * (k / 2)));
   o.scales.resize(static_cast<size_t>(l * rows * (k / 16)));
@@ -32,7 +32,10 @@ Operand draw_operand(int64_t rows, int64_t k, int64_t l, uint8_t base, uint64_t 
   for (size_t i = 0; i < o.scales.size(); ++i) {
     const uint64_t row = i / blocks;
     uint8_t code = static_cast<uint8_t>(base + scales.below(i, codes));
-    switch (kind_of_row(kinds, row)) {
+    Scales kind = kind_of_row(kinds, row);
+    if (of == Rows::finite && (kind == Scales::largest || kind == Scales::one_nan))
+      kind = Scales::plain;
+    switch (kind) {
     case Scales::plain:
       break;
     case Scales::subnormal:

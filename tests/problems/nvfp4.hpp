@@ -9,8 +9,9 @@ namespace wltest::problems {
 // Values of all E2M1 codes, both zeros among them. Scales of a row or column are of one kind, so
 // that FP32 sums of products stay exact in any order: three binades of codes from `base` on; or, in
 // some rows, subnormal, the largest, zeros, or one NaN. Some have the sign bit, which is ignored.
+enum class Rows { all, finite }; // finite: no NaN and none of the largest
 Operand draw_operand(int64_t rows, int64_t k, int64_t l, uint8_t base, uint64_t seed,
-                     uint64_t codes = 24);
+                     uint64_t codes = 24, Rows of = Rows::all);
 
 // The bytes of its scales in WL_SF_128x4.
 Bytes scale_bytes(const Operand& operand, uint8_t padding);
