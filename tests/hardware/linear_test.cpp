@@ -25,6 +25,7 @@ void run_problems(bool native) {
   });
   if (!device.reason.empty()) WL_SKIP(device.reason);
   constexpr uint64_t seed = 20261122;
+  constexpr size_t problems_of_each = 16;
   size_t ran = 0;
   for (const problems::Operation& operation : problems::operations()) {
     if (operation.args != "wl_gemm_args") continue;
@@ -37,7 +38,7 @@ void run_problems(bool native) {
                                    device.context->limits, nullptr) ||
           (config->family == warpline::gemm::Family::sm90_native) != native)
         continue;
-      for (size_t index = 0; index < 4 * c.problems.size(); ++index) {
+      for (size_t index = 0; index < problems_of_each; ++index) {
         const problems::Problem drawn =
             problems::make_problem(operation, c, seed, index, nullptr, problems::Values::none);
         const auto has = [&](const char* text) {

@@ -221,7 +221,6 @@ Operation dual_gemm() {
   for (const Config& config : warpline::dual_gemm::configs())
     op.configurations.push_back(
         configuration_of(config, "dual_gemm_sm90_decode", "dual_gemm_sm90_permute"));
-  share_problems(&op.configurations);
   return op;
 }
 

@@ -509,7 +509,6 @@ std::vector<Configuration> configurations_of(const warpline::gemm::Table& table)
     all.push_back(configuration_of(config, "grouped_sm90_decode", "grouped_sm90_permute"));
     all.back().gathers = config.gathers();
   }
-  share_problems(&all);
   return all;
 }
 

@@ -235,7 +235,6 @@ Operation linear() {
   for (const warpline::gemm::Config& config : warpline::linear::configs())
     op.configurations.push_back(
         configuration_of(config, "dual_gemm_sm90_decode", "dual_gemm_sm90_permute"));
-  share_problems(&op.configurations);
   return op;
 }
 

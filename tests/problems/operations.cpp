@@ -6,13 +6,18 @@
 #include "tests/problems/moe_parts.hpp"
 #include "tests/problems/norm_linear.hpp"
 #include "tests/problems/quantize.hpp"
+#include "tests/problems/share.hpp"
 
 namespace wltest::problems {
 
 const std::vector<Operation>& operations() {
-  static const std::vector<Operation> all = {
-      dual_gemm(),   linear(),     grouped_linear(), grouped_dual(), quantize(), norm_linear(),
-      moe_permute(), moe_encode(), moe_spread(),     moe_combine(),  moe()};
+  static const std::vector<Operation> all = [] {
+    std::vector<Operation> list = {
+        dual_gemm(),   linear(),     grouped_linear(), grouped_dual(), quantize(), norm_linear(),
+        moe_permute(), moe_encode(), moe_spread(),     moe_combine(),  moe()};
+    share_problems(&list);
+    return list;
+  }();
   return all;
 }
 

@@ -83,28 +83,6 @@ Configuration configuration_of(const Config& config, const char* decoder, const 
   return c;
 }
 
-void share_problems(std::vector<Configuration>* configurations) {
-  constexpr size_t longer[] = {0, 1, 4, 5, 6}; // of draw_sizes; the others cost next to nothing
-  std::map<std::string, size_t> turns;         // by text
-  for (Configuration& c : *configurations) {
-    std::string text = c.profile + (c.rows >= 128 ? " of whole warpgroups " : " ");
-    std::string name = c.type == WL_NVFP4 ? c.name : c.name.substr(0, c.name.find_last_of('_'));
-    // Activations of BF16 and FP16 differ in the conversions' types.
-    if (const size_t at = name.find("bf16"); at != std::string::npos) name.erase(at, 1);
-    for (const char letter : name)
-      if (letter < '0' || letter > '9') text += letter;
-    const auto [turn, first] = turns.emplace(text, 0);
-    if (first) continue;
-    // Kernels of BF16 and FP32 outputs differ from those of FP16 outputs in how they store only;
-    // a problem is of one pair of types.
-    const bool stores = c.type == WL_BF16 || c.type == WL_F32;
-    const size_t count = stores && c.types.size() <= 2 ? 1 : 2;
-    c.problems = {2, 3};
-    for (size_t i = 0; i < count; ++i)
-      c.problems.push_back(longer[turn->second++ % std::size(longer)]);
-  }
-}
-
 Types draw_types(const Configuration& c, Draw& draw) {
   const Types types =
       c.types[(draw.index() + draw.below("types", c.types.size())) % c.types.size()];

@@ -19,10 +19,6 @@ bool chooses_config(const Draw& draw); // instead of naming it
 Configuration configuration_of(const warpline::gemm::Config& config, const char* decoder,
                                const char* permuter);
 
-// Of configurations whose kernels' text is one but for numbers, the first keeps all problems; the
-// others keep some each, which differ from one to the next.
-void share_problems(std::vector<Configuration>* configurations);
-
 // Types of A and B: problems go through those of the configuration.
 warpline::gemm::Types draw_types(const Configuration& configuration, Draw& draw);
 

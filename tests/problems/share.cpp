@@ -1,0 +1,97 @@
+#include "tests/problems/share.hpp"
+
+#include "runtime/src/images.hpp"
+#include "tests/problems/products.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <iterator>
+#include <string_view>
+#include <unordered_set>
+
+namespace wltest::problems {
+
+namespace {
+
+constexpr uint64_t basis = 0xCBF29CE484222325;
+uint64_t hash(uint64_t h, char c) { return (h ^ static_cast<uint8_t>(c)) * 0x100000001B3; }
+
+// Of a line without its indentation and its numbers.
+uint64_t hash_of(std::string_view line, uint64_t h) {
+  bool number = false;
+  for (const char c : line) {
+    const bool digit = number ? std::isxdigit(static_cast<unsigned char>(c)) != 0
+                              : std::isdigit(static_cast<unsigned char>(c)) != 0;
+    if (!digit) h = hash(h, c);
+    if (digit && !number) h = hash(h, '#');
+    number = digit;
+  }
+  return h;
+}
+
+// Statements of each kernel that no kernel before it has below the same label.
+std::map<std::string, size_t> own_statements() {
+  std::map<std::string, size_t> own;
+  std::unordered_set<uint64_t> seen;
+  for (const warpline::Image& image : warpline::embedded_images()) {
+    const std::string text = image.text();
+    const bool product = image.name.find("gemm") != std::string::npos;
+    // Kernels of one source have a family, whatever their operation.
+    const uint64_t family = hash_of(
+        product ? image.target : image.name.substr(0, image.name.find("_sm")) + image.target,
+        basis);
+    uint64_t label = family;
+    size_t& count = own[image.name];
+    std::unordered_set<uint64_t> mine;
+    for (size_t at = 0, end; at < text.size(); at = end + 1) {
+      end = std::min(text.find('\n', at), text.size());
+      std::string_view line(&text[at], end - at);
+      line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+      if (line.empty() || line[0] == '.' || line[0] == '/') continue;
+      const uint64_t h = hash_of(line, label);
+      if (line.back() == ':' && line != "wait:")
+        label = hash_of(line, family);
+      else if (seen.count(h) == 0)
+        mine.insert(h);
+    }
+    count = mine.size();
+    seen.insert(mine.begin(), mine.end());
+  }
+  return own;
+}
+
+} // namespace
+
+void share_problems(std::vector<Operation>* operations) {
+  constexpr size_t many = 24, some = 4; // statements
+  // Of draw_sizes; the others cost next to nothing.
+  constexpr size_t longer[] = {0, 1, 4, 5, 6};
+  const std::map<std::string, size_t> own = own_statements();
+  for (Operation& operation : *operations) {
+    std::map<std::string, size_t> turns; // by profile
+    const bool product = operation.args.find("gemm") != std::string::npos;
+    for (Configuration& c : operation.configurations) {
+      if (c.kernels.empty()) continue;
+      size_t statements = 0;
+      for (const std::string& kernel : c.kernels)
+        if (const auto found = own.find(kernel); found != own.end()) statements += found->second;
+      if (statements >= many) continue;
+      size_t& turn = turns[c.profile];
+      const std::vector<size_t> list = std::move(c.problems);
+      c.problems.clear();
+      if (!product) {
+        const size_t step = statements >= some ? 2 : 3;
+        for (size_t i = turn++ % step; i < list.size(); i += step) c.problems.push_back(list[i]);
+        continue;
+      }
+      // A problem is of one pair of types.
+      const size_t least = statements >= some ? 2 : 1;
+      const size_t count = std::clamp(c.types.size() / 2, least, std::size(longer));
+      c.problems.push_back(2);
+      if (statements >= some) c.problems.push_back(3);
+      for (size_t i = 0; i < count; ++i) c.problems.push_back(longer[turn++ % std::size(longer)]);
+    }
+  }
+}
+
+} // namespace wltest::problems

@@ -1,0 +1,14 @@
+// Which of its problems a configuration runs.
+#pragma once
+
+#include "tests/problems/problem.hpp"
+
+namespace wltest::problems {
+
+// Kernels of one source differ in their numbers, and in a few statements. A configuration whose
+// kernels have many statements that no kernel before them has, but for numbers, keeps all problems
+// of its list; one whose kernels have few of them or none keeps some, which differ from one
+// configuration to the next.
+void share_problems(std::vector<Operation>* operations);
+
+} // namespace wltest::problems
