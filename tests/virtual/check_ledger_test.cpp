@@ -26,8 +26,6 @@ using warpline::gemm::Config;
 
 namespace {
 
-constexpr int kSms = 8; // of the device that runs the configurations
-
 const std::string kHead = "// BARRIER LEDGER\n"
                           "//   | barrier | n | count | bytes | arrives | waits | first |\n"
                           "//   |---------|---|-------|-------|---------|-------|-------|\n";
@@ -87,6 +85,11 @@ void option(const char* key, const std::string& value) {
   REQUIRE(set_option(key, value));
 }
 
+// Of the device that runs the configuration: one cluster, or some that share K.
+int sms_of(const Config& config) {
+  return config.cluster[0] * (config.grid == warpline::gemm::Grid::stream_k ? 4 : 1);
+}
+
 // Whole tiles: tables give the bytes of those. Several tiles for each cluster of the device.
 DualGemmCase whole_tiles(const Config& config) {
   const bool blackwell = config.family == warpline::gemm::Family::sm100;
@@ -94,7 +97,8 @@ DualGemmCase whole_tiles(const Config& config) {
   c.config = config.name;
   c.seed = 77;
   c.m = blackwell ? 256 * config.cluster_m : 2 * config.tile_m;
-  c.n = config.columns() * (blackwell ? config.cluster_n * 2 * kSms / config.cluster[0] : 2);
+  c.n = config.columns() *
+        (blackwell ? config.cluster_n * 2 * sms_of(config) / config.cluster[0] : 2);
   if (config.d_type == WL_NVFP4) c.n = (c.n + 63) / 64 * 64;
   c.k = config.tile_k * (2 * config.stages + 2) * config.split_k;
   c.out = config.d_type == WL_BF16 ? OutputType::bf16 : OutputType::f16;
@@ -124,6 +128,7 @@ std::string run_of(wl_context* context, const Config& config) {
 // The same, and whether the configuration's table agrees. In a process where nobody else has a
 // context: a report spoils it.
 std::string ledger_of(const Config& config, const std::string& schedule) {
+  option("sms", std::to_string(sms_of(config)));
   wl_context* context = nullptr;
   REQUIRE(wl_context_create(0, &context) == WL_SUCCESS);
   option("check", "ledger");
@@ -140,7 +145,6 @@ void start_device(const char* profile) {
   setenv("WARPLINE_DRIVER", (std::string("virtual:") + profile).c_str(), 1);
   int devices = 0;
   REQUIRE(wl_device_count(&devices) == WL_SUCCESS);
-  option("sms", std::to_string(kSms));
 }
 
 // Kernels of other outputs of 16 or 32 bits differ from those of FP16 outputs in their stores.
