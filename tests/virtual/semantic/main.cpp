@@ -162,10 +162,11 @@ int main(int argc, char** argv) {
     for (const SemanticMutant& m : k->mutants) {
       const std::string* known = results.find(m);
       if (!told(*k) && no_effect(k->name, m).empty() &&
-          (line != 0 ? m.line == line
-                     : fresh || known == nullptr ||
-                           (survivors && known->empty() && !killed_there(m) &&
-                            equivalent_reason(k->name, m).empty())))
+          (line != 0   ? m.line == line
+           : fresh     ? true
+           : survivors ? known != nullptr && known->empty() && !killed_there(m) &&
+                             equivalent_reason(k->name, m).empty()
+                       : known == nullptr))
         left.emplace_back(k, &m);
     }
   if (drawn != 0) {
