@@ -81,12 +81,12 @@ warpline::cli::Json count(const DualGemmCase& c) {
 TEST_CASE("every Blackwell configuration at its edges", "[virtual]") {
   size_t i = 0;
   for (const Config* config : blackwell_configs())
-    for (size_t s = 0; s < kSchedules.size(); ++s, ++i) {
+    for (size_t s = 0; s < 2; ++s, ++i) {
       const int64_t m = kM[(5 * i + 2 * s) % kM.size()], n = kN[(5 * i + s) % kN.size()];
       int64_t k = kK[(3 * i + s) % kK.size()];
       const int64_t l = i % 7 == 3 ? 3 : 1;
       if (k == 7168 && m * n * l > 40000) k = 1472;
-      expect_exact(make_case(*config, m, n, k, l, i), kSchedules[s]);
+      expect_exact(make_case(*config, m, n, k, l, i), kSchedules[(i / 2 + s) % kSchedules.size()]);
     }
 }
 
@@ -101,16 +101,16 @@ TEST_CASE("Blackwell configurations at every M from 1 to 129", "[virtual]") {
   }
 }
 
-TEST_CASE("every Blackwell configuration runs twice over more tiles than clusters are resident",
+TEST_CASE("Blackwell configurations run twice over more tiles than clusters are resident",
           "[virtual]") {
-  // Ring slots, stages and accumulator sets wrap at odd places.
+  // Ring slots, stages and accumulator sets wrap at odd places. Of all configurations the problems
+  // of tests/problems do so on a device of one cluster.
   size_t i = 0;
   for (const Config* config : blackwell_configs()) {
-    if (config->d_type != WL_F16) continue;
+    if (config->d_type != WL_F16 || i++ % 3 != 0) continue;
     DualGemmCase c = make_case(*config, 1100, 3104, 320, 1, i);
-    c.runs = i % 4 == 0 ? 2 : 1;
-    expect_exact(c, kSchedules[(i + 1) % kSchedules.size()]);
-    ++i;
+    c.runs = i % 4 == 1 ? 2 : 1;
+    expect_exact(c, kSchedules[i % kSchedules.size()]);
   }
 }
 
