@@ -8,6 +8,7 @@
 #include <iterator>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 
 namespace wltest::problems {
 
@@ -35,11 +36,7 @@ std::map<std::string, size_t> own_statements() {
   std::unordered_set<uint64_t> seen;
   for (const warpline::Image& image : warpline::embedded_images()) {
     const std::string text = image.text();
-    const bool product = image.name.find("gemm") != std::string::npos;
-    // Kernels of one source have a family, whatever their operation.
-    const uint64_t family = hash_of(
-        product ? image.target : image.name.substr(0, image.name.find("_sm")) + image.target,
-        basis);
+    const uint64_t family = hash_of(family_of(image.name) + " " + image.target, basis);
     uint64_t label = family;
     size_t& count = own[image.name];
     std::unordered_set<uint64_t> mine;
@@ -62,11 +59,21 @@ std::map<std::string, size_t> own_statements() {
 
 } // namespace
 
+std::string family_of(const std::string& kernel) {
+  const bool product = kernel.find("gemm") != std::string::npos;
+  for (const char* part : {"sm100_swapped", "sm100", "sm90_double_buffered", "sm90_small",
+                           "sm90_stream", "sm90_decode", "sm90_permute", "sm90"})
+    if (kernel.find(part) != std::string::npos)
+      return (product ? "gemm " : "") + std::string(part) +
+             (product ? "" : kernel.substr(0, kernel.find("_sm")));
+  return kernel;
+}
+
 void share_problems(std::vector<Operation>* operations) {
-  constexpr size_t many = 24, some = 4; // statements
+  constexpr size_t most = 100, many = 24, some = 4; // statements
   // Of draw_sizes; the others cost next to nothing.
   constexpr size_t longer[] = {0, 1, 4, 5, 6};
-  const std::map<std::string, size_t> own = own_statements();
+  std::map<std::string, size_t> own = own_statements();
   for (Operation& operation : *operations) {
     std::map<std::string, size_t> turns; // by profile
     const bool product = operation.args.find("gemm") != std::string::npos;
@@ -74,7 +81,8 @@ void share_problems(std::vector<Operation>* operations) {
       if (c.kernels.empty()) continue;
       size_t statements = 0;
       for (const std::string& kernel : c.kernels)
-        if (const auto found = own.find(kernel); found != own.end()) statements += found->second;
+        statements += std::exchange(own[kernel], 0); // the first one that launches it
+      if (product && statements >= most) c.problems = first_problems(2 * all_sizes);
       if (statements >= many) continue;
       size_t& turn = turns[c.profile];
       const std::vector<size_t> list = std::move(c.problems);

@@ -3,12 +3,18 @@
 
 #include "tests/problems/problem.hpp"
 
+#include <string>
+#include <vector>
+
 namespace wltest::problems {
+
+// Kernels of one source have one family: the engine's, whatever the operation.
+std::string family_of(const std::string& kernel);
 
 // Kernels of one source differ in their numbers, and in a few statements. A configuration whose
 // kernels have many statements that no kernel before them has, but for numbers, keeps all problems
-// of its list; one whose kernels have few of them or none keeps some, which differ from one
-// configuration to the next.
+// of its list, and of a product with the most of them draws as many again; one whose kernels have
+// few of them or none keeps some, which differ from one configuration to the next.
 void share_problems(std::vector<Operation>* operations);
 
 } // namespace wltest::problems

@@ -2,6 +2,7 @@
 
 #include "kernels/dual_gemm/dual_gemm.hpp"
 #include "kernels/linear/linear.hpp"
+#include "tests/problems/share.hpp"
 #include "tests/virtual/mutation/statement.hpp"
 
 #include <algorithm>
@@ -218,16 +219,6 @@ uint64_t fnv(const std::string& text, uint64_t h = 0xCBF29CE484222325) {
   return h;
 }
 
-// Kernels of one source have one family: the engine's, whatever the operation.
-std::string family_of(const std::string& kernel) {
-  for (const char* part : {"sm100_swapped", "sm100", "sm90_double_buffered", "sm90_small",
-                           "sm90_stream", "sm90_decode", "sm90_permute", "sm90"})
-    if (has(kernel, part))
-      return (has(kernel, "gemm") ? "gemm " : "") + std::string(part) +
-             (has(kernel, "gemm") ? "" : kernel.substr(0, kernel.find("_sm")));
-  return kernel;
-}
-
 // Of a cluster, by the kernel's name.
 int ctas_of(const std::string& kernel) {
   for (size_t i = 1; i + 1 < kernel.size(); ++i)
@@ -256,7 +247,7 @@ std::vector<SemanticMutant> semantic_mutants(const std::string& kernel, const st
     statements = fnv(t, statements);
     const std::vector<Change> its = changes(s);
     if (its.empty()) continue;
-    const std::string place = family_of(kernel) + "|" + masked(label) + "|" + masked(t);
+    const std::string place = problems::family_of(kernel) + "|" + masked(label) + "|" + masked(t);
     for (const Change& c : its) {
       SemanticMutant m;
       m.line = number;
@@ -386,9 +377,24 @@ std::string reason_of_config(const warpline::gemm::Config& c, const SemanticMuta
       (names(" acc, ") || names("acc_phase") || names("acc_barrier, acc, ")))
     return "a cluster makes one tile: no accumulator comes next";
   if (c.cluster[0] == 1 && !starts(t, "@") &&
-      (names("slice") || names("rank") || names("cluster_x") || names("cluster_y")))
+      (names("slice") || names("rank") || names("cluster_x") || names("cluster_y") ||
+       names("cluster_row")))
     return "a CTA alone in its cluster has rank 0 and all slices";
   if (sm100) return "";
+  if (c.family == warpline::gemm::Family::sm90_small) {
+    // Copies of the loop of warps that decode activations: as many as hold words of registers.
+    const bool turns =
+        (c.a_types & warpline::gemm::bit(WL_OPERAND_NVFP4)) != 0 &&
+        warpline::gemm::sm90_small_token_stages(c.tile_m, c.decoders) == (c.tile_m == 1 ? 8 : 4);
+    if (turns && (starts(m.label, "activations_stage") || starts(m.label, "arrived")) &&
+        (names(", stage, ") || starts(t, "@wraps ")))
+      return "a turn of the loop is one of the ring: each copy has a stage of its own, the first "
+             "one number 0";
+    if (c.split_k == 1 && names("ahead, k_end"))
+      return "K is not shared: beyond the split is beyond K";
+    if (names("more, k_block, k_end") && has(m.change, "setp.gt"))
+      return "one block more, for which no consumer waits";
+  }
   const int rows_of_ctas = c.cluster[0] / c.split_k;
   if (c.split_k == 1 && (names(" split, ") || names("mask_word, split") || names("3, mask_word") ||
                          names("release_rank, split")))
@@ -523,6 +529,9 @@ std::string survivor_reason(const SemanticMutant& m) {
     return "needs more than 128 rows or columns and a second batch entry of a tile of few";
   if (names("early") || (starts(t, "@more bra weights_stage")))
     return "needs a grid ahead that writes the weights";
+  if (m.change == "operands exchanged" && starts(t, "@one_more sub.u32"))
+    return "a quotient is one too small only where the rest is the divisor, as long as tiles times "
+           "those of a group stay below 2^32";
   if (names("reciprocal"))
     return "a quotient is wrong by more than the one that is made right only from three groups on";
   return "no drawn problem has the values that tell";
