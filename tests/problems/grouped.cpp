@@ -162,6 +162,8 @@ GroupTable table_of(const GroupSizes& s, int64_t tile, const std::string& kind, 
     for (size_t g = t.sf_tiles.size(); g-- > 0;) {
       t.sf_tiles[g] = at;
       at += static_cast<int32_t>((ranges[g].rows() + 127) / 128);
+      // Of a group without rows the number means nothing.
+      if (s.hostile && ranges[g].rows() == 0) t.sf_tiles[g] = g % 2 == 0 ? INT32_MAX : -3;
     }
   }
   return t;
