@@ -47,7 +47,9 @@ GroupSizes draw_groups(const Configuration& c, bool scaled, Draw& draw) {
   if (!scaled) s.k -= 8 * below(draw, "k less", 8);
   s.masked = draw.pick("table", {0, 1, 0}) != 0;
   s.gathers = draw.pick("with rows", {0, 1}) != 0 && c.gathers;
-  s.hostile = draw.pick("hostile", {0, 0, 1, 0}) != 0 && index != 0;
+  // Of longer lists, the last with the most groups, too.
+  s.hostile =
+      (draw.pick("hostile", {0, 0, 1, 0}) != 0 && index != 0) || draw.index() == 2 * all_sizes - 1;
   s.has_status = draw.pick("with status", {1, 0, 1}) != 0 || s.hostile;
   // Where nothing has scales, too: then they mean nothing.
   s.has_tiles = draw.pick("with sf_tiles", {0, 1}) != 0;
@@ -143,6 +145,8 @@ GroupTable table_of(const GroupSizes& s, int64_t tile, const std::string& kind, 
     const int32_t wrong[] = {-1, INT32_MIN, INT32_MAX, static_cast<int32_t>(s.m + 1), 0, 1};
     for (uint64_t i = 0; i < 3; ++i)
       numbers[random.below(i, numbers.size())] = wrong[random.below(10 + i, std::size(wrong))];
+    // Ends behind one beyond M decrease, however far behind it.
+    if (numbers.size() > 256) numbers[random.below(20, 64)] = INT32_MAX;
   }
   if (s.gathers) {
     t.a_rows = s.a_rows;

@@ -36,7 +36,7 @@ std::map<std::string, size_t> own_statements() {
   std::unordered_set<uint64_t> seen;
   for (const warpline::Image& image : warpline::embedded_images()) {
     const std::string text = image.text();
-    const uint64_t family = hash_of(family_of(image.name) + " " + image.target, basis);
+    const uint64_t family = hash_of(family_of(image.name), basis);
     uint64_t label = family;
     size_t& count = own[image.name];
     std::unordered_set<uint64_t> mine;
@@ -63,10 +63,8 @@ std::string family_of(const std::string& kernel) {
   const bool product = kernel.find("gemm") != std::string::npos;
   for (const char* part : {"sm100_swapped", "sm100", "sm90_double_buffered", "sm90_small",
                            "sm90_stream", "sm90_decode", "sm90_permute", "sm90"})
-    if (kernel.find(part) != std::string::npos)
-      return (product ? "gemm " : "") + std::string(part) +
-             (product ? "" : kernel.substr(0, kernel.find("_sm")));
-  return kernel;
+    if (product && kernel.find(part) != std::string::npos) return std::string("gemm ") + part;
+  return kernel.substr(0, kernel.find("_sm"));
 }
 
 void share_problems(std::vector<Operation>* operations) {
@@ -82,7 +80,7 @@ void share_problems(std::vector<Operation>* operations) {
       size_t statements = 0;
       for (const std::string& kernel : c.kernels)
         statements += std::exchange(own[kernel], 0); // the first one that launches it
-      if (product && statements >= most) c.problems = first_problems(2 * all_sizes);
+      if (statements >= most) c.problems = first_problems(2 * c.problems.size());
       if (statements >= many) continue;
       size_t& turn = turns[c.profile];
       const std::vector<size_t> list = std::move(c.problems);

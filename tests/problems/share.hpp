@@ -8,13 +8,14 @@
 
 namespace wltest::problems {
 
-// Kernels of one source have one family: the engine's, whatever the operation.
+// Kernels of one source have one family: of a product the engine's, whatever the operation; of
+// others one for all chips.
 std::string family_of(const std::string& kernel);
 
 // Kernels of one source differ in their numbers, and in a few statements. A configuration whose
 // kernels have many statements that no kernel before them has, but for numbers, keeps all problems
-// of its list, and of a product with the most of them draws as many again; one whose kernels have
-// few of them or none keeps some, which differ from one configuration to the next.
+// of its list, and with the most of them draws as many again; one whose kernels have few of them or
+// none keeps some, which differ from one configuration to the next.
 void share_problems(std::vector<Operation>* operations);
 
 } // namespace wltest::problems

@@ -442,7 +442,7 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   if (one_more &&
       (names("is_role, warp, ") || names("first_lane, lane, 0") || names("releaser, lane, 0") ||
        names("more, lane, 0") || names("is_role, lane, 0") || names("is_loader, thread, 0") ||
-       names("is_mine, thread, 128")))
+       names("is_role, thread, 0") || names("is_mine, thread, 128")))
     return "another warp or lane does the same";
 
   // Arithmetic.
@@ -455,9 +455,21 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   if (cut && times_power_of_two(t) && starts(t, "mul."))
     return "a product with a power of two is exact";
   if (cut && (names(", other") || names(", moved;") || names(", received") || names(", part") ||
-              names("block_sum")))
+              names("block_sum") || names("_total, ") || names(" total, ")))
     return "sums over K: exact, or rounded within the contract's bound, which no order and no "
            "rounding of FP32 leaves";
+  if (one_more && starts(t, "mov.f32 ") && names("0f00000000") && (names(" acc") || names("total")))
+    return "FP32's smallest number more in a sum over K, of which the contract leaves the last "
+           "place";
+  if (m.change == "elements exchanged" && starts(t, "mov.b32 {half0, half1}") &&
+      (m.label == "added" || m.label == "each_number" || m.label == "second_pass"))
+    return "two sums over K, which are added, exchange a number: the contract leaves their order";
+  if (starts(t, "mov.u32 codes") && (deleted || one_more))
+    return "eight codes of four bits push out what was there";
+  if (m.label == "as_before" && (names("bounded") || starts(t, "mul.rn.f32 other, ")))
+    return "the long way gives the same codes as the short one";
+  if (m.label == "each_barrier" && has(m.change, "setp.le"))
+    return "one mbarrier more is made, where none is used";
   if (one_more && starts(t, "add.u32 k_blocks"))
     return "K is a multiple of 64: rounding up adds 63 more or not";
   if (one_more && starts(t, "selp.b32 reciprocal"))
@@ -478,7 +490,7 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
     return "another number for the same barrier";
   if (deleted && starts(t, "@no_bias bra"))
     return "without biases the fetch finds no addresses, and -0";
-  if (m.label == "barriers_ready" && has(kernel, "small") &&
+  if ((m.label == "prefetch_stage" || (m.label == "barriers_ready" && has(kernel, "small"))) &&
       (names("k_byte, k_block") || names("k_atom, k_block")))
     return "a prefetch's address changes no value";
   if ((one_more || deleted) && starts(t, "mov.u") && (names(" word") || names(" bytes")) &&
@@ -503,6 +515,10 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
        (starts(t, "@has_rows ") && (has(kernel, "_1x") || has(kernel, "pair_2x")))))
     return "a cluster of one in this direction has nothing beyond the matrix";
 
+  if ((has(kernel, "grouped_sm90_decode") || has(kernel, "grouped_sm90_permute")) &&
+      (names("wrong") || names("flags") || (m.label == "tiles_given" && !starts(t, "ld."))))
+    return "what is wrong with the table the product behind this kernel tells, too";
+
   // Sums of ranges (stream-K).
   if (starts(t, "@first_lane st.") && names("global.b64") && has(m.change, "predicate"))
     return "every lane writes the same number to the flag";
@@ -517,6 +533,9 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
 std::string survivor_reason(const SemanticMutant& m) {
   const std::string& t = m.instruction;
   const auto names = [&](const char* a) { return has(t, a); };
+  if (m.label == "as_before" && (names("error") || names("factor")))
+    return "the virtual GPU's approximate reciprocal is right to the last place: only a card shows "
+           "what the next step mends";
   if (starts(t, "div.u32 k_") && names(", 512"))
     return "differs from K = 262144 on, where a problem takes minutes";
   if (has(m.change, ".rz."))
