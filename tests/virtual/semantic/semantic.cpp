@@ -1,7 +1,9 @@
 #include "tests/virtual/semantic/semantic.hpp"
 
 #include "kernels/dual_gemm/dual_gemm.hpp"
+#include "kernels/grouped/grouped.hpp"
 #include "kernels/linear/linear.hpp"
+#include "kernels/moe/moe.hpp"
 #include "tests/problems/share.hpp"
 #include "tests/virtual/mutation/statement.hpp"
 
@@ -354,7 +356,10 @@ bool times_power_of_two(const std::string& t) {
 }
 
 const warpline::gemm::Config* config_of(const std::string& kernel) {
-  for (const auto* table : {&warpline::dual_gemm::configs(), &warpline::linear::configs()})
+  for (const auto* table :
+       {&warpline::dual_gemm::configs(), &warpline::linear::configs(),
+        &warpline::grouped::linear_configs(), &warpline::grouped::dual_configs(),
+        &warpline::moe::up_configs(), &warpline::moe::down_configs()})
     for (const warpline::gemm::Config& config : *table)
       if (kernel == config.name) return &config;
   return nullptr;
@@ -382,14 +387,18 @@ std::string reason_of_config(const warpline::gemm::Config& c, const SemanticMuta
     return "a CTA alone in its cluster has rank 0 and all slices";
   if (sm100) return "";
   if (c.family == warpline::gemm::Family::sm90_small) {
-    // Copies of the loop of warps that decode activations: as many as hold words of registers.
-    const bool turns =
-        (c.a_types & warpline::gemm::bit(WL_OPERAND_NVFP4)) != 0 &&
-        warpline::gemm::sm90_small_token_stages(c.tile_m, c.decoders) == (c.tile_m == 1 ? 8 : 4);
-    if (turns && (starts(m.label, "activations_stage") || starts(m.label, "arrived")) &&
-        (names(", stage, ") || starts(t, "@wraps ")))
-      return "a turn of the loop is one of the ring: each copy has a stage of its own, the first "
-             "one number 0";
+    // Copies of the loop of warps that bring activations: as many as hold words of registers.
+    const int copies = c.tile_m == 1 ? 8 : c.first_types().a == WL_OPERAND_NVFP4 ? 4 : 2;
+    const int stages = warpline::gemm::sm90_small_token_stages(c.tile_m, c.decoders);
+    const bool of_copy =
+        starts(m.label, "activations_stage") || starts(m.label, "arrived") || m.label == "fetch";
+    if (stages % copies == 0 && of_copy && (names("wraps, stage") || starts(t, "@wraps ")))
+      return "the copies of the loop take stages in turn: only the last one's can be the ring's "
+             "end";
+    if (stages == copies && of_copy && names(", stage, "))
+      return "each copy of the loop has a stage of its own, the first one number 0";
+    if (c.tile_m <= 8 && names("tokens, 512")) return "a tile of 8 tokens is one piece, number 0";
+    if (names("@inside bra fetch")) return "what is loaded replaces the zeros";
     if (c.split_k == 1 && names("ahead, k_end"))
       return "K is not shared: beyond the split is beyond K";
     if (names("more, k_block, k_end") && has(m.change, "setp.gt"))
