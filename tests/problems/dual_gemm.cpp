@@ -121,9 +121,10 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     q.b1 = draw_operand(s.n, s.blocked_k(), s.l, base_b[0], seed * 4 + 1, codes_of_scales);
     q.b2 = draw_operand(s.n, s.blocked_k(), s.l, base_b[1], seed * 4 + 2, codes_of_scales);
     if (ties) make_ties(&q, run, seed);
-    q.a = retyped(q.a, types.a, s.k, seed * 4);
-    q.b1 = retyped(q.b1, types.b, s.k, seed * 4 + 1);
-    q.b2 = retyped(q.b2, types.b, s.k, seed * 4 + 2);
+    const bool all_bits = adds_f8_on_hopper(c) && !p.config.empty();
+    q.a = retyped(q.a, types.a, s.k, seed * 4, all_bits);
+    q.b1 = retyped(q.b1, types.b, s.k, seed * 4 + 1, all_bits);
+    q.b2 = retyped(q.b2, types.b, s.k, seed * 4 + 2, all_bits);
     if (alias == "B2 is B1") q.b2 = q.b1;
     if (in_a) q.b1 = first_rows(q.a, s.n);
     if (alias == "alphas" && alpha[0].given && alpha[1].given)
@@ -169,7 +170,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   if (nvfp4) sfd.misalignment = draw_alignment(draw, "sfd");
   for (int run = 0; run < 2 && filled; ++run) {
     const wltest::Problem& q = problems[run];
-    const Sums sums = accumulate(q, 1);
+    const Sums sums = sums_of(c, p.config, q);
     const std::vector<float> out = gated_replayed(
         sums, {gate, q.alpha1, q.alpha2, biases[0][run].values, biases[1][run].values});
     if (nvfp4) {
@@ -187,7 +188,10 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   p.outputs.push_back(std::move(d));
   if (nvfp4) p.outputs.push_back(std::move(sfd));
 
-  const uint32_t flags = draw_product_way(draw, &p);
+  uint32_t flags = draw_product_way(draw, &p);
+  // The library may take either kind of sums then.
+  if (p.config.empty() && adds_f8_on_hopper(c))
+    flags = draw.note("flags", flags & ~uint32_t{WL_FAST_ACCUMULATION});
   const int64_t rows = draw_planned_rows(s, {"b1", "sfb1", "b2", "sfb2"}, draw, &p);
   const auto args_of = [=, type = c.type, config = p.config](const Addresses& addresses) {
     const auto at = [&](const char* name) { return addresses.at(name); };

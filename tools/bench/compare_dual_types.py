@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""wl_dual_gemm on FP16 or BF16 operands against PyTorch: one GEMM on both weights, one behind the
-other, then one fused silu * mul kernel.
+"""wl_dual_gemm on FP16, BF16 or FP8 operands (E4M3, a scale for each tensor; f8fast: both may add
+over all of K) against PyTorch: one GEMM on both weights, then one fused silu * mul kernel.
 
     make shared && python3 tools/bench/compare_dual_types.py [--type f16] [--m ...] [--shapes NxK,...]
 
@@ -19,7 +19,9 @@ from compare_torch import silu_mul  # noqa: E402
 from harness import Harness  # noqa: E402
 
 abi = warpline.abi
-TYPES = {"f16": (torch.float16, "F16", abi.F16), "bf16": (torch.bfloat16, "BF16", abi.BF16)}
+F8 = (torch.float8_e4m3fn, "E4M3", abi.BF16)
+TYPES = {"f16": (torch.float16, "F16", abi.F16), "bf16": (torch.bfloat16, "BF16", abi.BF16),
+         "f8": F8, "f8fast": F8}
 
 
 class Operands:
@@ -29,9 +31,10 @@ class Operands:
 
         def operand(rows):
             return torch.randn(rows, k, device="cuda", generator=generator).to(dtype)
-        self.m, self.n, self.k = m, n, k
+        self.kind, self.m, self.n, self.k = kind, m, n, k
         self.a, self.b = operand(m), operand(2 * n)
-        self.d = torch.empty(m, n, dtype=dtype, device="cuda")
+        self.d = torch.empty(m, n, dtype=torch.bfloat16 if kind.startswith("f8") else dtype,
+                             device="cuda")
         self.d_of_peer = torch.empty_like(self.d)
         self.alpha = torch.full((1,), k ** -0.5, device="cuda")
 
@@ -42,7 +45,8 @@ class Operands:
             m=self.m, n=self.n, k=self.k, l=1, sf_layout=abi.SF_128X4, a=self.a.data_ptr(),
             b1=self.b.data_ptr(), b2=self.b.data_ptr() + rows, alpha1=self.alpha.data_ptr(),
             alpha2=self.alpha.data_ptr(), d=self.d.data_ptr(), d_type=self.d_type, config=config,
-            a_type=number, b_type=number)
+            a_type=number, b_type=number,
+            flags=abi.FAST_ACCUMULATION if self.kind == "f8fast" else 0)
 
         def run():
             plan.run(torch.cuda.current_stream().cuda_stream, None)
@@ -51,18 +55,26 @@ class Operands:
 
     def peer(self):
         h = torch.empty(self.m, 2 * self.n, dtype=self.d.dtype, device="cuda")
+        one = torch.ones((), device="cuda")
+
+        def run_f8():
+            torch._scaled_mm(self.a, self.b.t(), one, self.alpha[0], out_dtype=h.dtype, out=h,
+                             use_fast_accum=self.kind == "f8fast")
+            silu_mul(h, self.d_of_peer)
 
         def run():
             torch.mm(self.a, self.b.t(), out=h)
             silu_mul(h, self.d_of_peer)
-        return run
+        return run_f8 if self.kind.startswith("f8") else run
 
     def error(self, run):
         run()
         torch.cuda.synchronize()
         h = self.a.double() @ self.b.double().t() * self.alpha.double()
         exact = torch.nn.functional.silu(h[:, :self.n]) * h[:, self.n:]
-        bound = 1e-3 + (1e-3 + torch.finfo(self.d.dtype).eps) * exact.abs()
+        # Sums of FP8 keep 14 bits.
+        more = {"f8": 2**-12 * self.k ** 0.5, "f8fast": 0.25}.get(self.kind, 1e-3)
+        bound = more + (1e-3 + torch.finfo(self.d.dtype).eps) * exact.abs()
         return ((self.d.double() - exact).abs() / bound).max().item()
 
 
@@ -81,8 +93,9 @@ def main():
         for m in map(int, options.m.split(",")):
             n, k = map(int, shape.split("x"))
             l2 = torch.cuda.get_device_properties(0).L2_cache_size
+            item = TYPES[options.type][0].itemsize
             sets = [Operands(options.type, m, n, k, seed)
-                    for seed in range(max(2, -(-3 * l2 // (4 * n * k)) + 1))]
+                    for seed in range(max(2, -(-3 * l2 // (2 * item * n * k)) + 1))]
             ours, peers = [s.plan(library) for s in sets], [s.peer() for s in sets]
             row = {"type": options.type, "m": m, "n": n, "k": k, "config": ours[0].config,
                    "error": sets[0].error(ours[0])}

@@ -30,14 +30,17 @@ Options declare(Request& r) {
   Options o(
       "dual-gemm",
       "Runs D = gate(alpha1 A.B1^T + bias1, alpha2 A.B2^T + bias2) with A [M,K], B1 and B2\n"
-      "[N,K] in NVFP4, A or all of them in FP16 or BF16 too, and compares every output with a\n"
-      "double-precision reference. Biases are optional. gate(x, y) is silu(x) y, or gelu(x) "
-      "y, or x sigmoid(1.702 x) (y + 1).");
+      "[N,K] in NVFP4, A or all of them in FP16 or BF16 too, or all in FP8, and compares every\n"
+      "output with a double-precision reference. Biases are optional. gate(x, y) is silu(x) y, "
+      "or\n"
+      "gelu(x) y, or x sigmoid(1.702 x) (y + 1).");
   declare_sizes(&o, &r, "rows of B1 and B2", {"f16", "bf16", "nvfp4"});
   o.choice("--a-type", "type of A (default nvfp4), on Hopper any of these", r.a_type,
-           {"nvfp4", "f16", "bf16"});
-  o.choice("--b-type", "type of B1 and B2 (default nvfp4), on Hopper A's where that is f16 or bf16",
-           r.b_type, {"nvfp4", "f16", "bf16"});
+           {"nvfp4", "f16", "bf16", "e4m3", "e5m2"});
+  o.choice("--b-type",
+           "type of B1 and B2 (default nvfp4), on Hopper A's where that is f16 or bf16, or FP8\n"
+           "with an A of FP8",
+           r.b_type, {"nvfp4", "f16", "bf16", "e4m3", "e5m2"});
   o.real("--alpha1", "FP32 scale of the first product (default 1, or the input file's)", r.alpha1);
   o.real("--alpha2", "FP32 scale of the second product", r.alpha2);
   o.choice("--bias", "random biases of this type, a number for each column of D", r.bias,

@@ -248,7 +248,9 @@ typedef enum wl_gate {
  * factors and biases serve all.
  * On Hopper A may be FP16, with D in WL_F16 or WL_BF16, or BF16, with D in WL_BF16: [L, M, K]
  * elements, sfa null. No value of A is rounded or scaled: subnormal numbers, infinities and NaN
- * count as what they are.
+ * count as what they are. There B1 and B2 may be of a 16-bit A's type too, D of it; or all three
+ * FP8, A and both B each E4M3 or E5M2, D in WL_F16 or WL_BF16, where alpha1 and alpha2 take in the
+ * tensors' scales and sums are those of WL_FAST_ACCUMULATION or its absence.
  *
  * Beyond the ordinary, with x1 and x2 as FP32 numbers, as the limit leaves them:
  *   A scale of 0x7F is NaN, and so is every output whose sums it enters: a row of D for one of A, a
