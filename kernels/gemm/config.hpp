@@ -200,8 +200,13 @@ constexpr int sm90_native_stage_bytes(int tokens, int consumers, int b_tensors) 
   return tokens * 128 + b_tensors * consumers * 8192;
 }
 constexpr int sm90_native_shared_bytes(int tokens, int stages, int consumers, int b_tensors) {
+  const int places = consumers == 3 ? 1 : 2; // of a consumer
   return stages * (sm90_native_stage_bytes(tokens, consumers, b_tensors) + 16) +
-         consumers * (2 * 8192 + 4 * 8);
+         consumers * places * (8192 + 2 * 8);
+}
+// What SPLIT_K 2 takes besides: barriers, and OWN_SUMS where there are bytes for them.
+constexpr int sm90_native_split_bytes(int tokens, int consumers) {
+  return consumers == 3 ? 8 : consumers * (64 * 4 * tokens / 2 + 4 * 8);
 }
 // Workspace of a CTA of a STREAM_K configuration: PART_BYTES of sm90_native_parts.inc.
 constexpr int64_t sm90_native_part_bytes(int tokens, int columns) {

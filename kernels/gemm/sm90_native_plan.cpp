@@ -260,14 +260,15 @@ private:
 
 // The model, in SM clocks, from measurements on an H200 at 1.75 GHz:
 //   128 bytes of K of a tile of 128 columns: 240 and 3.1 a token, or 125 and 4 where MMAs bound it;
-//     of 64 columns half of it and 60; no less than 2250 from a load to its end, 2000 where rows of
-//     tiles share B, by the stages; 5.5 more for each row of a box of A beyond M
+//     of 64 columns half of it and 60, of 192 half as much again; no less than 2250 from a load to
+//     its end, 2000 where rows of tiles share B, by the stages; 3 more for each row of a box of A
+//     beyond M
 //   a cluster that shares loads: 1000 to start, and a 66th less for them
-//   DRAM bytes of the whole device: 2200, in a single wave of tiles 1900, with STREAM_K 2290
-//   SPLIT_K: 4500 to meet, and half of a tile's sums at 16 bytes a clock
+//   DRAM bytes of the whole device: 2200, in a single wave of whole tiles 1900, with STREAM_K 2400
+//   SPLIT_K: 1000 to meet, and half of a tile's sums at 16 bytes a clock
 //   launch, first loads and the last tile's end: 4400; a tile's form: 6 a token
 //   STREAM_K: a stage takes 1.6 times as long: clusters with the same rows or columns do not read
-//     them at the same time; 2000 and 48 bytes of sums a clock to the workspace, 1200 and 56 bytes
+//     them at the same time; 1000 and 48 bytes of sums a clock to the workspace, 1200 and 56 bytes
 //     a clock for each part from it
 int64_t sm90_native_stages(const Config& config, const Problem& problem) {
   return divide_up(problem.m, config.tile_m) *
@@ -285,6 +286,7 @@ double stage_clocks(const Config& config) {
                            ? std::max(240 + 3.1 * (tokens + 128), 8.0 * tokens + 125)
                            : std::max(240 + 3.1 * tokens, 4.0 * tokens + 125);
   if (config.columns() == 64) return whole / 2 + 60;
+  if (config.columns() == 192) return 1.5 * whole;
   return cluster_rows(config) > 1 ? 0.985 * whole : whole;
 }
 
@@ -337,7 +339,7 @@ Cost sm90_native_cost(const Config& config, const Problem& problem, const Device
   // Half of a tile's sums each way, 16 bytes a clock, and the meeting.
   if (config.split_k > 1)
     shared_clocks =
-        static_cast<double>(result.waves) * (4500 + 4 * tokens * config.columns() / 2 / 16);
+        static_cast<double>(result.waves) * (1000 + 4 * tokens * config.columns() / 2 / 16);
   const bool streams = config.grid == Grid::stream_k;
   if (streams) {
     const int64_t share = divide_up(stages, result.clusters);
@@ -346,13 +348,14 @@ Cost sm90_native_cost(const Config& config, const Problem& problem, const Device
     const double part = 4 * tokens * config.columns();
     const int64_t parts = share % k_blocks == 0 ? 0 : divide_up(k_blocks, share);
     if (parts > 0)
-      shared_clocks = 2000 + part / 48 + static_cast<double>(parts) * (1200 + part / 56);
+      shared_clocks = 1000 + part / 48 + static_cast<double>(parts) * (1200 + part / 56);
   }
-  beyond *= 5.5 * static_cast<double>(std::max<int64_t>(config.tile_m - problem.m, 0));
+  beyond *= 3 * static_cast<double>(std::max<int64_t>(config.tile_m - problem.m, 0));
   const auto row_bytes = static_cast<double>(problem.k * format_of(problem.types.a).bits / 8);
   const double bytes =
       static_cast<double>((problem.m + (dual ? 2 : 1) * problem.n) * problem.l) * row_bytes;
-  result.memory_clocks = bytes / (streams ? 2290 : result.waves > 1 ? 2200 : 1900);
+  const bool shares = config.split_k > 1 || result.waves > 1;
+  result.memory_clocks = bytes / (streams ? 2400 : shares ? 2200 : 1900);
   const double work =
       result.loop_clocks + static_cast<double>(result.waves) * result.epilogue_clocks;
   // Of configurations that DRAM bounds the one with the shorter loop hides more.

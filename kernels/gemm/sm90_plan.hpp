@@ -92,8 +92,8 @@ inline Config sm90_native_config(const char* name, Image (*image)(), int b_tenso
   if (split_k > 1) c.grid = Grid::one_tile;
   c.cluster[0] = rows * split_k, c.cluster[1] = c.cluster[2] = 1;
   c.threads = 128 + 128 * consumers;
-  c.shared_bytes =
-      sm90_native_shared_bytes(tokens, stages, consumers, b_tensors) + (split_k > 1 ? 8 : 0);
+  c.shared_bytes = sm90_native_shared_bytes(tokens, stages, consumers, b_tensors) +
+                   (split_k > 1 ? sm90_native_split_bytes(tokens, consumers) : 0);
   return c;
 }
 

@@ -32,8 +32,11 @@ vgpu::check::LedgerNames ledger_names(const Config& config) {
     number("STAGE_BYTES", sm90_native_stage_bytes(config.tile_m, consumers, config.b_tensors));
     number("PIECE", 64 * (config.d_type == WL_F32 ? 4 : 2) *
                         sm90_native_piece_tokens(config.tile_m / config.split_k, config.d_type));
-    number("SPLITS", config.split_k > 1 ? 1 : 0);
-    number("sums", config.split_k > 1 ? 2 * config.tile_m * config.columns() : 0);
+    // Sums come by consumers' warps, or of three consumers at once.
+    const int parts = config.split_k == 1 ? 0 : consumers == 3 ? 1 : 4 * consumers;
+    number("PLACES", (consumers == 3 ? 1 : 2) * consumers);
+    number("SPLITS", parts);
+    number("sums", parts == 0 ? 0 : 2 * config.tile_m * config.columns() / parts);
   } else if (config.family == Family::sm90_stream) {
     number("LOADED_BYTES", sm90_stream_loaded_bytes(config.tile_m, config.first_types().a));
     number("SUM_BYTES", sm90_stream_sum_bytes(config.tile_m));
