@@ -40,6 +40,32 @@ TEST_CASE("few tokens of a long K share it on a Hopper GPU", "[host][linear][nat
     }
 }
 
+TEST_CASE("what was fastest on an H200 is taken", "[host][linear][native]") {
+  const struct {
+    wl_operand type;
+    int64_t m, n, k;
+    const char* config;
+  } measured[] = {
+      {WL_OPERAND_F16, 256, 6144, 4096, "gemm_sm90_f16_t128c192_split_f16"},
+      {WL_OPERAND_F16, 256, 4096, 14336, "gemm_sm90_f16_t128_split_f16"},
+      {WL_OPERAND_F16, 256, 2880, 2880, "gemm_sm90_f16_t128c64_f16"},
+      {WL_OPERAND_F16, 128, 4096, 4096, "gemm_sm90_f16_t128c64_split_f16"},
+      {WL_OPERAND_F16, 64, 2880, 2880, "gemm_sm90_f16_t64c64_split_f16"},
+      {WL_OPERAND_F16, 1024, 2880, 2880, "gemm_sm90_f16_t128c192_f16"},
+      {WL_OPERAND_F16, 4096, 4096, 4096, "gemm_sm90_f16_t256_pair_f16"},
+      {WL_OPERAND_TF32, 32, 4096, 14336, "gemm_sm90_tf32_t32c64_split_f32"},
+      {WL_OPERAND_TF32, 32, 24576, 1536, "gemm_sm90_tf32_t32c64_f32"},
+      {WL_OPERAND_TF32, 256, 6144, 4096, "gemm_sm90_tf32_t128c192_split_f32"},
+  };
+  for (const auto& one : measured) {
+    const wl_dtype out = one.type == WL_OPERAND_F16 ? WL_F16 : WL_F32;
+    const gemm::Problem problem = problem_of(one.m, one.n, one.k, {one.type, one.type}, out);
+    const gemm::Config* const chosen = gemm::choose(linear::configs(), problem, h200());
+    REQUIRE(chosen != nullptr);
+    CHECK(std::string(chosen->name) == one.config);
+  }
+}
+
 TEST_CASE("sums of 14 bits are taken where they are asked for", "[host][linear][native]") {
   for (const wl_operand b : {WL_OPERAND_E4M3, WL_OPERAND_E5M2})
     for (const bool asked : {false, true}) {
