@@ -7,21 +7,28 @@
 #include "runtime/src/ptx_header.hpp"
 
 #include <algorithm>
+#include <bitset>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace warpline;
 
 namespace {
 
+using Sketch = std::bitset<1 << 15>;
+
 struct Blob {
   std::string label, bytes, packed; // label: what names it in the assembler file
+  Sketch sketch;                    // of `bytes`
   const Blob* base = nullptr;       // what it is packed against
   int depth = 0;                    // bases to unpack before it
 };
@@ -57,16 +64,29 @@ std::string stem_of(const std::string& file, const std::string& ending) {
   return name.substr(0, name.size() - ending.size());
 }
 
+// Words of 8 bytes whose hash ends in zeros, wherever they stand: blobs that share text share them.
+Sketch sketch_of(const std::string& bytes) {
+  Sketch sketch;
+  for (size_t i = 0; i + 8 <= bytes.size(); ++i) {
+    uint64_t word;
+    std::memcpy(&word, bytes.data() + i, sizeof word);
+    const uint64_t hash = word * 0x9E3779B97F4A7C15u;
+    if ((hash >> 60) == 0) sketch.set(hash >> 40 & (sketch.size() - 1));
+  }
+  return sketch;
+}
+
 // Blobs that others may be packed against. What shares little with those before it stands alone and
-// is offered to all that follow; every blob is offered to its nearest followers, which are texts
-// with like names and the same text for another target.
+// is offered to those of all that follow that are most like it; every blob is offered to its
+// nearest followers, which are texts with like names and the same text for another target.
 class Bases {
 public:
   void pack(Blob* blob) {
     const std::string alone = pack_text("", blob->bytes);
     blob->packed = alone;
-    for (const std::vector<const Blob*>* offered : {&standing_, &latest_})
-      for (const Blob* base : *offered) try_base(blob, base);
+    blob->sketch = sketch_of(blob->bytes);
+    for (const std::vector<const Blob*>& offered : {like(*blob), latest_})
+      for (const Blob* base : offered) try_base(blob, base);
     if (blob->packed.size() * 2 >= alone.size()) {
       blob->packed = alone;
       blob->base = nullptr;
@@ -79,9 +99,20 @@ public:
   }
 
 private:
-  static constexpr size_t most_latest = 4;
+  static constexpr size_t most_latest = 4, most_like = 6;
   static constexpr int most_depth = 3; // each costs the unpacking of another blob
 
+  std::vector<const Blob*> like(const Blob& blob) const {
+    std::vector<std::pair<size_t, const Blob*>> shares;
+    for (const Blob* base : standing_)
+      shares.emplace_back((base->sketch & blob.sketch).count(), base);
+    std::stable_sort(shares.begin(), shares.end(),
+                     [](const auto& x, const auto& y) { return x.first > y.first; });
+    std::vector<const Blob*> result;
+    for (size_t i = 0; i < std::min(shares.size(), most_like); ++i)
+      result.push_back(shares[i].second);
+    return result;
+  }
   static void try_base(Blob* blob, const Blob* base) {
     if (base->depth >= most_depth) return;
     std::string packed = pack_text(base->bytes, blob->bytes);
@@ -199,10 +230,15 @@ void put(const std::vector<Kernel>& kernels, Assembler* out) {
 int main(int argc, char** argv) {
   if (argc < 2) fail("usage: embed OUT.bin KERNEL.ptx... KERNEL.TARGET.cubin... > OUT.S");
   std::vector<Kernel> kernels = read_kernels({argv + 2, argv + argc});
+  // Names that are alike follow each other.
+  std::vector<Kernel*> by_name;
+  for (Kernel& kernel : kernels) by_name.push_back(&kernel);
+  std::sort(by_name.begin(), by_name.end(),
+            [](const Kernel* x, const Kernel* y) { return x->name < y->name; });
   Bases texts, codes;
-  for (Kernel& kernel : kernels) texts.pack(&kernel.text);
-  for (Kernel& kernel : kernels)
-    for (Cubin& cubin : kernel.cubins) codes.pack(&cubin.blob);
+  for (Kernel* kernel : by_name) texts.pack(&kernel->text);
+  for (Kernel* kernel : by_name)
+    for (Cubin& cubin : kernel->cubins) codes.pack(&cubin.blob);
   Assembler out(argv[1]);
   put(kernels, &out);
   if (!out.write()) fail(std::string(argv[1]) + " cannot be written");

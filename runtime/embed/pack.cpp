@@ -1,6 +1,7 @@
 // pack_text of runtime/src/packed_text.hpp: greedy matching over chains of equal 4-byte hashes.
 #include "runtime/src/packed_text.hpp"
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -17,6 +18,21 @@ size_t hash_at(const std::string& text, size_t position) {
   uint32_t word;
   std::memcpy(&word, text.data() + position, sizeof word);
   return (word * 2654435761u) >> 16;
+}
+
+// Equal bytes of `a` and `b`, of which `most` are there. Words hold the first byte in their low
+// bits.
+size_t equal_bytes(const char* a, const char* b, size_t most) {
+  static_assert(std::endian::native == std::endian::little);
+  size_t length = 0;
+  for (; length + 8 <= most; length += 8) {
+    uint64_t x, y;
+    std::memcpy(&x, a + length, sizeof x);
+    std::memcpy(&y, b + length, sizeof y);
+    if (x != y) return length + static_cast<size_t>(std::countr_zero(x ^ y)) / 8;
+  }
+  while (length < most && a[length] == b[length]) ++length;
+  return length;
 }
 
 void put_number(std::string* out, size_t value) {
@@ -42,10 +58,13 @@ std::string pack_text(std::string_view base, std::string_view text) {
   for (size_t at = base.size(); at < all.size();) {
     size_t best = 0, from = 0;
     uint32_t candidate = at + least_match <= all.size() ? latest[hash_at(all, at)] : none;
+    const size_t most = all.size() - at;
     for (int tries = 0; candidate != none && tries < longest_chain; ++tries) {
-      size_t length = 0;
-      while (at + length < all.size() && all[candidate + length] == all[at + length]) ++length;
-      if (length > best) best = length, from = candidate;
+      // Only what differs first behind `best` is longer.
+      if (best < most && all[candidate + best] == all[at + best]) {
+        const size_t length = equal_bytes(all.data() + candidate, all.data() + at, most);
+        if (length > best) best = length, from = candidate;
+      }
       candidate = previous[candidate];
     }
     if (best < least_match) {
