@@ -47,13 +47,14 @@ CXXFLAGS += --coverage -fprofile-update=prefer-atomic
 LDFLAGS += --coverage
 endif
 # The emulator's handlers are vector loops; without errno and traps their selects are blends. What
-# reads a kernel's text, answers driver calls and draws runs once a kernel or call: built quickly.
+# reads a kernel's text, answers driver calls, draws, reads commands or lists configurations runs once a
+# kernel, call or command: built quickly.
 VGPU_FLAGS := -O3 -fno-math-errno -fno-trapping-math
-VGPU_ONCE := $(foreach room,driver cudart forms isa ptx run trace,tools/vgpu/$(room)/%)
-VGPU_ONCE_FLAGS := -O1
+ONCE := $(foreach room,driver cudart forms isa ptx run trace,tools/vgpu/$(room)/%) tools/cli/% kernels/%_configs.cpp
+ONCE_FLAGS := -O1
 ifeq ($(DEBUG),1)
 VGPU_FLAGS := -O0
-VGPU_ONCE_FLAGS := -O0
+ONCE_FLAGS := -O0
 endif
 
 OPERATIONS := $(notdir $(patsubst %/,%,$(dir $(wildcard kernels/*/configs.def))))
@@ -200,7 +201,7 @@ $(BUILD)/std/std.hpp.gch:
 
 # ---- library, virtual GPU, programs ---------------------------------------------------------------
 
-flags_of = $(if $(filter $(VGPU_ONCE),$(1)),$(VGPU_ONCE_FLAGS),$(if $(filter tools/vgpu/%,$(1)),$(VGPU_FLAGS)))
+flags_of = $(if $(filter $(ONCE),$(1)),$(ONCE_FLAGS),$(if $(filter tools/vgpu/%,$(1)),$(VGPU_FLAGS)))
 $(BUILD)/obj/%.o: %.cpp | $(STD:%=%.gch)
 	@mkdir -p $(@D)
 	@echo "  CXX  $<"
