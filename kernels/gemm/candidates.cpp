@@ -63,7 +63,8 @@ wl_dual_gemm_config describe(const Candidate& c, const Problem& problem,
   out.tile_k = config.tile_k;
   out.cta_group = config.cta_group;
   out.cluster_m = config.blackwell() ? config.cluster_m : 1;
-  out.cluster_n = config.blackwell() ? config.cluster_n : config.cluster[0] / config.split_k;
+  out.cluster_n = config.blackwell() ? config.cluster_n
+                                     : config.cluster[0] / (config.spread ? 1 : config.split_k);
   out.split_k = config.split_k;
   out.stages = config.stages;
   out.acc_stages = config.acc_stages;

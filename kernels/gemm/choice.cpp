@@ -73,6 +73,14 @@ bool can_run(const Config& config, const Problem& problem, const DeviceLimits& d
     if (reason != nullptr) *reason = "it takes rows of A one behind the other, not gathered ones";
     return false;
   }
+  if (config.spread) {
+    const int64_t ctas = sm90_spread_ctas(config, problem), sms = std::max(device.sm_count, 1);
+    if (ctas <= sms) return true;
+    if (reason != nullptr)
+      *reason = format("its CTAs wait for each other: %lld of this problem, the device holds %lld",
+                       static_cast<long long>(ctas), static_cast<long long>(sms));
+    return false;
+  }
   if (config.grid != Grid::stream_k) return true;
   const int64_t k_tiles = config.family == Family::sm90_native ? sm90_native_stages(config, problem)
                                                                : sm100_all_k_tiles(config, problem);

@@ -55,6 +55,7 @@ struct Config {
   int scale_sets = 0;   // sets of scale columns in tensor memory
   int decoders = 0;     // sm90_small: warps that decode activations
   int ctas = 1;         // sm90: that an SM holds
+  bool spread = false;  // sm90: the CTAs that share a tile's K are of no cluster
   bool direct = false;  // sm90: 16-bit activations as they lie, in one launch
   bool grouped = false; // for groups of rows
   bool routed = false;  // for few rows that say which matrix they are multiplied with
@@ -189,6 +190,11 @@ constexpr int sm90_stage_bytes(int tokens, int columns, int b_tensors = 2) {
 constexpr int sm90_shared_bytes(int tokens, int stages, int columns, int b_tensors = 2) {
   return stages * sm90_stage_bytes(tokens, columns, b_tensors) + columns / 32 * 2048 + 16 * stages +
          32;
+}
+
+// Of a spread tile in the workspace: SPREAD_BYTES of sm90_spread.inc for each pair of splits.
+constexpr int64_t sm90_spread_bytes(int tokens, int columns, int split) {
+  return int64_t{split} * (split - 1) * (128 + tokens / split / 8 * (columns / 32) * 2048);
 }
 
 // GROUP_TABLE_BYTES of sm90_groups.inc, and what its table of narrow tiles takes.

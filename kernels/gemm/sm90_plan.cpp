@@ -41,6 +41,14 @@ struct DirectParams {
 #undef GROUPED
 #undef LAUNCHES
 };
+// With SPREAD: the same and more.
+struct SpreadParams {
+#define SPREAD 1
+#define PARAM WL_PARAM_FIELD
+#include "kernels/gemm/sm90_params.def"
+#undef SPREAD
+};
+static_assert(offsetof(SpreadParams, unscale) == offsetof(Params, unscale));
 static_assert(offsetof(DirectParams, unscale) - offsetof(DirectParams, map_b1) ==
               offsetof(Params, unscale));
 struct DecodeParams {
@@ -82,6 +90,16 @@ Layout direct_param_layout(bool grouped) {
 #undef LAUNCHES
   return grouped ? of_groups : plain;
 }
+Layout spread_param_layout() {
+  using Block = SpreadParams;
+#define SPREAD 1
+#define PARAM WL_PARAM_LAYOUT
+  static const Layout layout = {
+#include "kernels/gemm/sm90_params.def"
+  };
+#undef SPREAD
+  return layout;
+}
 Layout decode_param_layout(bool grouped) {
   using Block = DecodeParams;
 #define PARAM WL_PARAM_LAYOUT
@@ -107,7 +125,9 @@ constexpr int grouped_decode_warps = 8, grouped_decode_ctas = 4; // an SM
 constexpr int grouped_decode_shared_bytes = grouped_decode_warps * 2048 + sm90_group_table_bytes;
 
 // CTAs of a cluster that share a tile's rows of D.
-int cluster_rows(const Config& config) { return config.cluster[0] / config.split_k; }
+int cluster_rows(const Config& config) {
+  return config.spread ? config.cluster[0] : config.cluster[0] / config.split_k;
+}
 
 // B1 or B2: [L, N, K/2] bytes; a box is a tile's columns and a stage's K.
 wl_status weight_map(const wl_context& context, const char* name, const void* address,
@@ -155,6 +175,7 @@ wl_status activation_map(const wl_context& context, const Problem& problem, cons
 struct Work {
   Params product{};
   DirectParams direct{};
+  SpreadParams spread{};
   DecodeParams decode{};
   LaunchConfig launch, decode_launch;
   size_t workspace_bytes = 0;
@@ -277,6 +298,7 @@ wl_status fill_work(const wl_context& context, const Problem& problem, const Con
   const int64_t tiles = work->product.tiles;
   work->launch.grid[0] *= static_cast<unsigned>(
       config.split_k > 1 || config.ctas > 1 ? tiles : std::min(tiles, resident));
+  if (config.spread) work->launch.grid[0] *= static_cast<unsigned>(config.split_k);
   if (config.direct) {
     std::memcpy(&work->direct.map_b1, &work->product, offsetof(Params, unscale) + sizeof(float));
     work->direct.static_weights = (problem.flags & WL_STATIC_WEIGHTS) != 0 ? 1 : 0;
@@ -292,6 +314,12 @@ wl_status fill_work(const wl_context& context, const Problem& problem, const Con
   // The activations, decoded.
   work->workspace_bytes = static_cast<size_t>(problem.l) * static_cast<size_t>(problem.m) *
                           static_cast<size_t>(divide_up(problem.k, config.tile_k)) * 256;
+  if (config.spread) {
+    std::memcpy(&work->spread, &work->product, offsetof(Params, unscale) + sizeof(float));
+    work->spread.sums_at = work->workspace_bytes;
+    work->workspace_bytes += static_cast<size_t>(
+        tiles * sm90_spread_bytes(config.tile_m, config.tile_n, config.split_k));
+  }
   return WL_SUCCESS;
 }
 
@@ -302,7 +330,9 @@ struct Kernels {
 wl_status load(wl_context* context, const Problem& problem, const Config& config,
                Kernels* kernels) {
   KernelNeeds needs;
-  needs.params = config.direct ? direct_param_layout(config.grouped) : param_layout(config.grouped);
+  needs.params = config.direct   ? direct_param_layout(config.grouped)
+                 : config.spread ? spread_param_layout()
+                                 : param_layout(config.grouped);
   needs.dynamic_shared_bytes = config.shared_bytes;
   WL_TRY(load_kernel(*context, config.image(), needs, &kernels->product));
   if (config.direct) return WL_SUCCESS;
@@ -344,8 +374,9 @@ public:
       const wl_plan::Instead instead[] = {{&own.direct, &own.launch}};
       return plan.run(workspace, stream, instead);
     }
-    const wl_plan::Instead instead[] = {{&own.decode, &own.decode_launch},
-                                        {&own.product, &own.launch}};
+    const wl_plan::Instead instead[] = {
+        {&own.decode, &own.decode_launch},
+        {config->spread ? static_cast<const void*>(&own.spread) : &own.product, &own.launch}};
     return plan.run(workspace, stream, instead);
   }
 
@@ -362,7 +393,7 @@ private:
 //   DRAM bytes of the whole device: 2400
 //   launches, first loads and the end of the last tile: 8000
 //   the exchange of SPLIT_K CTAs: 700, and 24 a token for what a CTA sends of its sums (16 bytes a
-//   clock between two SMs)
+//   clock between two SMs); through the workspace 2500 more
 //   outputs: 16 clocks a token of the part that a CTA ends, for each product that makes some
 // Of the 8000, 4000 are paid for each tile that a cluster of its own makes; of one tensor other
 // clusters do not pay them.
@@ -380,7 +411,8 @@ Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimi
   const double tiles = s.tiles * static_cast<double>(divide_up(problem.n, config.columns()));
   result.tiles = static_cast<int64_t>(std::ceil(tiles));
   result.clusters = std::min<int64_t>(result.tiles, device.sm_count);
-  result.waves = divide_up(result.tiles, std::max<int64_t>(result.clusters, 1));
+  const int64_t units = result.tiles * (config.spread ? config.split_k : 1);
+  result.waves = divide_up(units, std::max<int64_t>(result.clusters, 1));
   result.tile_clocks = k_blocks * (560 + 5.4 * config.tile_m) * (config.direct ? 1.25 : 1);
   result.epilogue_clocks = 16.0 * (3 - config.b_tensors) * config.tile_m;
   const double tile = result.tile_clocks + result.epilogue_clocks;
@@ -398,6 +430,11 @@ Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimi
 
 } // namespace
 
+int64_t sm90_spread_ctas(const Config& config, const Problem& problem) {
+  return divide_up(problem.m, config.tile_m) * divide_up(problem.n, config.columns()) * problem.l *
+         config.split_k;
+}
+
 Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
   if (config.grouped) return grouped_cost(config, problem, device);
   Cost result{};
@@ -407,8 +444,9 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
   // Of clusters of 4 an H200 holds 30: its GPCs have 16 or 18 SMs.
   const int64_t size = config.cluster[0];
   const int64_t clusters = size == 4 ? device.sm_count * 10 / 44 : device.sm_count / size;
-  result.waves = divide_up(result.tiles, std::max<int64_t>(config.ctas * clusters, 1));
-  result.clusters = result.tiles;
+  const int64_t units = result.tiles * (config.spread ? config.split_k : 1);
+  result.waves = divide_up(units, std::max<int64_t>(config.ctas * clusters, 1));
+  result.clusters = units;
 
   const double consumers = config.tile_n / 32.0;
   const double mma = consumers * 8 * std::max(config.tile_m / 2.0, 16.0);
@@ -430,6 +468,7 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
   const double start = config.b_tensors == 1 || own ? 4000 : 8000;
   result.epilogue_clocks = 16.0 * (3 - config.b_tensors) * config.tile_m / config.split_k;
   if (config.split_k > 1) result.epilogue_clocks += 700 + 24.0 * sent * config.tile_m;
+  if (config.spread) result.epilogue_clocks += 2500;
   if (own) result.epilogue_clocks += 4000;
   const double entry_bytes =
       static_cast<double>(config.b_tensors * problem.n) * static_cast<double>(problem.k) * 9 / 16 +
@@ -458,7 +497,11 @@ wl_status make_sm90_plan(wl_context* context, const Problem& problem, const Conf
   } else {
     WL_TRY(made->add(*kernels.decode, work.decode_launch, work.decode,
                      offsetof(DecodeParams, activations)));
-    WL_TRY(made->add(*kernels.product, work.launch, work.product, offsetof(Params, activations)));
+    if (config.spread)
+      WL_TRY(made->add(*kernels.product, work.launch, work.spread,
+                       offsetof(SpreadParams, activations), offsetof(SpreadParams, flag_up)));
+    else
+      WL_TRY(made->add(*kernels.product, work.launch, work.product, offsetof(Params, activations)));
   }
   fill_info(config, *kernels.product, work.launch, &made->info);
   made->info.workspace_bytes = work.workspace_bytes;

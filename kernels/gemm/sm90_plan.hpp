@@ -9,7 +9,8 @@ namespace warpline::gemm {
 // the kernel multiplies: activations in FP16 come from NVFP4 as well.
 inline Config sm90_config(const char* name, Image (*image)(), int b_tensors, Family family,
                           wl_dtype mma, wl_dtype out, int tokens, int stages, int rows, int split,
-                          int consumers, int group_m, int ctas = 1, int launches = 2) {
+                          int consumers, int group_m, int ctas = 1, int launches = 2,
+                          int spread = 0) {
   Config c{};
   c.name = name, c.target = "sm_90a", c.image = image;
   c.family = family, c.d_type = out, c.b_tensors = b_tensors;
@@ -18,7 +19,8 @@ inline Config sm90_config(const char* name, Image (*image)(), int b_tensors, Fam
   if (mma == WL_F16 && !c.direct) c.a_types |= bit(WL_OPERAND_NVFP4);
   c.tile_m = tokens, c.tile_n = sm90_columns(consumers), c.tile_k = 128;
   c.stages = stages, c.acc_stages = 1, c.group_m = group_m, c.ctas = ctas;
-  c.cluster[0] = rows * split, c.cluster[1] = c.cluster[2] = 1, c.split_k = split;
+  c.spread = spread != 0;
+  c.cluster[0] = rows * (c.spread ? 1 : split), c.cluster[1] = c.cluster[2] = 1, c.split_k = split;
   c.threads = 128 * consumers + (family == Family::sm90 ? 128 : 0);
   c.shared_bytes = sm90_shared_bytes(tokens, stages, c.tile_n, b_tensors);
   return c;
@@ -105,6 +107,8 @@ inline Config mn_major(Config config) {
 // Stages of all tiles of a cluster, which the clusters of a STREAM_K configuration share.
 int64_t sm90_native_stages(const Config& config, const Problem& problem);
 Cost sm90_native_cost(const Config& config, const Problem& problem, const DeviceLimits& device);
+// CTAs of a configuration whose tiles are spread: all of them are on the device at once.
+int64_t sm90_spread_ctas(const Config& config, const Problem& problem);
 Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits& device);
 Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceLimits& device);
 Cost sm90_stream_cost(const Config& config, const Problem& problem, const DeviceLimits& device);

@@ -65,8 +65,10 @@ Configuration configuration_of(const Config& config, const char* decoder, const 
   c.profile = "h200";
   c.shares_k = config.grid == Grid::stream_k;
   c.sms = c.shares_k ? 10 * config.cluster[0] : 2;
+  // The CTAs of all tiles are on the device at once.
+  if (config.spread) c.sms = 132, c.group = 1;
   c.rows = c.cta_rows = config.tile_m;
-  c.columns = config.columns() * config.cluster[0] / config.split_k;
+  c.columns = config.columns() * config.cluster[0] / (config.spread ? 1 : config.split_k);
   c.depth = c.turn = config.stages * config.tile_k * config.split_k;
   c.long_k = c.shares_k ? 14 * config.tile_k : 2 * c.depth;
   if (config.family == warpline::gemm::Family::sm90_native || config.direct) return c;
