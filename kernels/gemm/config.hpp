@@ -84,7 +84,7 @@ struct Config {
   bool decodes() const { return !blackwell() && family != Family::sm90_native; }
   bool fused() const { return family == Family::sm90_small || family == Family::sm90_stream; }
   // Rows of A in any order, where they are groups'.
-  bool gathers() const { return !blackwell() && !direct && family != Family::sm90_native; }
+  bool gathers() const { return grouped && !direct && family != Family::sm90_native; }
   // Of an sm100 configuration: one MMA a K step makes all columns of a tile.
   constexpr bool one_mma() const { return swapped || kind != Kind::nvfp4; }
   // Columns of D that a CTA makes of a tile.
@@ -116,6 +116,8 @@ constexpr int sm100_queries(Grid grid) { return grid == Grid::launch_control ? 1
 constexpr int sm100_slot_bytes(Grid grid, bool groups = false) {
   return grid == Grid::stream_k || groups ? 32 : 16;
 }
+// Rows of A of a slot's tile, where rows are gathered.
+constexpr int sm100_slot_rows_bytes(bool groups) { return groups ? 512 : 0; }
 // Outputs of a CTA on their way to TMA.
 constexpr int sm100_staging_bytes(int tile_n, Store store) {
   return store == Store::bulk ? 256 * tile_n : 0;
@@ -177,7 +179,8 @@ constexpr int sm100_shared_bytes(const Config& c) {
   const int ring = sm100_tile_ring(c.grid), queries = sm100_queries(c.grid);
   return c.stages * sm100_stage_bytes(c) + sm100_exchange_bytes(c) +
          sm100_staging_bytes(c.tile_n, c.store) + sm100_bias_bytes(c) +
-         sm100_slot_bytes(c.grid, c.grouped) * ring + 16 * queries + 8 * sm100_barriers(c) + 8;
+         (sm100_slot_bytes(c.grid, c.grouped) + sm100_slot_rows_bytes(c.grouped)) * ring +
+         16 * queries + 8 * sm100_barriers(c) + 8;
 }
 
 // ---- sm90.ptx
@@ -197,8 +200,10 @@ constexpr int64_t sm90_spread_bytes(int tokens, int columns, int split) {
   return int64_t{split} * (split - 1) * (128 + tokens / split / 8 * (columns / 32) * 2048);
 }
 
-// GROUP_TABLE_BYTES of sm90_groups.inc, and what its table of narrow tiles takes.
+// GROUP_TABLE_BYTES of sm90_groups.inc, what its table of narrow tiles takes, and ROW_TABLE of
+// sm90_native_config.inc.
 constexpr int sm90_group_table_bytes = 513 * 16, sm90_narrow_table_bytes = 513 * 4 + 12;
+constexpr int sm90_native_row_table_bytes = 512;
 
 // ---- sm90_native.ptx
 

@@ -20,6 +20,11 @@ int64_t rows_an_entry(const Problem& p) {
 int64_t a_rows(const Config& config, const Problem& problem) {
   return config.swapped ? sm100_tokens(rows_an_entry(problem)) : 128;
 }
+// Of those a CTA gathers, by 16.
+double gathered_rows(const Config& config, const Problem& problem) {
+  const int64_t rows = divide_up(rows_an_entry(problem), config.cta_group);
+  return static_cast<double>(std::min<int64_t>(divide_up(rows, 16) * 16, config.rows()));
+}
 int64_t b_rows(const Config& config) { return (config.swapped ? 1 : 2) * config.tile_n; }
 // Bytes of K elements of a row without its scales.
 int64_t row_bytes(wl_operand type, int64_t k) { return k * format_of(type).bits / 8; }
@@ -151,7 +156,9 @@ double store_clocks(const Config& config, const Problem& problem) {
 //     clock in FP4 (9 PFLOP/s dense over 148 SMs), 128 of 8192 in 8 bits, 64 of 4096, 32 of 2048
 //     (MXFP4 in the 8-bit kind as 8 bits). Swapped, the weights are read from shared memory at 128
 //     bytes a clock however few the tokens: 128
-//   a K tile takes the longest of the three, and 20 more where the MMA warp waits for scale columns
+//   gathered rows of A: 5.4 a row, by 16, as many as a tile has on average: for 16 the thread that
+//     asks for them has 33 instructions of machine code, which are taken for 86 clocks
+//   a K tile takes the longest of these, and 20 more where the MMA warp waits for scale columns
 //     (SCALE_SETS < STAGES)
 //   epilogue: 16 a column (128 rows x ex2 and rcp at 16 a clock). With a second accumulator set it
 //     runs under the main loop of the next tile: only the last one shows, and tiles come no faster
@@ -209,7 +216,8 @@ Cost sm100_cost(const Config& config, const Problem& problem, const DeviceLimits
   const auto width = static_cast<double>(product_columns(config, problem));
   const double mma = (config.swapped ? 64 : 2 * width) * 128 / 64;
   const double lag = config.kind == Kind::nvfp4 && config.scale_sets < config.stages ? 20 : 0;
-  const double k_tile_clocks = std::max({fill, l2, mma}) + lag;
+  const double gather = problem.groups.rows == nullptr ? 0 : 5.4 * gathered_rows(config, problem);
+  const double k_tile_clocks = std::max({fill, l2, mma, gather}) + lag;
   result.tile_clocks = static_cast<double>(k_tiles(config, problem)) * k_tile_clocks;
   const double stores = store_clocks(config, problem);
   const double received = width * 128 * 4 * (config.split_k - 1) / config.split_k;

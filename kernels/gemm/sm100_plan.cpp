@@ -131,6 +131,24 @@ wl_status operand_map(const wl_context& context, const char* name, const void* a
   return make_tensor_map(context, desc, map);
 }
 
+// Rows of A that are gathered, a K tile of each: bytes of two elements, of which a box is a row.
+wl_status gathered_map(const wl_context& context, const Problem& problem, const Config& config,
+                       cuapi::CUtensorMap* map) {
+  TensorMapDesc desc;
+  desc.name = "A";
+  desc.type = cuapi::CU_TENSOR_MAP_DATA_TYPE_UINT8;
+  desc.rank = 2;
+  desc.address = problem.operands.a;
+  desc.dims[0] = static_cast<uint64_t>(problem.k / 2);
+  desc.dims[1] = static_cast<uint64_t>(problem.groups.a_rows);
+  desc.strides[0] = desc.dims[0];
+  desc.box[0] = static_cast<uint32_t>(config.tile_k / 2);
+  desc.box[1] = 1;
+  desc.swizzle = cuapi::CU_TENSOR_MAP_SWIZZLE_128B;
+  desc.l2_promotion = cuapi::CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
+  return make_tensor_map(context, desc, map);
+}
+
 // D of a BULK configuration: [L, M, N] with its strides; a box is what an epilogue warp makes, 32
 // rows of half a tile's columns. What lies beyond M or N is not written.
 wl_status output_map(const wl_context& context, const Problem& problem, const Config& config,
@@ -190,11 +208,15 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
     WL_TRY(move_weight_maps(context, mapped->operands, o, config.b_tensors, params));
   const int a_rows = static_cast<int>(sm100_box_rows(config, problem.m));
   const Types& types = problem.types;
-  WL_TRY(operand_map(context, "A", o.a, types.a, problem.m, problem.l, 0, problem, config, a_rows,
-                     &params->map_a));
+  const bool gathers = problem.groups.rows != nullptr;
+  if (gathers)
+    WL_TRY(gathered_map(context, problem, config, &params->map_a));
+  else
+    WL_TRY(operand_map(context, "A", o.a, types.a, problem.m, problem.l, 0, problem, config, a_rows,
+                       &params->map_a));
   const int64_t scaled_rows =
       problem.groups.count != 0 ? 128 * problem.groups.sf_tile_count : problem.m;
-  if (has_scales(types.a))
+  if (has_scales(types.a) && !gathers)
     WL_TRY(scale_map(context, "SFA", o.sfa, scaled_rows, k_of_scales(types.a, problem.k), problem.l,
                      config.kind == Kind::mx ? 1 : config.tile_k / 64 / config.cluster_n,
                      &params->map_sfa));
@@ -276,6 +298,7 @@ public:
     if (config->grouped) {
       std::memcpy(&filled->grouped, &params, common_bytes);
       fill_groups(of, &filled->grouped);
+      filled->grouped.scales_of_a = address_of(of.operands.sfa);
     }
     filled->launch = cluster_launch(*config);
     const int64_t clusters = sm100_clusters(*config, of, device_);

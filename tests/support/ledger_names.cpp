@@ -16,6 +16,8 @@ vgpu::check::LedgerNames ledger_names(const Config& config) {
     number("RELEASES", config.cluster_m / config.cta_group + config.cluster_n - 1);
     number("DRAINS", drain_warps * config.cta_group);
     number("READERS", (sm100_sfa_bytes(config) != 0 ? 3 : 2) + drain_warps);
+    number("FILLS",
+           (sm100_sfa_bytes(config) != 0 ? 2 : 1) + (config.grouped ? config.cta_group - 1 : 0));
     // Of elements of 8 bits, where types are arguments.
     number("FULL", config.cta_group * (config.kind == Kind::mx
                                            ? sm100_operand_bytes(config.cta_group, config.tile_n) +
@@ -29,6 +31,8 @@ vgpu::check::LedgerNames ledger_names(const Config& config) {
     number("ROWS", config.cluster[0] / config.split_k);
     const int consumers = config.columns() / 64;
     number("C", consumers);
+    number("FILLS", config.grouped ? 2 : 1);
+    number("FILLERS", 0);
     number("STAGE_BYTES", sm90_native_stage_bytes(config.tile_m, consumers, config.b_tensors));
     number("PIECE", 64 * (config.d_type == WL_F32 ? 4 : 2) *
                         sm90_native_piece_tokens(config.tile_m / config.split_k, config.d_type));
