@@ -84,7 +84,7 @@ struct Config {
   bool decodes() const { return !blackwell() && family != Family::sm90_native; }
   bool fused() const { return family == Family::sm90_small || family == Family::sm90_stream; }
   // Rows of A in any order, where they are groups'.
-  bool gathers() const { return grouped && !direct && family != Family::sm90_native; }
+  bool gathers() const { return grouped && !direct; }
   // Of an sm100 configuration: one MMA a K step makes all columns of a tile.
   constexpr bool one_mma() const { return swapped || kind != Kind::nvfp4; }
   // Columns of D that a CTA makes of a tile.

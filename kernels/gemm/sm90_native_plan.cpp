@@ -166,7 +166,8 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
                       int64_t clusters, Params* params) {
   const Operands& o = problem.operands;
   const Types& types = problem.types;
-  WL_TRY(operand_map(context, "A", o.a, types.a, types.a_layout, problem.m, problem, config,
+  WL_TRY(operand_map(context, "A", o.a, types.a, types.a_layout,
+                     problem.groups.rows_of_a(problem.m), problem, config,
                      config.tile_m / cluster_rows(config), &params->map_a, problem.l));
   WL_TRY(operand_map(context, "B", o.b[0], types.b, types.b_layout, problem.n, problem, config,
                      config.columns(), &params->map_b, problem.b_entries(), problem.b_stride()));
@@ -188,6 +189,7 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
       WL_TRY(output_map(context, "the residual", o.residual, problem, config, problem.ldr,
                         problem.batch_stride_r, &params->map_r_row, true));
     fill_groups(problem, params);
+    params->address_of_a = address_of(o.a);
   }
   fill_problem(problem, params);
   params->column_scales = address_of(o.column);
@@ -291,7 +293,7 @@ double stage_clocks(const Config& config) {
 }
 
 // Rows are spread as `spread` says; a group's last tile takes MMAs of all, half or a quarter of its
-// tokens, all of its rows equally likely.
+// tokens, all of its rows equally likely; of FP8 always of all.
 Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
   Cost result{};
   const Spread s = spread(problem, config.tile_m);
@@ -302,7 +304,8 @@ Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimi
   result.tiles = static_cast<int64_t>(std::ceil(tiles));
   result.clusters = std::min(result.tiles, clusters);
   result.waves = divide_up(result.tiles, std::max<int64_t>(result.clusters, 1));
-  const double spared = config.tile_m == 128 ? 0.3125 * s.groups / s.tiles : 0;
+  const bool narrows = config.tile_m == 128 && format_of(problem.types.a).bits == 16;
+  const double spared = narrows ? 0.3125 * s.groups / s.tiles : 0;
   const double stage = stage_clocks(config) * (1 - spared);
   result.tile_clocks = k_blocks * std::max(stage, 2000.0 / config.stages);
   result.epilogue_clocks = 6.0 * config.b_tensors * config.tile_m;

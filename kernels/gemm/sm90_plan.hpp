@@ -64,6 +64,8 @@ inline Config grouped(Config c) {
   c.shared_bytes += sm90_group_table_bytes - (c.family == Family::sm90_small ? 8 : 0);
   if (c.family == Family::sm90 && c.tile_m >= 64 && c.b_tensors == 1)
     c.shared_bytes += sm90_narrow_table_bytes;
+  if (c.family == Family::sm90_native) c.shared_bytes += sm90_native_row_table_bytes;
+  c.column_factors = false;
   return c;
 }
 inline Config routed(Config c) {

@@ -5,14 +5,16 @@ over the experts that have rows, in one process.
 
     make shared && python3 tools/bench/compare_grouped.py [--json FILE] [--tokens 64,4096]
                        [--models qwen,deepseek,gptoss] [--routing uniform,skewed]
-                       [--a-type bf16|nvfp4] [--b-type nvfp4|bf16] [--configs]
+                       [--a-type bf16|nvfp4] [--b-type nvfp4|bf16] [--configs] [--gather]
 
 Rows are sorted by expert already, for all of them; how many each has, ours and torch's read on the
 device. The loop knows them on the host and has plans of its own for each expert. torch multiplies
 by gate and up in one product and computes no gate. D is in BF16. Weight sets rotate so that every
 call finds its experts in DRAM; graphs of calls take turns. Columns: microseconds, ratios to ours,
 and `bytes`, the share of the time that the touched experts' weights take at the measured copy rate.
-`--configs` times every configuration instead.
+`--configs` times every configuration instead. `--gather`: rows are those of as many tokens, by an
+index; `dense` is the same product of rows that lie sorted, `copied` an index_select and that, and
+torch selects ahead of its product as well.
 """
 import argparse
 import json
@@ -47,7 +49,7 @@ def route(tokens, experts, taken, routing, seed):
 class Layer:
     """Operands of one product of all experts."""
 
-    def __init__(self, rows, n, k, dual, a_type, b_type, seed):
+    def __init__(self, rows, n, k, dual, a_type, b_type, seed, tokens=0):
         generator = torch.Generator(device="cuda").manual_seed(seed)
         self.rows, self.n, self.k, self.dual, self.a_type = rows.tolist(), n, k, dual, a_type
         self.b_type = b_type
@@ -80,7 +82,16 @@ class Layer:
         else:
             self.a = torch.randn(self.m, k, dtype=torch.bfloat16, device="cuda",
                                  generator=generator)
+        self.tokens = None  # whose rows are gathered
+        if tokens:
+            self.tokens = self.a[:tokens].contiguous()
+            self.index = torch.randint(0, tokens, (self.m,), dtype=torch.int32, device="cuda",
+                                       generator=generator)
+            self.select(self.a)
         self.d = torch.empty(self.m, n, dtype=torch.bfloat16, device="cuda")
+
+    def select(self, a):
+        torch.index_select(self.tokens, 0, self.index, out=a)
 
     def group_scales(self):
         """Tile start / 128 + g for each expert g."""
@@ -106,11 +117,15 @@ class Layer:
     def operands_b(self):
         return self.b if self.b_type == "nvfp4" else self.plain_b
 
-    def plan(self, library, config=None):
+    def plan(self, library, config=None, dense=False):
         groups = abi.Groups(count=self.experts, ends=self.ends.data_ptr())
+        a = self.a
+        if self.tokens is not None and not dense:
+            a = self.tokens
+            groups.rows, groups.a_rows = self.index.data_ptr(), a.shape[0]
         make = library.grouped_dual_gemm if self.dual else library.grouped_gemm
         plan = make(groups, config=config, **self.fields(
-            self.a.data_ptr(), self.sfa.data_ptr() if self.sfa is not None else None,
+            a.data_ptr(), self.sfa.data_ptr() if self.sfa is not None else None,
             [t.data_ptr() for t in self.operands_b()],
             [t.data_ptr() if t is not None else None for t in self.sfb], self.m,
             self.d.data_ptr(), self.alpha.data_ptr()))
@@ -183,6 +198,15 @@ def run_of(plan):
     return run
 
 
+def after(layer, product, a=None):
+    """The product, of tokens behind the copy that sorts them."""
+    def run():
+        if layer.tokens is not None:
+            layer.select(layer.a if a is None else a)
+        product()
+    return run
+
+
 def configs(dual, a_type, b_type):
     text = (abi.ROOT / "kernels" / "grouped" / "configs.def").read_text()
     name = "grouped_dual_gemm" if dual else "grouped_gemm"
@@ -201,7 +225,8 @@ def compare(library, harness, case, options, copy):
     touched = int((rows > 0).sum()) * bytes_each
     l2 = torch.cuda.get_device_properties(0).L2_cache_size
     count = max(1, -(-3 * l2 // touched))
-    sets = [Layer(rows, n, k, dual, options.a_type, options.b_type, s) for s in range(count)]
+    sets = [Layer(rows, n, k, dual, options.a_type, options.b_type, s,
+                  min(tokens, int(rows.sum())) if options.gather else 0) for s in range(count)]
     row = {"model": model, "tokens": tokens, "routing": routing,
            "product": "up" if dual else "down", "rows": int(rows.sum()),
            "touched": int((rows > 0).sum()), "most": int(rows.max())}
@@ -219,6 +244,12 @@ def compare(library, harness, case, options, copy):
     row["config"] = ours[0].config
     row["error"] = sets[0].wrong(ours[0])
     graphs = {"ours": harness.captured(ours * repeats)}
+    if options.gather:
+        dense = [s.plan(library, dense=True) for s in sets]
+        row["dense_config"] = dense[0].config
+        graphs["dense"] = harness.captured(dense * repeats)
+        graphs["copied"] = harness.captured(
+            [after(s, run) for s, run in zip(sets, dense)] * repeats)
     if options.loop:
         loops = [s.loop(library) for s in sets]
         row["error"] = max(row["error"], sets[0].wrong(loops[0]))
@@ -226,8 +257,8 @@ def compare(library, harness, case, options, copy):
     if hasattr(torch, "_grouped_mm"):
         peers = [(s, s.peer()) for s in sets[:max(1, -(-3 * l2 // int(touched * 16 / bits)))]]
         graphs["torch"] = harness.captured(
-            [lambda s=s, p=p: torch._grouped_mm(p[0], p[1].transpose(1, 2), offs=s.ends)
-             for s, p in peers] * repeats)
+            [after(s, lambda s=s, p=p: torch._grouped_mm(p[0], p[1].transpose(1, 2), offs=s.ends),
+                   p[0]) for s, p in peers] * repeats)
     row.update(harness.medians(graphs))
     for name in ("torch", "loop"):
         if name in row:
@@ -239,7 +270,8 @@ def compare(library, harness, case, options, copy):
 COLUMNS = (("model", "model", "%-8s"), ("tokens", "T", "%5d"), ("routing", "routing", "%-8s"),
            ("product", "what", "%-4s"), ("rows", "rows", "%6d"), ("touched", "experts", "%7d"),
            ("most", "most", "%5d"), ("ours", "ours us", "%8.1f"), ("torch", "torch", "%8.1f"),
-           ("torch_ratio", "ratio", "%6.2f"), ("loop", "loop", "%8.1f"),
+           ("torch_ratio", "ratio", "%6.2f"), ("dense", "dense", "%8.1f"),
+           ("copied", "copied", "%8.1f"), ("loop", "loop", "%8.1f"),
            ("loop_ratio", "ratio", "%6.2f"), ("bytes", "bytes", "%6.2f"))
 
 
@@ -260,6 +292,7 @@ def main():
     parser.add_argument("--replays", type=int, default=20)
     parser.add_argument("--no-loop", dest="loop", action="store_false")
     parser.add_argument("--configs", action="store_true", help="time every configuration instead")
+    parser.add_argument("--gather", action="store_true", help="rows by an index, A in bf16")
     parser.add_argument("--json")
     options = parser.parse_args()
     library = warpline.Library()
