@@ -31,7 +31,8 @@ int64_t below(Draw& draw, const char* name, int64_t bound) {
 }
 
 // Few rows of many groups, or many rows of few.
-GroupSizes draw_groups(const Configuration& c, bool scaled, Draw& draw) {
+// Rows of operands without scales have whole 16 bytes.
+GroupSizes draw_groups(const Configuration& c, wl_operand type, Draw& draw) {
   GroupSizes s{};
   const int64_t step = c.type == WL_NVFP4 ? 64 : 8;
   const size_t index = draw.index() % all_sizes;
@@ -44,7 +45,8 @@ GroupSizes draw_groups(const Configuration& c, bool scaled, Draw& draw) {
   if (as_models) s.k = 64 * (1 + below(draw, "k of a model", 2));
   if (index == 0) s.k += 64;         // more than a step of K in the loops of narrow tiles
   if (index == 1) s.k = c.turn + 64; // stages and all loops come round
-  if (!scaled) s.k -= 8 * below(draw, "k less", 8);
+  const int64_t k_step = 128 / warpline::gemm::format_of(type).bits;
+  if (!warpline::gemm::has_scales(type)) s.k -= k_step * below(draw, "k less", 64 / k_step);
   s.masked = draw.pick("table", {0, 1, 0}) != 0;
   s.gathers = draw.pick("with rows", {0, 1}) != 0 && c.gathers;
   // Of longer lists, the last with the most groups, too.
@@ -175,7 +177,7 @@ GroupTable table_of(const GroupSizes& s, int64_t tile, const std::string& kind, 
 
 // In rows of A that are no group's, NaN, where the type has one.
 void spoil_other_rows(const GroupTable& t, int64_t m, Operand* a) {
-  if (a->type != WL_OPERAND_F16 && a->type != WL_OPERAND_BF16) return;
+  if (warpline::gemm::has_scales(a->type)) return;
   std::vector<bool> used(static_cast<size_t>(a->rows));
   for (const GroupRange& range : ranges_of(t, m))
     for (int64_t i = range.first; i < range.end; ++i)
@@ -241,7 +243,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const warpline::gemm::Types types = draw_types(c, draw);
   const bool scaled_a = warpline::gemm::has_scales(types.a), nvfp4 = c.type == WL_NVFP4;
   const bool scaled_b = warpline::gemm::has_scales(types.b);
-  GroupSizes s = draw_groups(c, scaled_b, draw);
+  GroupSizes s = draw_groups(c, types.b, draw);
   s.tile_count = (s.m + 127) / 128 + 2 * s.count + 3;
   draw.note("sf_tile_count", s.has_tiles ? s.tile_count : 0);
   const size_t element = c.type == WL_F32 ? 4 : 2;
@@ -296,14 +298,15 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     tables[run] = table_of(s, c.rows, kind, seed);
     wltest::Problem& q = problems[run];
     q = {s.m, s.n, s.k, 1, {}, {}, {}, 1, 1};
+    const bool all_bits = adds_f8_on_hopper(c);
     q.a = retyped(draw_operand(s.gathers ? s.a_rows : s.m, s.blocked_k(), 1, base_a, seed), types.a,
-                  s.k, seed);
+                  s.k, seed, all_bits);
     spoil_other_rows(tables[run], s.m, &q.a);
     for (size_t i = 0; i < products; ++i) {
       const auto base = static_cast<uint8_t>(fitting_b + (has_alpha[i] ? 8 * binades : 0));
       (i == 0 ? q.b1 : q.b2) =
           retyped(draw_operand(s.n, s.blocked_k(), s.count, base, seed + 1 + i), types.b, s.k,
-                  seed + 1 + i);
+                  seed + 1 + i, all_bits);
       if (has_alpha[i])
         alphas[i][run] = draw_factors(s.count, std::ldexp(1.0f, -binades), seed + 3 + i);
       if (has_bias[i])
@@ -382,7 +385,9 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   for (size_t run = 0; run < 2 && filled; ++run) {
     uint32_t bits = 0;
     const std::vector<GroupRange> ranges = ranges_of(tables[run], s.m, &bits);
-    const Sums sums = accumulate_groups(problems[run], tables[run], 1);
+    const Sums sums =
+        accumulate_groups(problems[run], tables[run], 1, {},
+                          [&](const wltest::Problem& of) { return sums_of(c, p.config, of); });
     std::vector<float> out;
     if constexpr (dual)
       out = grouped_gated_replayed(

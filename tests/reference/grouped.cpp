@@ -151,7 +151,8 @@ std::vector<uint8_t> packed_group_scales(const GroupTable& table, int64_t m, int
 }
 
 Sums accumulate_groups(const Problem& problem, const GroupTable& table, int threads,
-                       const Progress& progress) {
+                       const Progress& progress,
+                       const std::function<Sums(const Problem&)>& of_group) {
   Sums sums{problem.m, problem.n, 1, {}, {}};
   sums.acc1.resize(static_cast<size_t>(problem.m * problem.n));
   const bool two = !problem.b2.values.empty();
@@ -167,10 +168,10 @@ Sums accumulate_groups(const Problem& problem, const GroupTable& table, int thre
     one.a = rows_of(problem.a, rows);
     one.b1 = matrix_of(problem.b1, g);
     if (two) one.b2 = matrix_of(problem.b2, g);
-    const Sums of_group = accumulate(one, threads);
+    const Sums own = of_group ? of_group(one) : accumulate(one, threads);
     const auto at = static_cast<std::ptrdiff_t>(range.first * problem.n);
-    std::copy(of_group.acc1.begin(), of_group.acc1.end(), sums.acc1.begin() + at);
-    if (two) std::copy(of_group.acc2.begin(), of_group.acc2.end(), sums.acc2.begin() + at);
+    std::copy(own.acc1.begin(), own.acc1.end(), sums.acc1.begin() + at);
+    if (two) std::copy(own.acc2.begin(), own.acc2.end(), sums.acc2.begin() + at);
   }
   return sums;
 }

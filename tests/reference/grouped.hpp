@@ -4,6 +4,7 @@
 #include "tests/reference/linear.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace wltest {
@@ -38,9 +39,10 @@ std::vector<uint8_t> packed_group_scales(const GroupTable& table, int64_t m, int
 
 // Sums [1, m, n] of A's rows and the matrices of B1, and of B2 if there are any: `problem` has l 1
 // and an A of `a_rows` rows where they are gathered, and b1 and b2 of l = count. Rows of no group
-// are 0.
+// are 0. `of_group` makes those of one group's rows, in the place of accumulate().
 Sums accumulate_groups(const Problem& problem, const GroupTable& table, int threads = 0,
-                       const Progress& progress = {});
+                       const Progress& progress = {},
+                       const std::function<Sums(const Problem&)>& of_group = {});
 
 // What the products read beside A and B: alpha for each group, biases [count, n]; row [m] and
 // residual [m, n] of all rows. Empty: null.

@@ -75,9 +75,10 @@ Options declare(Request& r) {
                    "[groups, N, K], and compares every output with a double-precision\n"
                    "reference. The kernel reads the groups' sizes on the device.");
   declare_sizes(&o, &r, "rows of each group's B", {"f16", "bf16"});
-  o.choice("--a-type", "type of A (default nvfp4)", r.a_type, {"nvfp4", "f16", "bf16"});
-  o.choice("--b-type", "type of each group's B (default nvfp4, as in a file)", r.b_type,
-           {"nvfp4", "f16", "bf16"});
+  std::vector<std::string> types = {"nvfp4", "f16", "bf16"};
+  if (!dual) types.insert(types.end(), {"e4m3", "e5m2"});
+  o.choice("--a-type", "type of A (default nvfp4)", r.a_type, types);
+  o.choice("--b-type", "type of each group's B (default nvfp4, as in a file)", r.b_type, types);
   o.integer("--groups", "groups, at most 512 (default 8)", r.groups, 1, grouped::most_groups);
   o.text("--sizes", "SIZES",
          "rows of the groups: uniform (default) or skewed, random ones that make M; or a\n"
@@ -360,7 +361,14 @@ Verdict verify(const Inputs& in, const GroupedOutcome& outcome, const Request& r
   const std::vector<wltest::GroupRange> ranges = wltest::ranges_of(in.table, p.m);
   const wltest::Sums sums = wltest::accumulate_groups(
       p, in.table, 0, [&](double fraction) { progress.fraction(fraction); });
-  std::vector<double> wanted;
+  Verdict verdict;
+  wltest::Sums cut; // of FP8 on Hopper, what its tensor core makes of the same
+  verdict.cuts_sums = cuts_sums(p, outcome);
+  if (verdict.cuts_sums)
+    cut = wltest::accumulate_groups(p, in.table, 0, {}, [](const wltest::Problem& of) {
+      return wltest::accumulate_hopper_f8(of, {true});
+    });
+  std::vector<double> wanted, more;
   std::vector<float> replayed;
   if constexpr (dual) {
     const wltest::GroupedGated beside{r.gate_of(), in.alpha[0], in.alpha[1], values_of(in.bias[0]),
@@ -374,16 +382,17 @@ Verdict verify(const Inputs& in, const GroupedOutcome& outcome, const Request& r
                                        values_of(in.bias[0]),
                                        {}};
     wanted = wltest::grouped_linear(sums, ranges, beside);
+    if (verdict.cuts_sums) more = differences(wltest::grouped_linear(cut, ranges, beside), wanted);
     replayed = wltest::grouped_linear_replayed(sums, ranges, beside);
   }
   const int64_t rows = ranges.back().end;
   const wltest::Sums shape{rows, p.n, 1, {}, {}};
   const auto type = r.out == "f16" ? wltest::OutputType::f16 : wltest::OutputType::bf16;
-  Verdict verdict;
   verdict.strayed = outcome.strayed;
-  verdict.comparison =
-      wltest::compare(shape, of_groups(std::move(wanted), rows, p.n),
-                      reinterpret_cast<const uint16_t*>(outcome.d.data()), p.n, rows * p.n, type);
+  if (verdict.cuts_sums) more = of_groups(std::move(more), rows, p.n);
+  verdict.comparison = wltest::compare(shape, of_groups(std::move(wanted), rows, p.n),
+                                       reinterpret_cast<const uint16_t*>(outcome.d.data()), p.n,
+                                       rows * p.n, type, more);
   verdict.unequal = wltest::count_unequal(
       outcome.d, wltest::rounded(of_groups(std::move(replayed), rows, p.n), r.d_type()),
       r.d_type());

@@ -162,17 +162,26 @@ ProductRun ProductRunner::run(const Plan& plan) {
   return result;
 }
 
+bool cuts_sums(const wltest::Problem& problem, const ProductRun& run) {
+  const bool is_f8 = problem.a.type == WL_OPERAND_E4M3 || problem.a.type == WL_OPERAND_E5M2;
+  return is_f8 && std::string(run.plan.config).find("_sm90_") != std::string::npos;
+}
+
+std::vector<double> differences(std::vector<double> one, const std::vector<double>& other) {
+  for (size_t i = 0; i < one.size(); ++i) {
+    one[i] = std::fabs(one[i] - other[i]);
+    if (!std::isfinite(one[i])) one[i] = 0;
+  }
+  return one;
+}
+
 Verdict judge(const ProductRequest& r, const wltest::Problem& problem, const Outcome& outcome,
               const std::function<std::vector<double>(const wltest::Sums&)>& reference,
               const std::function<std::vector<float>(const wltest::Sums&)>& replay) {
   Progress progress("comparing with the reference");
   Verdict verdict;
   verdict.strayed = outcome.strayed;
-  const auto is_f8 = [](wl_operand type) {
-    return type == WL_OPERAND_E4M3 || type == WL_OPERAND_E5M2;
-  };
-  const std::string config = outcome.plan.config;
-  verdict.cuts_sums = is_f8(problem.a.type) && config.find("_sm90_") != std::string::npos;
+  verdict.cuts_sums = cuts_sums(problem, outcome);
   const wltest::Sums sums =
       wltest::accumulate(problem, 0, [&](double fraction) { progress.fraction(fraction); });
   const float scale = r.d_scale.value_or(1);
@@ -180,13 +189,11 @@ Verdict judge(const ProductRequest& r, const wltest::Problem& problem, const Out
     const std::vector<double> wanted = reference(sums);
     std::vector<double> more;
     if (verdict.cuts_sums) {
-      const bool promoted = config.find("f8fast") == std::string::npos;
-      more = reference(wltest::accumulate_hopper_f8(
-          problem, {promoted}, 0, [&](double fraction) { progress.fraction(fraction); }));
-      for (size_t i = 0; i < more.size(); ++i) {
-        more[i] = std::fabs(more[i] - wanted[i]);
-        if (!std::isfinite(more[i])) more[i] = 0;
-      }
+      const bool promoted = std::string(outcome.plan.config).find("f8fast") == std::string::npos;
+      more = differences(
+          reference(wltest::accumulate_hopper_f8(
+              problem, {promoted}, 0, [&](double fraction) { progress.fraction(fraction); })),
+          wanted);
     }
     const void* d = outcome.d.data();
     const int64_t n = problem.n, entry = problem.m * problem.n;

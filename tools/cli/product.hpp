@@ -151,6 +151,11 @@ struct Verdict {
   bool passed() const { return comparison.passed() && strayed == 0; }
 };
 
+// Whether sums were those of FP8 on Hopper; and how far apart outputs are, 0 where that is no
+// number.
+bool cuts_sums(const wltest::Problem& problem, const ProductRun& run);
+std::vector<double> differences(std::vector<double> one, const std::vector<double>& other);
+
 // Compares with what the two functions make of the sums: D in double, and as the kernels compute it
 // before they round it.
 Verdict judge(const ProductRequest& r, const wltest::Problem& problem, const Outcome& outcome,
