@@ -38,11 +38,10 @@ std::vector<Param> param_layout(bool runtime_types) {
 }
 
 // Of groups: what all kernels have, then the groups.
-struct GroupedParams {
 #define GROUPED 1
+struct GroupedParams {
 #define PARAM WL_PARAM_FIELD
 #include "kernels/gemm/sm100_params.def"
-#undef GROUPED
 };
 constexpr size_t common_bytes = offsetof(Params, operand_types);
 static_assert(offsetof(GroupedParams, up_offset) == offsetof(Params, up_offset));
@@ -50,12 +49,28 @@ static_assert(offsetof(GroupedParams, up_offset) == offsetof(Params, up_offset))
 std::vector<Param> grouped_param_layout() {
   using Block = GroupedParams;
   return {
-#define GROUPED 1
 #define PARAM WL_PARAM_LAYOUT
 #include "kernels/gemm/sm100_params.def"
-#undef GROUPED
   };
 }
+// Where types are arguments.
+#define RUNTIME_TYPES
+struct TypedGroupedParams {
+#define PARAM WL_PARAM_FIELD
+#include "kernels/gemm/sm100_params.def"
+};
+constexpr size_t typed_bytes = offsetof(Params, b_row_bytes) + sizeof(Params::b_row_bytes);
+static_assert(offsetof(TypedGroupedParams, b_row_bytes) == offsetof(Params, b_row_bytes));
+
+std::vector<Param> typed_grouped_param_layout() {
+  using Block = TypedGroupedParams;
+  return {
+#define PARAM WL_PARAM_LAYOUT
+#include "kernels/gemm/sm100_params.def"
+  };
+}
+#undef RUNTIME_TYPES
+#undef GROUPED
 
 cuapi::CUtensorMapDataType map_type(wl_operand type) {
   switch (type) {
@@ -131,7 +146,7 @@ wl_status operand_map(const wl_context& context, const char* name, const void* a
   return make_tensor_map(context, desc, map);
 }
 
-// Rows of A that are gathered, a K tile of each: bytes of two elements, of which a box is a row.
+// Rows of A that are gathered, a K tile of each: bytes, of which a box is one row.
 wl_status gathered_map(const wl_context& context, const Problem& problem, const Config& config,
                        cuapi::CUtensorMap* map) {
   TensorMapDesc desc;
@@ -139,10 +154,11 @@ wl_status gathered_map(const wl_context& context, const Problem& problem, const 
   desc.type = cuapi::CU_TENSOR_MAP_DATA_TYPE_UINT8;
   desc.rank = 2;
   desc.address = problem.operands.a;
-  desc.dims[0] = static_cast<uint64_t>(problem.k / 2);
+  const int bits = format_of(problem.types.a).bits;
+  desc.dims[0] = static_cast<uint64_t>(problem.k * bits / 8);
   desc.dims[1] = static_cast<uint64_t>(problem.groups.a_rows);
   desc.strides[0] = desc.dims[0];
-  desc.box[0] = static_cast<uint32_t>(config.tile_k / 2);
+  desc.box[0] = static_cast<uint32_t>(config.tile_k * bits / 8);
   desc.box[1] = 1;
   desc.swizzle = cuapi::CU_TENSOR_MAP_SWIZZLE_128B;
   desc.l2_promotion = cuapi::CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
@@ -257,7 +273,10 @@ LaunchConfig cluster_launch(const Config& config) {
 
 wl_status load(wl_context* context, const Config& config, const Kernel** kernel) {
   KernelNeeds needs;
-  needs.params = config.grouped ? grouped_param_layout() : param_layout(config.kind != Kind::nvfp4);
+  const bool typed = config.kind != Kind::nvfp4;
+  needs.params = !config.grouped ? param_layout(typed)
+                 : typed         ? typed_grouped_param_layout()
+                                 : grouped_param_layout();
   needs.dynamic_shared_bytes = config.shared_bytes;
   return load_kernel(*context, config.image(), needs, kernel);
 }
@@ -287,6 +306,7 @@ public:
   struct Work {
     Params params{};
     GroupedParams grouped{};
+    TypedGroupedParams typed_grouped{};
     LaunchConfig launch;
   };
   Work work;
@@ -296,9 +316,15 @@ public:
     Params& params = filled->params;
     WL_TRY(fill_params(context, of, *config, mapped, &params));
     if (config->grouped) {
-      std::memcpy(&filled->grouped, &params, common_bytes);
-      fill_groups(of, &filled->grouped);
-      filled->grouped.scales_of_a = address_of(of.operands.sfa);
+      const auto add_groups = [&](auto* grouped, size_t bytes) {
+        std::memcpy(static_cast<void*>(grouped), &params, bytes);
+        fill_groups(of, grouped);
+        grouped->scales_of_a = address_of(of.operands.sfa);
+      };
+      if (config->kind == Kind::nvfp4)
+        add_groups(&filled->grouped, common_bytes);
+      else
+        add_groups(&filled->typed_grouped, typed_bytes);
     }
     filled->launch = cluster_launch(*config);
     const int64_t clusters = sm100_clusters(*config, of, device_);
@@ -315,8 +341,9 @@ public:
                 wl_stream stream) const override {
     Work own = work;
     WL_TRY(fill(*plan.context, other, &problem, &own));
-    const void* const block =
-        config->grouped ? static_cast<const void*>(&own.grouped) : &own.params;
+    const void* const block = !config->grouped              ? static_cast<const void*>(&own.params)
+                              : config->kind == Kind::nvfp4 ? static_cast<const void*>(&own.grouped)
+                                                            : &own.typed_grouped;
     const wl_plan::Instead instead[] = {{block, &own.launch}};
     return plan.run(workspace, stream, instead);
   }
@@ -337,8 +364,10 @@ wl_status make_sm100_plan(wl_context* context, const Problem& problem, const Con
   auto product = std::make_unique<Sm100Product>(problem, config, device);
   WL_TRY(product->fill(*context, problem, nullptr, &product->work));
   const LaunchConfig& launch = product->work.launch;
-  if (config.grouped)
+  if (config.grouped && config.kind == Kind::nvfp4)
     WL_TRY(made->add(*kernel, launch, product->work.grouped));
+  else if (config.grouped)
+    WL_TRY(made->add(*kernel, launch, product->work.typed_grouped));
   else
     WL_TRY(made->add(*kernel, launch, product->work.params, offsetof(Params, workspace),
                      offsetof(Params, flag_up)));

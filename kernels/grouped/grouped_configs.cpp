@@ -4,6 +4,7 @@
 
 #define SM100_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM100_SWAPPED_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM100_PLAIN_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_NATIVE_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_DECODE_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
@@ -23,6 +24,7 @@ gemm::Table table_of(Form wanted) {
   [[maybe_unused]] constexpr Store DIRECT = Store::direct;
   [[maybe_unused]] constexpr gemm::Epilogue BOTH = gemm::Epilogue::both;
   [[maybe_unused]] constexpr Grid PERSISTENT = Grid::persistent;
+  [[maybe_unused]] constexpr Kind H16 = Kind::h16, F8 = Kind::f8;
   Table all = {
 // FEED is of the PTX alone.
 #define SM100_CONFIG(name, form, of_groups, out, store, epilogue, group, cluster_m, cluster_n,     \
@@ -33,6 +35,9 @@ gemm::Table table_of(Form wanted) {
 #define SM100_SWAPPED_CONFIG(name, form, of_groups, ...)                                           \
   gemm::sm100_grouped(sm100_swapped_config(                                                        \
       #name, [] { return WL_IMAGE(name); }, form, __VA_ARGS__)),
+#define SM100_PLAIN_CONFIG(name, form, of_groups, ...)                                             \
+  gemm::sm100_grouped(sm100_plain_config(                                                          \
+      #name, [] { return WL_IMAGE(name); }, __VA_ARGS__)),
 #define SM90_CONFIG(name, form, of_groups, ...)                                                    \
   gemm::grouped(sm90_config(                                                                       \
       #name, [] { return WL_IMAGE(name); }, form, Family::sm90, __VA_ARGS__)),

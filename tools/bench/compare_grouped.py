@@ -84,7 +84,7 @@ class Layer:
                                  generator=generator)
         self.tokens = None  # whose rows are gathered
         if tokens:
-            self.tokens = self.a[:tokens].contiguous()
+            self.tokens = self.a[:tokens].clone()
             self.index = torch.randint(0, tokens, (self.m,), dtype=torch.int32, device="cuda",
                                        generator=generator)
             self.select(self.a)

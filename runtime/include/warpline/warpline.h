@@ -482,8 +482,9 @@ typedef enum wl_group_status {
  *
  * for the rows m of each group g: wl_gemm for every group, in one launch. `gemm` is as at wl_gemm,
  * but for these: m is the most rows there are, l is 1; B is [E, N, K] and has its scales for each
- * group, alpha is [E], bias [E, N]; row is [M] and residual [M, N], as D. gemm.struct_size is not
- * looked at. */
+ * group, alpha is [E], bias [E, N]; row is [M] and residual [M, N], as D; col is null. A and B are
+ * both in NVFP4, both in FP16, BF16 or FP8, or on Hopper in 16 bits and NVFP4. gemm.struct_size is
+ * not looked at. */
 typedef struct wl_grouped_gemm_args {
   size_t struct_size; /* sizeof(wl_grouped_gemm_args) */
   wl_gemm_args gemm;
