@@ -153,6 +153,30 @@ TEST_CASE("configurations of groups are those that an H200 timed as fastest", "[
   CHECK(chosen(4096, 7168, 2048, 32, nvfp4, false) == "grouped_gemm_sm90_t128_bf16");
 }
 
+TEST_CASE("rows are gathered by all configurations of groups but the direct ones",
+          "[host][grouped]") {
+  const std::vector<int32_t> rows(64);
+  size_t gathering = 0, direct = 0;
+  for (const gemm::Table* table : {&grouped::linear_configs(), &grouped::dual_configs()})
+    for (const gemm::Config& config : *table) {
+      INFO(config.name);
+      DeviceLimits device = wltest::b200_limits();
+      if (!config.blackwell()) device.compute_major = 9, device.sm_count = 132;
+      gemm::Problem problem;
+      problem.m = 64, problem.n = 256, problem.k = 512;
+      problem.types = config.first_types();
+      problem.d_type = config.d_type;
+      problem.groups.count = 4;
+      std::string reason;
+      REQUIRE(gemm::can_run(config, problem, device, &reason));
+      problem.groups.rows = rows.data(), problem.groups.a_rows = 64;
+      CHECK(gemm::can_run(config, problem, device, &reason) == !config.direct);
+      ++(config.direct ? direct : gathering);
+    }
+  CHECK(gathering > 60);
+  CHECK(direct == 6);
+}
+
 TEST_CASE("wrong offsets of groups are taken as the header says", "[host][grouped][reference]") {
   wltest::GroupTable t;
   t.count = 5;
