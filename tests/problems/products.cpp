@@ -66,7 +66,7 @@ Configuration configuration_of(const Config& config, const char* decoder, const 
   c.shares_k = config.grid == Grid::stream_k;
   c.sms = c.shares_k ? 10 * config.cluster[0] : 2;
   // The CTAs of all tiles are on the device at once.
-  if (config.spread) c.sms = 132, c.group = 1;
+  if (config.spread) c.most_tiles = 6, c.sms = 132, c.group = 1;
   c.rows = c.cta_rows = config.tile_m;
   c.columns = config.columns() * config.cluster[0] / (config.spread ? 1 : config.split_k);
   c.depth = c.turn = config.stages * config.tile_k * config.split_k;
@@ -169,6 +169,8 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
   }
   }
   s.n = (s.n + step - 1) / step * step;
+  const int64_t tiles = (s.m + c.rows - 1) / c.rows * ((s.n + c.columns - 1) / c.columns);
+  s.l = std::clamp<int64_t>(c.most_tiles / tiles, 1, s.l);
   // K is at least a unit, and no whole 128 bytes where sizes have edges.
   const auto unit_of = [](wl_operand type, wl_layout layout) {
     return layout == WL_MN_MAJOR ? 1 : format_of(type).k_unit;
