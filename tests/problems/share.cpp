@@ -78,9 +78,10 @@ void share_problems(std::vector<Operation>* operations) {
     for (Configuration& c : operation.configurations) {
       if (c.kernels.empty()) continue;
       // CTAs that wait for each other's flags in memory keep the virtual GPU busy while they do:
-      // sizes of few tiles.
+      // sizes of few tiles, under all checks in one configuration.
       if (c.most_tiles < INT64_MAX) {
         c.problems = {0, 3, 4};
+        if (own[c.kernels[0]] >= many) c.problems.push_back(1);
         continue;
       }
       size_t statements = 0;

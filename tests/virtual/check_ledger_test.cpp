@@ -85,8 +85,10 @@ void option(const char* key, const std::string& value) {
   REQUIRE(set_option(key, value));
 }
 
-// Of the device that runs the configuration: one cluster, or some that share K.
+// Of the device that runs the configuration: one cluster, or some that share K, of which a spread
+// tile's wait for each other.
 int sms_of(const Config& config) {
+  if (config.spread) return 32;
   return config.cluster[0] * (config.grid == warpline::gemm::Grid::stream_k ? 4 : 1);
 }
 

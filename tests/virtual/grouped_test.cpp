@@ -77,7 +77,9 @@ void check_exact(const Case& full, uint64_t seed) {
   args.groups.ends = static_cast<const int32_t*>(ends.pointer);
   int ran = 0;
   for (const auto& config : warpline::grouped::linear_configs()) {
-    if (!config.blackwell() || config.d_type != WL_F16) continue;
+    if (!config.blackwell() || config.d_type != WL_F16 ||
+        !config.takes({WL_OPERAND_NVFP4, WL_OPERAND_NVFP4}))
+      continue;
     INFO(config.name);
     const std::vector<uint8_t> poison(wanted.size(), 0xFF);
     wl_upload(context, d.pointer, poison.data(), poison.size());
