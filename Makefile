@@ -6,7 +6,10 @@
 
 CXX ?= g++
 AR ?= ar
-PTXAS ?= $(shell tools/find_ptxas.sh)
+# Looked for once, not at each use.
+ifeq ($(origin PTXAS),undefined)
+PTXAS := $(shell tools/find_ptxas.sh)
+endif
 CUBINS ?= $(if $(PTXAS),1,0)
 V ?= 0
 ifeq ($(V),0)
