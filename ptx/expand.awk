@@ -44,9 +44,10 @@ function sum_of(e,    terms, n, i, sign, total, factors, m, j, product) {
   return total
 }
 
+# Some awks cut %d off at 31 bits.
 function fold(s) {
   while (match(s, /\([0-9][0-9a-fA-Fx \t+*\/<-]*\)/))
-    s = substr(s, 1, RSTART - 1) sprintf("%d", value_of(substr(s, RSTART + 1, RLENGTH - 2))) \
+    s = substr(s, 1, RSTART - 1) sprintf("%.0f", value_of(substr(s, RSTART + 1, RLENGTH - 2))) \
       substr(s, RSTART + RLENGTH)
   return s
 }
