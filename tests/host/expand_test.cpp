@@ -32,8 +32,9 @@ TEST_CASE("constants of kernels are folded to all their 32 bits", "[expand]") {
     if (run_child({"sh", "-c", "command -v " + awk}).status != 0) continue;
     INFO(awk);
     const wltest::ChildResult result =
-        run_child({"sh", "-c", awk + (awk == "busybox" ? " awk" : "") + " -f " +
-                                   wltest::source_file("ptx/expand.awk") + " " + text});
+        run_child({"sh", "-c",
+                   awk + (awk == "busybox" ? " awk" : "") + " -f " +
+                       wltest::source_file("ptx/expand.awk") + " " + text});
     CHECK(result.status == 0);
     CHECK(result.out == right);
   }

@@ -1,26 +1,18 @@
 #include "tests/problems/draw.hpp"
 
+#include "tests/support/fnv.hpp"
+
 #include <algorithm>
 #include <cstdio>
 #include <numeric>
 
 namespace wltest::problems {
 
-namespace {
-
-// FNV-1a.
-uint64_t hash(const std::string& text, uint64_t h = 0xCBF29CE484222325) {
-  for (const char c : text) h = (h ^ static_cast<uint8_t>(c)) * 0x100000001B3;
-  return h;
-}
-
-} // namespace
-
 Draw::Draw(uint64_t seed, std::string configuration, size_t index)
     : seed_(seed), configuration_(std::move(configuration)), index_(index) {}
 
 size_t Draw::place(const std::string& name, size_t count, size_t turn) const {
-  const Random random(hash(name, hash(configuration_) + seed_), turn / count);
+  const Random random(fnv(name, fnv(configuration_) + seed_), turn / count);
   std::vector<size_t> order(count);
   std::iota(order.begin(), order.end(), size_t{0});
   for (size_t i = count; i > 1; --i) std::swap(order[i - 1], order[random.below(i, i)]);
@@ -28,7 +20,7 @@ size_t Draw::place(const std::string& name, size_t count, size_t turn) const {
 }
 
 uint64_t Draw::seed_for(const std::string& name) const {
-  return Random(hash(name, hash(configuration_) + seed_), ~uint64_t{0}).bits(index_);
+  return Random(fnv(name, fnv(configuration_) + seed_), ~uint64_t{0}).bits(index_);
 }
 
 uint64_t Draw::below(const std::string& name, uint64_t bound) const {

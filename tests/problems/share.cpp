@@ -2,6 +2,7 @@
 
 #include "runtime/src/images.hpp"
 #include "tests/problems/products.hpp"
+#include "tests/support/fnv.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -14,17 +15,14 @@ namespace wltest::problems {
 
 namespace {
 
-constexpr uint64_t basis = 0xCBF29CE484222325;
-uint64_t hash(uint64_t h, char c) { return (h ^ static_cast<uint8_t>(c)) * 0x100000001B3; }
-
 // Of a line without its indentation and its numbers.
 uint64_t hash_of(std::string_view line, uint64_t h) {
   bool number = false;
   for (const char c : line) {
     const bool digit = number ? std::isxdigit(static_cast<unsigned char>(c)) != 0
                               : std::isdigit(static_cast<unsigned char>(c)) != 0;
-    if (!digit) h = hash(h, c);
-    if (digit && !number) h = hash(h, '#');
+    if (!digit) h = fnv_step(h, static_cast<uint8_t>(c));
+    if (digit && !number) h = fnv_step(h, '#');
     number = digit;
   }
   return h;
@@ -36,7 +34,7 @@ std::map<std::string, size_t> own_statements() {
   std::unordered_set<uint64_t> seen;
   for (const warpline::Image& image : warpline::embedded_images()) {
     const std::string text = image.text();
-    const uint64_t family = hash_of(family_of(image.name), basis);
+    const uint64_t family = hash_of(family_of(image.name), fnv_basis);
     uint64_t label = family;
     size_t& count = own[image.name];
     std::unordered_set<uint64_t> mine;

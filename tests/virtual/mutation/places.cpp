@@ -100,10 +100,7 @@ std::vector<std::string> bases(const std::string& rest) {
 
 } // namespace
 
-uint64_t hash_of(const std::string& text, uint64_t hash) {
-  for (const char c : text + "\n") hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001B3ull;
-  return hash;
-}
+uint64_t hash_of(const std::string& text, uint64_t hash) { return fnv("\n", fnv(text, hash)); }
 
 Places places_of(const std::vector<std::string>& lines) {
   std::vector<Event> events;

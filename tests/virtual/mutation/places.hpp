@@ -3,15 +3,16 @@
 // kernel, and are judged once.
 #pragma once
 
+#include "tests/support/fnv.hpp"
+
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace wltest {
 
-// FNV-1a, from `hash` on.
-constexpr uint64_t hash_start = 0xCBF29CE484222325ull;
-uint64_t hash_of(const std::string& text, uint64_t hash = hash_start);
+// FNV-1a of a line, from `hash` on.
+uint64_t hash_of(const std::string& text, uint64_t hash = fnv_basis);
 
 // By line; 0 where nothing synchronises.
 struct Places {

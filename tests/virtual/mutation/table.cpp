@@ -1,4 +1,5 @@
 #include "tests/virtual/mutation/table.hpp"
+#include "tests/support/fnv.hpp"
 
 #include <cstdint>
 #include <cstdio>
@@ -42,13 +43,13 @@ std::string joined_names(const std::vector<std::string>& words) {
 }
 
 std::string hash_code(const std::string& ptx) {
-  uint64_t h = 0xCBF29CE484222325ull; // FNV-1a
+  uint64_t h = fnv_basis;
   std::istringstream in(ptx);
   for (std::string line; std::getline(in, line);) {
     line.erase(std::min(line.find("//"), line.size()));
     line.erase(line.find_last_not_of(" \t") + 1);
     if (line.empty()) continue;
-    for (const char c : line + "\n") h = (h ^ static_cast<uint8_t>(c)) * 0x100000001B3ull;
+    h = fnv("\n", fnv(line, h));
   }
   char text[32];
   std::snprintf(text, sizeof text, "text %016llx", static_cast<unsigned long long>(h));

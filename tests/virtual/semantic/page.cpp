@@ -1,4 +1,5 @@
 #include "tests/virtual/semantic/page.hpp"
+#include "tests/support/fnv.hpp"
 
 #include <cstdio>
 #include <fstream>
@@ -9,8 +10,8 @@ namespace wltest {
 namespace {
 
 std::string hash_of(const Kernel& kernel) {
-  uint64_t h = 0xCBF29CE484222325;
-  for (const SemanticMutant& m : kernel.mutants) h = (h ^ m.key) * 0x100000001B3;
+  uint64_t h = fnv_basis;
+  for (const SemanticMutant& m : kernel.mutants) h = fnv_step(h, m.key);
   char text[20];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(h));
   return text;

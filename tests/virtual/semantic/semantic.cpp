@@ -5,6 +5,7 @@
 #include "kernels/linear/linear.hpp"
 #include "kernels/moe/moe.hpp"
 #include "tests/problems/share.hpp"
+#include "tests/support/fnv.hpp"
 #include "tests/virtual/mutation/statement.hpp"
 
 #include <algorithm>
@@ -216,11 +217,6 @@ std::string masked(const std::string& statement) {
   return out;
 }
 
-uint64_t fnv(const std::string& text, uint64_t h = 0xCBF29CE484222325) {
-  for (const char c : text) h = (h ^ static_cast<uint8_t>(c)) * 0x100000001B3;
-  return h;
-}
-
 // Of a cluster, by the kernel's name.
 int ctas_of(const std::string& kernel) {
   for (size_t i = 1; i + 1 < kernel.size(); ++i)
@@ -263,7 +259,7 @@ std::vector<SemanticMutant> semantic_mutants(const std::string& kernel, const st
     }
   }
   // Of the whole kernel: what comes behind a statement decides, too, what becomes of its mutants.
-  for (SemanticMutant& m : out) m.key = (m.key ^ statements) * 0x100000001B3;
+  for (SemanticMutant& m : out) m.key = fnv_step(m.key, statements);
   return out;
 }
 
