@@ -43,16 +43,19 @@ GroupSizes draw_groups(const Configuration& c, wl_operand type, Draw& draw) {
   const bool as_models = s.count == 5;
   if (as_models) s.n = draw.pick<int64_t>("n of a model", {768, 2880, 64});
   if (as_models) s.k = 64 * (1 + below(draw, "k of a model", 2));
+  const bool of_tiles = draw.index() >= first_of_tiles;
+  if (of_tiles) s.count = 3, s.n = c.columns < 128 ? 128 + c.columns : c.columns;
+  if (of_tiles) s.k = 64 * (1 + below(draw, "k", 3));
   if (index == 0) s.k += 64;         // more than a step of K in the loops of narrow tiles
   if (index == 1) s.k = c.turn + 64; // stages and all loops come round
   const int64_t k_step = 128 / warpline::gemm::format_of(type).bits;
   if (!warpline::gemm::has_scales(type)) s.k -= k_step * below(draw, "k less", 64 / k_step);
-  s.masked = draw.pick("table", {0, 1, 0}) != 0;
+  s.masked = draw.pick("table", {0, 1, 0}) != 0 && !of_tiles;
   s.gathers = draw.pick("with rows", {0, 1}) != 0 && c.gathers;
   // Of longer lists, the last with the most groups, too.
-  s.hostile =
-      (draw.pick("hostile", {0, 0, 1, 0}) != 0 && index != 0) || draw.index() == 2 * all_sizes - 1;
-  s.has_status = draw.pick("with status", {1, 0, 1}) != 0 || s.hostile;
+  s.hostile = (draw.pick("hostile", {0, 0, 1, 0}) != 0 && index != 0 && !of_tiles) ||
+              draw.index() == 2 * all_sizes - 1;
+  s.has_status = draw.pick("with status", {1, 0, 1}) != 0;
   // Where nothing has scales, too: then they mean nothing.
   s.has_tiles = draw.pick("with sf_tiles", {0, 1}) != 0;
   s.b_gap = 16 * draw.pick("gap of B", {0, 1, 5});
@@ -147,7 +150,8 @@ GroupTable table_of(const GroupSizes& s, int64_t tile, const std::string& kind, 
     const int32_t wrong[] = {-1, INT32_MIN, INT32_MAX, static_cast<int32_t>(s.m + 1), 0, 1};
     for (uint64_t i = 0; i < 3; ++i)
       numbers[random.below(i, numbers.size())] = wrong[random.below(10 + i, std::size(wrong))];
-    // Ends behind one beyond M decrease, however far behind it.
+    // Ends behind the first decrease, or behind one beyond M, however far behind it.
+    if (numbers.size() > 16 && random.below(21, 2) == 0) numbers[0] = static_cast<int32_t>(s.m);
     if (numbers.size() > 256) numbers[random.below(20, 64)] = INT32_MAX;
   }
   if (s.gathers) {
@@ -253,7 +257,8 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   p.config = draw_config(c, draw);
   std::string kind = draw.pick<const char*>(
       "sizes of groups", {"sides", "skew", "one", "ends empty", "few", "none", "sides"});
-  if (is_first(draw)) kind = draw.note<std::string>("sizes of groups", "narrow");
+  if (is_first(draw) || draw.index() >= first_of_tiles)
+    kind = draw.note<std::string>("sizes of groups", "narrow");
 
   const char* const alpha_names[] = {dual ? "alpha1" : "alpha", "alpha2"};
   const char* const bias_names[] = {dual ? "bias1" : "bias", "bias2"};

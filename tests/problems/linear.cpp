@@ -77,7 +77,8 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
 
   // What stands beside the product. Types and strides of what is not there mean nothing.
   // The last problem has that of the one whose configuration the library chooses.
-  const size_t turn = draw.index() % all_sizes == 6 ? draw.index() - 3 : draw.index();
+  const bool as_chosen = draw.index() % all_sizes == 6 && draw.index() < first_of_tiles;
+  const size_t turn = as_chosen ? draw.index() - 3 : draw.index();
   const auto activation =
       static_cast<wl_activation>(draw.pick("activation", {0, 1, 2, 3, 4, 5}, turn));
   const BiasType bias = draw_bias_type(draw, ties);

@@ -1,6 +1,6 @@
-// Problems of wl_norm_linear. Values are such that every step ahead of the activation is exact: all
-// numbers of a row lie one step above or below its mean, eps is three squares of that step, and
-// factors have few bits.
+// Problems of wl_norm_linear. Values are such that every step ahead of the activation is exact: the
+// mean square of a row's distances from its mean is that of one step, eps is three squares of that
+// step, and factors have few bits.
 #include "tests/problems/norm_linear.hpp"
 
 #include "kernels/norm_linear/norm_linear.hpp"
@@ -22,8 +22,8 @@ using warpline::norm_linear::End;
 
 OutputType output_of(wl_dtype type) { return type == WL_F16 ? OutputType::f16 : OutputType::bf16; }
 
-// Rows of `step` above and below a mean, which is 0 for RMSNorm, half of the numbers each; some
-// rows are zeros.
+// Rows of `step` above and below a mean, which is 0 for RMSNorm, half of the numbers each, or of
+// eight numbers one two steps above, one two below, the others at the mean; some rows are zeros.
 Matrix balanced_rows(int64_t m, int64_t k, OutputType type, bool with_mean, double step,
                      uint64_t seed) {
   const Random random(seed, 84);
@@ -31,12 +31,18 @@ Matrix balanced_rows(int64_t m, int64_t k, OutputType type, bool with_mean, doub
   for (int64_t row = 0; row < m; ++row) {
     const auto at = static_cast<uint64_t>(row * (k + 2));
     const double mean = with_mean ? step * (static_cast<double>(random.below(at, 65)) - 32) : 0;
-    const bool zeros = random.below(at + 1, 16) == 0;
-    for (int64_t i = 0; i < k; i += 2) {
-      const double sign = random.below(at + 2 + static_cast<uint64_t>(i), 2) == 0 ? 1 : -1;
-      uint16_t* pair = &x.codes[static_cast<size_t>(row * k + i)];
-      pair[0] = encode_output(type, zeros ? 0 : mean + sign * step);
-      pair[1] = encode_output(type, zeros ? 0 : mean - sign * step);
+    const bool zeros = random.below(at + 1, 16) == 0, few = row % 2 == 1;
+    uint16_t* codes = &x.codes[static_cast<size_t>(row * k)];
+    for (int64_t i = 0; i < k; i += few ? 8 : 2) {
+      const uint64_t drawn = random.below(at + 2 + static_cast<uint64_t>(i), 56);
+      int64_t above = i + static_cast<int64_t>(drawn % 2), below = 2 * i + 1 - above;
+      if (few) {
+        std::fill_n(&codes[i], 8, encode_output(type, zeros ? 0 : mean));
+        above = i + static_cast<int64_t>(drawn / 7);
+        below = i + static_cast<int64_t>((drawn / 7 + 1 + drawn % 7) % 8);
+      }
+      codes[above] = encode_output(type, zeros ? 0 : mean + (few ? 2 : 1) * step);
+      codes[below] = encode_output(type, zeros ? 0 : mean - (few ? 2 : 1) * step);
     }
   }
   return x;

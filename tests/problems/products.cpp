@@ -103,71 +103,80 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
   };
   const int64_t step = c.type == WL_NVFP4 ? 64 : 8; // of N
   Sizes s{1, step, 64, 1};
-  switch (draw.index() % all_sizes) {
-  case 0: // an edge in every direction, and stages a second time
-    draw.note<std::string>("sizes", "beyond tiles");
-    s.m = c.rows + 1 + (below("one row", 2) == 0 ? 0 : below("m", c.rows / 2));
-    s.n = c.columns + step * (1 + below("n", c.columns / step - 1));
-    s.n = (s.n + 15) / 16 * 16;
-    s.k = c.depth + c.tile_k + 64 * (1 + below("k", c.tile_k / 64));
-    s.l = c.rows * c.columns <= 16384 ? 2 : 1;
-    break;
-  case 1: // one tile of a long K: where clusters share K, all of them share this tile
-    draw.note<std::string>("sizes", "one tile");
-    s.m = 1 + below("m", c.rows);
-    s.n = step * (1 + below("n", c.columns / step));
-    s.k = c.long_k + 64 * (1 + below("k", c.tile_k / 64));
-    if (c.shares_k) s.n += 2 * c.columns;
-    break;
-  case 2: // less than a tile
-    draw.note<std::string>("sizes", "small");
-    s.m = 1 + below("m", 40);
-    s.n = step * (1 + below("n", 4));
-    // In longer lists any number of blocks of K, where loops are unrolled.
-    s.k = 64 * (1 + below("k", draw.index() < all_sizes ? 3 : 72));
-    s.l = 1 + below("l", 5);
-    break;
-  case 3:
-    draw.note<std::string>("sizes", "any");
-    s.m = 1 + below("m", 200);
-    s.n = step * (1 + below("n", 200 / step));
-    s.k = 64 * (1 + below("k", 16));
-    s.l = 1 + below("l", 3);
-    break;
-  case 4: // whole tiles, a whole group of them
-    draw.note<std::string>("sizes", "whole groups");
-    s.m = c.rows * c.group;
-    s.n = 3 * c.columns;
-    if (s.m < 16) s.m = 16, s.n = 2 * c.columns;
-    s.k = c.tile_k;
-    break;
-  case 5: // a whole group and a part of one
-    draw.note<std::string>("sizes", "part of a group");
-    // Of a cluster along M or N, whole CTAs that have nothing to do.
-    // Of small tiles, more than two groups.
-    s.m = c.rows * (c.group * (8 <= c.rows && c.rows <= 32 ? 2 : 1) + below("m", 2)) +
-          (c.rows > c.cta_rows ? c.cta_rows : 1 + below("rest", c.rows - 1));
-    s.n = 3 * c.columns - (c.columns > c.cta_columns ? c.cta_columns : step);
-    s.k = 64;
-    s.l = c.rows <= 64 ? 2 : 1;
-    break;
-  default: { // whole tiles and whole turns of the stages; three tiles in one of the directions
-    draw.note<std::string>("sizes", "whole tiles");
-    const bool high = below("m", 2) == 0;
-    s.m = c.rows * (high ? 3 : 1);
-    s.n = c.columns * (high ? 1 : 3);
-    s.k = c.turn;
-    s.l = c.rows * c.columns <= 16384 ? 3 : 1;
-    if (c.turn != c.depth) s.m = c.rows, s.n = c.columns, s.l = 1;
-    if (32 <= c.rows && c.rows < 128) s.m = 128, s.n = c.columns; // whole blocks of scales
-    // Clusters that share K turn their stages within one tile: once and a half, or twice as well.
-    if (c.shares_k) {
-      const int64_t turns = draw.index() < all_sizes ? 1 : 2;
-      s.m = c.rows, s.n = c.columns, s.l = 1;
-      s.k = 10 * turns * c.depth + 15 * c.tile_k;
+  if (draw.index() >= first_of_tiles) {
+    draw.note<std::string>("sizes", "one tile of little K");
+    s = {c.rows, c.columns, 64 * (1 + below("k", 3)), 1};
+  } else
+    switch (draw.index() % all_sizes) {
+    case 0: // an edge in every direction, and stages a second time
+      draw.note<std::string>("sizes", "beyond tiles");
+      s.m = c.rows + 1 + (below("one row", 2) == 0 ? 0 : below("m", c.rows / 2));
+      s.n = c.columns + step * (1 + below("n", c.columns / step - 1));
+      s.n = (s.n + 15) / 16 * 16;
+      s.k = c.depth + c.tile_k + 64 * (1 + below("k", c.tile_k / 64));
+      s.l = c.rows * c.columns <= 16384 ? 2 : 1;
+      break;
+    case 1: // one tile of a long K: where clusters share K, all of them share this tile
+      draw.note<std::string>("sizes", "one tile");
+      s.m = 1 + below("m", c.rows);
+      s.n = step * (1 + below("n", c.columns / step));
+      s.k = c.long_k + 64 * (1 + below("k", c.tile_k / 64));
+      if (c.shares_k) s.n += 2 * c.columns;
+      break;
+    case 2: // less than a tile
+      draw.note<std::string>("sizes", "small");
+      s.m = 1 + below("m", 40);
+      // In longer lists also any number of blocks of K, where loops are unrolled, or more than one
+      // block of scales along N.
+      s.n = step * (1 + below("n", 4));
+      s.k = 64 * (1 + below("k", 3));
+      s.l = 1 + below("l", 5);
+      if (draw.index() >= all_sizes && draw.index() / all_sizes % 2 == 1)
+        s.k = 64 * (1 + below("k", 36)), s.l = 1;
+      else if (draw.index() >= all_sizes)
+        s.n = step * (1 + below("n", 320 / step)), s.l = 1 + below("l", 2);
+      break;
+    case 3:
+      draw.note<std::string>("sizes", "any");
+      s.m = 1 + below("m", 200);
+      s.n = step * (1 + below("n", 200 / step));
+      s.k = 64 * (1 + below("k", 16));
+      s.l = 1 + below("l", 3);
+      break;
+    case 4: // whole tiles, a whole group of them
+      draw.note<std::string>("sizes", "whole groups");
+      s.m = c.rows * c.group;
+      s.n = 3 * c.columns;
+      if (s.m < 16) s.m = 16, s.n = 2 * c.columns;
+      s.k = c.tile_k;
+      break;
+    case 5: // a whole group and a part of one
+      draw.note<std::string>("sizes", "part of a group");
+      // Of a cluster along M or N, whole CTAs that have nothing to do.
+      // Of small tiles, more than two groups.
+      s.m = c.rows * (c.group * (8 <= c.rows && c.rows <= 32 ? 2 : 1) + below("m", 2)) +
+            (c.rows > c.cta_rows ? c.cta_rows : 1 + below("rest", c.rows - 1));
+      s.n = 3 * c.columns - (c.columns > c.cta_columns ? c.cta_columns : step);
+      s.k = 64;
+      s.l = c.rows <= 64 ? 2 : 1;
+      break;
+    default: { // whole tiles and whole turns of the stages; three tiles in one of the directions
+      draw.note<std::string>("sizes", "whole tiles");
+      const bool high = below("m", 2) == 0;
+      s.m = c.rows * (high ? 3 : 1);
+      s.n = c.columns * (high ? 1 : 3);
+      s.k = c.turn;
+      s.l = c.rows * c.columns <= 16384 ? 3 : 1;
+      if (c.turn != c.depth) s.m = c.rows, s.n = c.columns, s.l = 1;
+      if (32 <= c.rows && c.rows < 128) s.m = 128, s.n = c.columns; // whole blocks of scales
+      // Clusters that share K turn their stages within one tile: once and a half, or twice as well.
+      if (c.shares_k) {
+        const int64_t turns = draw.index() < all_sizes ? 1 : 2;
+        s.m = c.rows, s.n = c.columns, s.l = 1;
+        s.k = 10 * turns * c.depth + 15 * c.tile_k;
+      }
     }
-  }
-  }
+    }
   s.n = (s.n + step - 1) / step * step;
   const int64_t tiles = (s.m + c.rows - 1) / c.rows * ((s.n + c.columns - 1) / c.columns);
   s.l = std::clamp<int64_t>(c.most_tiles / tiles, 1, s.l);

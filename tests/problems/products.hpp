@@ -9,6 +9,8 @@
 namespace wltest::problems {
 
 constexpr size_t all_sizes = 7; // kinds of sizes
+// From this problem on a tile of little K each, six in a row with all activations.
+constexpr size_t first_of_tiles = 102;
 bool is_first(const Draw& draw);
 // Problems of few outputs, for values under which most outputs are alike.
 bool is_small(const Draw& draw);

@@ -221,7 +221,8 @@ Problem make_normalising(const Configuration& c, const Config& config, Draw& dra
     m = 1 + below("m", 2), k = 64 * (500 + below("k", 13));
     break;
   case 5:
-    m = 97 + below("m", 33), k = 64 * (1 + below("k", 3)), l = 2;
+    m = 128 - below("m", 4), k = 64 * (1 + below("k", 3)), l = 2;
+    if (!config.units && below("beyond an atom", 2) == 0) m = 97 + below("m", 33);
     break;
   case 6:
     m = 10 + below("m", 20), k = 7168;

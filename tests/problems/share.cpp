@@ -62,6 +62,12 @@ std::string family_of(const std::string& kernel) {
   for (const char* part : {"sm100_swapped", "sm100", "sm90_double_buffered", "sm90_small",
                            "sm90_stream", "sm90_decode", "sm90_permute", "sm90"})
     if (product && kernel.find(part) != std::string::npos) return std::string("gemm ") + part;
+  // Kernels of kernels/norm.
+  if (kernel.rfind("quantize_", 0) == 0 || kernel.rfind("norm_linear_r", 0) == 0) {
+    if (kernel.find("_held_") != std::string::npos || kernel.find("_units_") != std::string::npos)
+      return "norm held";
+    if (kernel.rfind("quantize_sm", 0) != 0) return "norm rows";
+  }
   return kernel.substr(0, kernel.find("_sm"));
 }
 
@@ -86,6 +92,15 @@ void share_problems(std::vector<Operation>* operations) {
       for (const std::string& kernel : c.kernels)
         statements += std::exchange(own[kernel], 0); // the first one that launches it
       if (statements >= most) c.problems = first_problems(2 * c.problems.size());
+      const auto add = [&](std::initializer_list<size_t> more) {
+        if (product) c.problems.insert(c.problems.end(), more);
+      };
+      // A tile for each activation, which has code of its own for each register.
+      const size_t tile = first_of_tiles;
+      if (statements >= most)
+        add({tile, tile + 1, tile + 2, tile + 3, tile + 4, tile + 5});
+      else if (statements >= many)
+        add({9, 16, tile, tile + 1, tile + 2});
       if (statements >= many) continue;
       size_t& turn = turns[c.profile];
       const std::vector<size_t> list = std::move(c.problems);
@@ -97,9 +112,9 @@ void share_problems(std::vector<Operation>* operations) {
       }
       // A problem is of one pair of types.
       const size_t least = statements >= some ? 2 : 1;
-      const size_t count = std::clamp(c.types.size() / 2, least, std::size(longer));
-      c.problems.push_back(2);
-      if (statements >= some) c.problems.push_back(3);
+      const size_t count = std::clamp(c.types.size() / 2, least, std::size(longer)) - 1;
+      c.problems = {2, 9, 16, tile + turn % 6};
+      if (statements >= some || count == 0) c.problems.push_back(3);
       for (size_t i = 0; i < count; ++i) c.problems.push_back(longer[turn++ % std::size(longer)]);
     }
   }

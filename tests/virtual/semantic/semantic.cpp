@@ -330,7 +330,8 @@ std::string no_effect(const std::string& kernel, const SemanticMutant& m) {
   const std::string& t = m.instruction;
   if (has(t, "prefetch") || has(t, "applypriority") || has(t, "discard.global"))
     return "a prefetch changes no value";
-  if (has(t, "createpolicy") || (has(t, "policy") && starts(t, "ld.param")))
+  if (starts(t, "mov.b64 hint, ") || has(t, "createpolicy") ||
+      (has(t, "policy") && starts(t, "ld.param")))
     return "a cache policy changes no value";
   if (has(t, "nanosleep")) return "a pause changes no value";
   if (starts(t, "cvta.to.global") && m.change == "delete")
@@ -393,6 +394,8 @@ std::string reason_of_config(const warpline::gemm::Config& c, const SemanticMuta
              "end";
     if (stages == copies && of_copy && names(", stage, "))
       return "each copy of the loop has a stage of its own, the first one number 0";
+    if (stages == copies && of_copy && names("free_phase, phase"))
+      return "the phase changes behind the last copy only";
     if (c.tile_m <= 8 && names("tokens, 512")) return "a tile of 8 tokens is one piece, number 0";
     if (names("@inside bra fetch")) return "what is loaded replaces the zeros";
     if (c.split_k == 1 && names("ahead, k_end"))
@@ -471,7 +474,8 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
     return "two sums over K, which are added, exchange a number: the contract leaves their order";
   if (starts(t, "mov.u32 codes") && (deleted || one_more))
     return "eight codes of four bits push out what was there";
-  if (m.label == "as_before" && (names("bounded") || starts(t, "mul.rn.f32 other, ")))
+  if (m.label == "as_before" &&
+      (names("bounded") || starts(t, "mul.rn.f32 other, ") || names("neg.f32 decoded, decoded")))
     return "the long way gives the same codes as the short one";
   if (m.label == "each_barrier" && has(m.change, "setp.le"))
     return "one mbarrier more is made, where none is used";
@@ -496,7 +500,7 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   if (deleted && starts(t, "@no_bias bra"))
     return "without biases the fetch finds no addresses, and -0";
   if ((m.label == "prefetch_stage" || (m.label == "barriers_ready" && has(kernel, "small"))) &&
-      (names("k_byte, k_block") || names("k_atom, k_block")))
+      (names("k_byte, k_block") || names("k_atom, k_block") || names("k_block, k_block, 1")))
     return "a prefetch's address changes no value";
   if ((one_more || deleted) && starts(t, "mov.u") && (names(" word") || names(" bytes")) &&
       has(kernel, "sm90"))
@@ -506,6 +510,36 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   if (deleted && starts(m.label, "form_done") &&
       (starts(t, "ld.param.") || names("is_silu, gate_kind")))
     return "the tile's first part has loaded the register";
+
+  if (names("valid_half")) return "only prefetches ask it";
+  if (one_more && m.label == "fetch" && starts(t, "mov.u32 k") && names(", 0;"))
+    return "beyond K the weights are zeros, and what they meet is finite";
+  if (one_more && names("own, index, 32768")) return "half of a number below 32768, rounded down";
+  if (one_more && starts(t, "add.u32 team_barrier, team"))
+    return "another number for the same barrier";
+  if (names("tokens, tokens, 15") && one_more)
+    return "an MMA of 16 tokens more, whose sums nobody stores";
+  if (starts(t, "setp.le.u32 more, address, ") && has(m.change, "setp.lt"))
+    return "MMAs of more tokens than needed give the same sums";
+  if (deleted && names("setp.le.u32 more, address, 64"))
+    return "`more` is false there: MMAs of more tokens than needed give the same sums";
+  if (names("@found max.u32 end") && has(m.change, "predicate dropped"))
+    return "without a lane above, the shuffle gives a lane its own number";
+  if (deleted && names("bad, wrong, 0, bad")) return "an or with 0";
+  if (names("{valid, valid};")) return "a tile that is none has no rows that are read";
+  if (deleted && names("mov.u32 matrix")) return "a lane beyond the pairs has none";
+  if (names("first_group, group_total") && has(m.change, "setp.gt"))
+    return "one round more of lanes without a group";
+
+  // The gate's last places: ex2 and rcp are approximate, and the contract bounds what becomes of
+  // them.
+  const bool of_gate = starts(m.label, "form_silu") || starts(m.label, "form_erf") ||
+                       starts(m.label, "gelu_erf") || names("sigmoid_c") || names("gate_c") ||
+                       names(" t, s, s;") || names(", l, t;") || names("q, e, 0f3F800000");
+  if ((cut || (one_more && names(", 0f"))) && of_gate && !names("bias"))
+    return "the last place of FP32 of what approximate instructions make: it differs between "
+           "chips, "
+           "and the contract leaves it open";
 
   // Outputs that nobody stores.
   if ((one_more || deleted) && starts(t, "mov.") &&
