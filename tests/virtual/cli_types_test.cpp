@@ -270,3 +270,19 @@ TEST_CASE("cli: gemm counts the memory of operands by their type", "[virtual][cl
                               "1048576", "-l", batch, "--a-type", "tf32"}),
                 2, "host memory, this machine has");
 }
+
+TEST_CASE("cli: CTAs that tell each other of sums in a workspace pass all checks",
+          "[virtual][cli]") {
+  const std::vector<std::vector<std::string>> products = {
+      {"gemm", "-k", "1024", "--config", "gemm_sm90_t64_spread4_f16"},
+      {"gemm", "-k", "2048", "--a-type", "f16", "--b-type", "f16", "--config",
+       "gemm_sm90_f16_t16c64_stream_f16"}};
+  for (std::vector<std::string> words : products) {
+    words.insert(words.end(),
+                 {"-m", "60", "-n", "264", "--device", "virtual:h200", "--check", "all"});
+    const ChildResult result = warpline_cli(words);
+    INFO_CHILD(result);
+    CHECK(result.status == 0);
+    CHECK(last_line(result.out) == "PASS");
+  }
+}

@@ -138,7 +138,11 @@ ProductRun ProductRunner::run(const Plan& plan) {
   ProductRun result;
   result.plan = plan.info();
   const size_t bytes = result.plan.workspace_bytes;
-  const DeviceMemory workspace(context_, bytes);
+  // A flag is down whatever memory holds; the checks of the virtual GPU know only that it is
+  // unwritten.
+  const std::vector<uint8_t> down(device_.info.is_virtual ? bytes + 1 : 0, 0xFF);
+  const DeviceMemory workspace =
+      device_.info.is_virtual ? DeviceMemory(context_, down) : DeviceMemory(context_, bytes);
   const auto run_once = [&] {
     require(wl_plan_run(plan.get(), workspace.get(), bytes, nullptr));
     require(wl_stream_synchronize(context_, nullptr));
