@@ -296,8 +296,8 @@ wl_status fill_work(const wl_context& context, const Problem& problem, const Con
   fill_decode(problem, config, work->product, &work->decode);
   work->launch = cluster_launch(config);
   const int64_t tiles = work->product.tiles;
-  work->launch.grid[0] *= static_cast<unsigned>(
-      config.split_k > 1 || config.ctas > 1 ? tiles : std::min(tiles, resident));
+  const bool one_tile = config.split_k > 1 || config.ctas > 1 || config.tile_n == 32;
+  work->launch.grid[0] *= static_cast<unsigned>(one_tile ? tiles : std::min(tiles, resident));
   if (config.spread) work->launch.grid[0] *= static_cast<unsigned>(config.split_k);
   if (config.direct) {
     std::memcpy(&work->direct.map_b1, &work->product, offsetof(Params, unscale) + sizeof(float));
@@ -397,6 +397,9 @@ private:
 //   outputs: 16 clocks a token of the part that a CTA ends, for each product that makes some
 // Of the 8000, 4000 are paid for each tile that a cluster of its own makes; of one tensor other
 // clusters do not pay them.
+// Four consumers of the same 32 columns: a stage takes 240 and 2.3 a token; instead of those 4000 a
+// tile takes up to 2000 where its K is split, of 32 and 64 tokens the less the fewer CTAs there are,
+// else 500, in more than one wave 2000.
 //
 // Of groups CTAs go on from tile to tile; 128 of K of 128 rows of weights take 560 clocks and 5.4 a
 // token, in one launch a quarter more; the first of two launches takes 3000 and 4 bytes an element
@@ -462,6 +465,8 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
   // Without specialised warps loads, decoding and MMA hardly overlap.
   if (config.family == Family::sm90_double_buffered)
     result.tile_clocks += static_cast<double>(k_blocks) * 1000;
+  const bool in_turn = config.tile_n == 32;
+  if (in_turn) result.tile_clocks = static_cast<double>(k_blocks) * (240 + 2.3 * config.tile_m);
   result.loop_clocks = static_cast<double>(result.waves) * result.tile_clocks;
   const double sent = 1.0 - 1.0 / config.split_k;
   const bool own = config.split_k > 1 || few; // clusters that make one tile
@@ -469,7 +474,13 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
   result.epilogue_clocks = 16.0 * (3 - config.b_tensors) * config.tile_m / config.split_k;
   if (config.split_k > 1) result.epilogue_clocks += 700 + 24.0 * sent * config.tile_m;
   if (config.spread) result.epilogue_clocks += 2500;
-  if (own) result.epilogue_clocks += 4000;
+  if (own && !in_turn) result.epilogue_clocks += 4000;
+  if (in_turn) {
+    const double busy = std::min(
+        static_cast<double>(result.tiles * config.split_k) / static_cast<double>(sms), 1.0);
+    const bool once = config.split_k == 1 && result.waves == 1;
+    result.epilogue_clocks += once ? 500 : config.tile_m < 32 ? 2000 : 2000 * busy * busy;
+  }
   const double entry_bytes =
       static_cast<double>(config.b_tensors * problem.n) * static_cast<double>(problem.k) * 9 / 16 +
       static_cast<double>(problem.m) * static_cast<double>(problem.k) * 2;

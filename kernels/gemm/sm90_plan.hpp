@@ -10,14 +10,14 @@ namespace warpline::gemm {
 inline Config sm90_config(const char* name, Image (*image)(), int b_tensors, Family family,
                           wl_dtype mma, wl_dtype out, int tokens, int stages, int rows, int split,
                           int consumers, int group_m, int ctas = 1, int launches = 2,
-                          int spread = 0) {
+                          int spread = 0, int groups = 0) {
   Config c{};
   c.name = name, c.target = "sm_90a", c.image = image;
   c.family = family, c.d_type = out, c.b_tensors = b_tensors;
   c.a_types = bit(mma == WL_BF16 ? WL_OPERAND_BF16 : WL_OPERAND_F16);
   c.direct = launches == 1;
   if (mma == WL_F16 && !c.direct) c.a_types |= bit(WL_OPERAND_NVFP4);
-  c.tile_m = tokens, c.tile_n = sm90_columns(consumers), c.tile_k = 128;
+  c.tile_m = tokens, c.tile_n = groups != 0 ? 32 * groups : sm90_columns(consumers), c.tile_k = 128;
   c.stages = stages, c.acc_stages = 1, c.group_m = group_m, c.ctas = ctas;
   c.spread = spread != 0;
   c.cluster[0] = rows * (c.spread ? 1 : split), c.cluster[1] = c.cluster[2] = 1, c.split_k = split;

@@ -8,7 +8,7 @@
 #define SM100A_PLAIN_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM100_MX_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
-#define SM90_SPREAD_K_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_SETS_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_SMALL_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_STREAM_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_NATIVE_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
@@ -47,7 +47,7 @@ const gemm::Table& configs() {
 #define SM90_CONFIG(name, ...)                                                                     \
   sm90_config(                                                                                     \
       #name, [] { return WL_IMAGE(name); }, 1, Family::sm90, __VA_ARGS__),
-#define SM90_SPREAD_K_CONFIG SM90_CONFIG
+#define SM90_SETS_CONFIG SM90_CONFIG
 #define SM90_NATIVE_CONFIG(name, type, ...)                                                        \
   sm90_native_config(                                                                              \
       #name, [] { return WL_IMAGE(name); }, 1, NativeType::type, __VA_ARGS__),
