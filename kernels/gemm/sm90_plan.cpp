@@ -398,8 +398,8 @@ private:
 // Of the 8000, 4000 are paid for each tile that a cluster of its own makes; of one tensor other
 // clusters do not pay them.
 // Four consumers of the same 32 columns: a stage takes 240 and 2.3 a token; instead of those 4000 a
-// tile takes up to 2000 where its K is split, of 32 and 64 tokens the less the fewer CTAs there are,
-// else 500, in more than one wave 2000.
+// tile takes up to 2000 where its K is split, of 32 and 64 tokens the less the fewer CTAs there
+// are, else 500, in more than one wave 2000.
 //
 // Of groups CTAs go on from tile to tile; 128 of K of 128 rows of weights take 560 clocks and 5.4 a
 // token, in one launch a quarter more; the first of two launches takes 3000 and 4 bytes an element
