@@ -65,6 +65,15 @@ bool can_run(const Config& config, const Problem& problem, const DeviceLimits& d
                               : "it multiplies rows in the order of their matrices";
     return false;
   }
+  if (config.summed != (problem.groups.sum.each != 0)) {
+    if (reason != nullptr)
+      *reason = config.summed ? "it adds up a token's rows" : "it leaves rows as they are";
+    return false;
+  }
+  if (config.summed && problem.groups.sum.each > Groups::Sum::most) {
+    if (reason != nullptr) *reason = "it adds up at most 8 rows of a token";
+    return false;
+  }
   if (config.routed && problem.m > Groups::most_routed) {
     if (reason != nullptr) *reason = "it multiplies at most 64 rows";
     return false;

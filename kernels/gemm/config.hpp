@@ -59,6 +59,7 @@ struct Config {
   bool direct = false;  // sm90: 16-bit activations as they lie, in one launch
   bool grouped = false; // for groups of rows
   bool routed = false;  // for few rows that say which matrix they are multiplied with
+  bool summed = false;  // and a token's become their sum
   Grid grid = Grid::persistent;
   Store store = Store::direct;
   Epilogue epilogue = Epilogue::both;

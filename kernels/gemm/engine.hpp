@@ -256,6 +256,19 @@ void fill_routes(const Problem& problem, Params* params) {
   params->rows_each = static_cast<uint32_t>(g.rows_each);
   params->bias_stride = static_cast<uint32_t>(g.bias_stride);
   params->known_routes = g.known_ids ? 1 : 0;
+  params->a_scale = address_of(g.a_scale);
+}
+
+// Likewise sums_params.def.
+template <class Params>
+void fill_sums(const Problem& problem, Params* params) {
+  const Groups::Sum& sum = problem.groups.sum;
+  params->weights = address_of(sum.weights);
+  params->addend = address_of(sum.addend);
+  params->y = address_of(sum.y);
+  params->ld_addend = static_cast<uint64_t>(sum.ld_addend);
+  params->ldy = static_cast<uint64_t>(sum.ldy);
+  params->y_type = static_cast<uint32_t>(sum.y_type);
 }
 
 // What DIVIDE of ptx/regs.inc divides by `count` with.

@@ -52,6 +52,22 @@ struct Groups {
   int32_t* positions = nullptr;
   int64_t first_id = 0, rows_each = 1;
   bool known_ids = false;
+  // An A of NVFP4 is in memory as 16 bits of D's type and quantised on its way, as wl_quantize does
+  // with *a_scale, null = 1.
+  const float* a_scale = nullptr;
+  // Each `each` of such rows, one behind the other, become one of y in D's place: the sum, in FP32
+  // and in their order, of weights[r] (null = 1) times row r rounded to D's type, of those that
+  // have a matrix, and of the addend's. Weights are known as the ids are.
+  struct Sum {
+    static constexpr int64_t most = 8; // rows: a cluster that every device has
+    int64_t each = 0;                  // 0: rows are D's
+    const float* weights = nullptr;
+    const void* addend = nullptr; // of y_type, null = none
+    int64_t ld_addend = 0;
+    void* y = nullptr;
+    int64_t ldy = 0;
+    wl_dtype y_type = WL_F16;
+  } sum{};
 
   // Rows of A in memory, and most rows of a group.
   int64_t rows_of_a(int64_t m) const { return rows != nullptr ? a_rows : m; }

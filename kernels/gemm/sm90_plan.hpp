@@ -73,6 +73,11 @@ inline Config routed(Config c) {
   c.shared_bytes += 24; // TILE_PLACE
   return c;
 }
+inline Config summed_if(int summed, Config c) {
+  c.summed = summed != 0;
+  if (c.summed) c.shared_bytes += 16 + 32 + 8 * 128; // SUMMANDS, SUM_WEIGHTS, SUM_ROWS
+  return c;
+}
 // SM90_NATIVE_CONFIG, SM90_NATIVE_STREAM_CONFIG
 inline Config sm90_native_config(const char* name, Image (*image)(), int b_tensors, NativeType type,
                                  wl_dtype out, int tokens, int stages, int rows, int consumers,

@@ -46,6 +46,19 @@ std::vector<Param> routed_layout() {
 #include "kernels/gemm/sm90_small_params.def"
   };
 }
+#define SUMMED 1
+struct SummedParams {
+#define PARAM WL_PARAM_FIELD
+#include "kernels/gemm/sm90_small_params.def"
+};
+std::vector<Param> summed_layout() {
+  using Block = SummedParams;
+  return {
+#define PARAM WL_PARAM_LAYOUT
+#include "kernels/gemm/sm90_small_params.def"
+  };
+}
+#undef SUMMED
 #undef ROUTED
 #define STREAMED 1
 struct StreamParams {
@@ -62,6 +75,7 @@ std::vector<Param> stream_layout() {
 #undef STREAMED
 constexpr size_t common_bytes = offsetof(Params, up_offset) + sizeof(float);
 static_assert(offsetof(RoutedParams, up_offset) == offsetof(Params, up_offset));
+static_assert(offsetof(SummedParams, up_offset) == offsetof(Params, up_offset));
 static_assert(offsetof(StreamParams, up_offset) == offsetof(Params, up_offset));
 std::vector<Param> param_layout() {
   using Block = Params;
@@ -180,6 +194,7 @@ LaunchConfig launch_of(const wl_context& context, const Problem& problem, const 
                                                         : ctas(problem, config));
   launch.block[0] = static_cast<unsigned>(config.threads);
   std::copy(config.cluster, config.cluster + 3, launch.cluster);
+  if (config.summed) launch.cluster[0] = static_cast<unsigned>(problem.groups.sum.each);
   launch.dynamic_shared_bytes = static_cast<unsigned>(config.shared_bytes);
   launch.programmatic_dependent = true;
   launch.stores_to_cluster = !config.grouped;
@@ -191,6 +206,13 @@ RoutedParams routed_params(const Problem& problem, const Params& params) {
   std::memcpy(&routed, &params, common_bytes);
   fill_routes(problem, &routed);
   return routed;
+}
+SummedParams summed_params(const Problem& problem, const Params& params) {
+  SummedParams summed;
+  std::memcpy(&summed, &params, common_bytes);
+  fill_routes(problem, &summed);
+  fill_sums(problem, &summed);
+  return summed;
 }
 
 // A, a tile's tokens and a stage's K in a box. 16 bits: 64 of K, rows, blocks of 64 of K, batch
@@ -242,6 +264,11 @@ public:
     Params own = params;
     WL_TRY(fill_params(*plan.context, other, *config, &problem, &own));
     const LaunchConfig launch = launch_of(*plan.context, other, *config);
+    if (config->summed) {
+      const SummedParams summed = summed_params(other, own);
+      const wl_plan::Instead instead[] = {{&summed, &launch}};
+      return plan.run(workspace, stream, instead);
+    }
     if (config->routed) {
       const RoutedParams routed = routed_params(other, own);
       const wl_plan::Instead instead[] = {{&routed, &launch}};
@@ -309,7 +336,7 @@ Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceL
   Cost result{};
   const int64_t tiles_m = row_tiles(problem, config), l = entries(problem, config);
   // Three of 56 registers a thread.
-  const bool three = config.routed && config.b_tensors == 2 && config.takes({WL_OPERAND_BF16});
+  const bool three = config.routed && config.b_tensors == 2 && !config.takes({WL_OPERAND_F16});
   const int resident = three ? 3 : sm90_small_ctas(config.tile_n, config.decoders);
   result.tiles = tiles_m * tiles_n(config, problem.n) * l;
   result.clusters = result.tiles;
@@ -397,6 +424,7 @@ wl_status make_sm90_small_plan(wl_context* context, const Problem& problem, cons
   KernelNeeds needs;
   const bool streams = config.family == Family::sm90_stream;
   needs.params = config.grouped  ? grouped_layout()
+                 : config.summed ? summed_layout()
                  : config.routed ? routed_layout()
                  : streams       ? stream_layout()
                                  : param_layout();
@@ -408,7 +436,9 @@ wl_status make_sm90_small_plan(wl_context* context, const Problem& problem, cons
   const LaunchConfig launch = launch_of(*context, problem, config);
   StreamParams stream{};
   if (streams) WL_TRY(stream_params(*context, problem, config, product->params, &stream));
-  if (config.routed)
+  if (config.summed)
+    WL_TRY(made->add(*kernel, launch, summed_params(problem, product->params)));
+  else if (config.routed)
     WL_TRY(made->add(*kernel, launch, routed_params(problem, product->params)));
   else if (streams)
     WL_TRY(made->add(*kernel, launch, stream));

@@ -87,7 +87,9 @@ wl_status choose_up(wl_context* context, const wl_moe_args& args, Tokens* as,
                     const gemm::Config** config) {
   const gemm::Table& table = up_configs();
   const DeviceLimits& device = context->limits;
-  *as = needs_no_order(args, device) ? Tokens::routed : asked_for(args);
+  *as = !needs_no_order(args, device)   ? asked_for(args)
+        : sums_in_product(args, device) ? Tokens::summed
+                                        : Tokens::routed;
   const gemm::Problem dense = up_problem(parts_of(args, device, *as, nullptr));
   if (*as == Tokens::copied) {
     const gemm::Problem gathered = up_problem(parts_of(args, device, Tokens::gathered, nullptr));
@@ -129,14 +131,14 @@ public:
     const gemm::Config* up = nullptr;
     WL_TRY(choose_up(context, of, &as_, &up));
     const Parts parts = parts_of(of, context->limits, as_, nullptr);
-    if (as_ != Tokens::routed) WL_TRY(make_part_plan(context, parts.order, &order_.plan));
+    if (!without_order(as_)) WL_TRY(make_part_plan(context, parts.order, &order_.plan));
     if (as_ == Tokens::quantised)
       WL_TRY(make_part_plan(context, parts.quantised, &tokens_.plan));
     else if (as_ == Tokens::copied)
       WL_TRY(make_part_plan(context, parts.copied, &tokens_.plan));
     WL_TRY(gemm::make_product_plan(context, up_problem(parts), *up, &up_.plan));
     WL_TRY(make_product(context, down_configs(), down_problem(parts), of.config_down, &down_.plan));
-    WL_TRY(make_part_plan(context, parts.sum, &sum_.plan));
+    if (as_ != Tokens::summed) WL_TRY(make_part_plan(context, parts.sum, &sum_.plan));
 
     // The product that most of the time goes to is what a plan tells of.
     wl_plan_info& info = whole->info;
@@ -161,13 +163,14 @@ public:
     const DeviceLimits& device = plan.context->limits;
     const Parts parts = parts_of(of, device, as_, workspace);
     void* const own = static_cast<std::byte*>(workspace) + space_of(of, device, as_).products;
-    if (as_ != Tokens::routed) WL_TRY(run_part(*order_.plan, parts.order, stream));
+    if (!without_order(as_)) WL_TRY(run_part(*order_.plan, parts.order, stream));
     if (as_ == Tokens::quantised)
       WL_TRY(run_part(*tokens_.plan, parts.quantised, stream));
     else if (as_ == Tokens::copied)
       WL_TRY(run_part(*tokens_.plan, parts.copied, stream));
     WL_TRY(run_product(*up_.plan, up_problem(parts), own, stream));
     WL_TRY(run_product(*down_.plan, down_problem(parts), own, stream));
+    if (as_ == Tokens::summed) return WL_SUCCESS;
     return run_part(*sum_.plan, parts.sum, stream);
   }
 
@@ -199,11 +202,11 @@ Space space_of(const wl_moe_args& args, const DeviceLimits& device, Tokens token
   const wl_dtype h = h_type(args, device);
   Space space{};
   size_t end = 0;
-  if (tokens != Tokens::routed) {
+  if (!without_order(tokens)) {
     space.group_ends = put(4 * static_cast<size_t>(args.experts), &end);
     space.rows = put(4 * slots, &end);
   }
-  space.positions = put(4 * slots, &end);
+  if (tokens != Tokens::summed) space.positions = put(4 * slots, &end);
   if (tokens == Tokens::quantised) {
     space.a = put(slots * hidden / 2, &end);
     space.sfa = put(tiles * 128 * (hidden / 16), &end);
@@ -211,7 +214,8 @@ Space space_of(const wl_moe_args& args, const DeviceLimits& device, Tokens token
   if (tokens == Tokens::copied) space.a = put(2 * slots * hidden, &end);
   space.h = put(h == WL_NVFP4 ? slots * intermediate / 2 : 2 * slots * intermediate, &end);
   if (h == WL_NVFP4) space.sfh = put(tiles * 128 * (intermediate / 16), &end);
-  space.down = put(element_bytes(rows_type(args, device)) * slots * hidden, &end);
+  if (tokens != Tokens::summed)
+    space.down = put(element_bytes(rows_type(args, device)) * slots * hidden, &end);
   space.products = end;
   return space;
 }
@@ -222,7 +226,7 @@ Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, Tokens as, cons
   const auto at = [&](size_t offset) { return reinterpret_cast<void*>(base + offset); };
   const wl_dtype h = h_type(a, device), rows = rows_type(a, device);
   Parts parts{};
-  parts.routed = as == Tokens::routed;
+  parts.routed = without_order(as), parts.summed = as == Tokens::summed;
 
   Permutation& order = parts.order;
   order.tokens = a.tokens, order.top_k = a.top_k;
@@ -324,27 +328,54 @@ gemm::Problem routed_if(const Parts& parts, gemm::Problem problem, int64_t rows_
 } // namespace
 
 gemm::Problem up_problem(const Parts& parts) {
-  return routed_if(parts, grouped::problem_of(grouped::DualArgs(parts.up)), parts.order.top_k,
-                   parts.order.positions, false);
+  gemm::Problem problem =
+      routed_if(parts, grouped::problem_of(grouped::DualArgs(parts.up)), parts.order.top_k,
+                parts.summed ? nullptr : parts.order.positions, false);
+  if (parts.routed) problem.groups.a_scale = parts.quantised.d_scale;
+  return problem;
 }
 gemm::Problem down_problem(const Parts& parts) {
   // The up product's grid starts the next one when it has waited for who wrote the ids.
-  return routed_if(parts, grouped::problem_of(grouped::LinearArgs(parts.down)), 1, nullptr, true);
+  gemm::Problem problem =
+      routed_if(parts, grouped::problem_of(grouped::LinearArgs(parts.down)), 1, nullptr, true);
+  if (!parts.summed) return problem;
+  const Combination& sum = parts.sum;
+  gemm::Groups::Sum& own = problem.groups.sum;
+  own.each = sum.top_k, own.weights = sum.weights;
+  own.addend = sum.addend, own.ld_addend = sum.ld_addend;
+  own.y = sum.y, own.ldy = sum.ldy, own.y_type = sum.y_type;
+  return problem;
 }
 
 bool needs_no_order(const wl_moe_args& args, const DeviceLimits& device) {
-  if (quantised(args) || args.config_up != nullptr || args.config_down != nullptr) return false;
+  if (args.config_up != nullptr || args.config_down != nullptr) return false;
   // On an H200 up to 8 pairs were faster so, 30 and 64 slower than the model has it.
   return slots_of(args) <= 8 && product_clocks(args, device, Tokens::routed) <
-                                    product_clocks(args, device, Tokens::copied) + order_clocks;
+                                    product_clocks(args, device, asked_for(args)) + order_clocks;
+}
+
+bool sums_in_product(const wl_moe_args& args, const DeviceLimits& device) {
+  const auto cost = [&](Tokens as) {
+    const gemm::Problem problem = down_problem(parts_of(args, device, as, nullptr));
+    const gemm::Config* const config = gemm::choose(down_configs(), problem, device);
+    if (config != nullptr) return gemm::cost(*config, problem, device);
+    gemm::Cost none{};
+    none.total = HUGE_VAL;
+    return none;
+  };
+  const gemm::Cost summed = cost(Tokens::summed), routed = cost(Tokens::routed);
+  return summed.waves == 1 && summed.total <= routed.total;
 }
 
 Tokens asked_for(const wl_moe_args& args) {
+  bool routed = false;
   for (const auto& [table, name] :
        {std::pair{&up_configs(), args.config_up}, std::pair{&down_configs(), args.config_down}}) {
     const gemm::Config* const config = name != nullptr ? find_config(*table, name) : nullptr;
-    if (config != nullptr && config->routed) return Tokens::routed;
+    if (config != nullptr && config->summed) return Tokens::summed;
+    if (config != nullptr && config->routed) routed = true;
   }
+  if (routed) return Tokens::routed;
   return quantised(args) ? Tokens::quantised : Tokens::copied;
 }
 

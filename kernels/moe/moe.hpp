@@ -38,13 +38,21 @@ wl_dtype rows_type(const wl_moe_args& args, const DeviceLimits& device);
 
 // How tokens come to the first product: as NVFP4 in the order of experts; in 16 bits, copied into
 // that order; or the product gathers them, which not every configuration can. Routed: there is no
-// order; few rows, a token's one behind the other, say which expert is theirs.
-enum class Tokens { quantised, copied, gathered, routed };
+// order; few rows, a token's one behind the other, say which expert is theirs, and the first
+// product quantises what is to be NVFP4. Summed: as routed, and the second product adds up a
+// token's rows.
+enum class Tokens { quantised, copied, gathered, routed, summed };
+inline bool without_order(Tokens tokens) {
+  return tokens == Tokens::routed || tokens == Tokens::summed;
+}
 // What the arguments ask for where the choice is not the plan's: of names of configurations.
 Tokens asked_for(const wl_moe_args& args);
 
-// Whether the library chooses Tokens::routed: what takes least by the model.
+// Whether the library chooses Tokens::routed or Tokens::summed: what takes least by the model.
 bool needs_no_order(const wl_moe_args& args, const DeviceLimits& device);
+// And which: the sum is the second product's where its CTAs are resident at once and it would not
+// share K otherwise.
+bool sums_in_product(const wl_moe_args& args, const DeviceLimits& device);
 
 // What config_up and config_down name.
 const gemm::Table& up_configs();
@@ -61,7 +69,7 @@ Space space_of(const wl_moe_args& args, const DeviceLimits& device, Tokens token
 
 // The parts, of operands in a workspace at `workspace`. A plan is made for a place that is none.
 struct Parts {
-  bool routed = false;
+  bool routed = false, summed = false;
   Permutation order;
   Quantisation quantised;
   Spreading copied;

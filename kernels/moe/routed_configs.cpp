@@ -14,12 +14,12 @@ namespace {
 enum Form { LINEAR = 1, GATED = 2 };
 
 gemm::Table table_of(const gemm::Table& of_groups, int wanted) {
-  constexpr wl_dtype F16 = WL_F16, BF16 = WL_BF16;
+  constexpr wl_dtype F16 = WL_F16, BF16 = WL_BF16, NVFP4 = WL_NVFP4;
   gemm::Table all = of_groups;
   for (const gemm::Config& config : {
-#define SM90_SMALL_CONFIG(name, form, of_routes, ...)                                              \
-  gemm::routed(gemm::sm90_small_config(                                                            \
-      #name, [] { return WL_IMAGE(name); }, form, __VA_ARGS__)),
+#define SM90_SMALL_CONFIG(name, form, of_routes, summed, ...)                                      \
+  gemm::summed_if(summed, gemm::routed(gemm::sm90_small_config(                                    \
+                              #name, [] { return WL_IMAGE(name); }, form, __VA_ARGS__))),
 #include "kernels/moe/configs.def"
        })
     if (config.b_tensors == wanted) all.push_back(config);

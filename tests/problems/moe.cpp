@@ -185,6 +185,8 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   a.struct_size = draw.note("struct_size", sizeof a);
   a.experts = draw.pick<int64_t>("experts", {4, 1, 33, 8});
   a.top_k = draw.pick<int64_t>("top_k", {2, 1, 4});
+  if (c.name.find("_sum_") != std::string::npos)
+    a.top_k = draw.pick<int64_t>("top_k", {2, 8, 1, 5});
   a.tokens = draw.pick<int64_t>("tokens", {5, 1, 40, 12});
   a.hidden = draw.pick<int64_t>("hidden", {128, 64, 320});
   a.intermediate = draw.pick<int64_t>("intermediate", {64, 192, 128});
@@ -197,7 +199,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   if (routed && draw.index() % 3 == 1) { // a long K, where stages come round
     const bool is_up = c.name.find("_up_") != std::string::npos;
     a.experts = draw.note<int64_t>("experts", 2);
-    a.tokens = draw.note("tokens", std::min<int64_t>(a.tokens, 3));
+    a.tokens = draw.note("tokens", std::min<int64_t>(a.tokens, a.top_k < 5 ? 3 : 1));
     a.hidden = draw.note<int64_t>("hidden", is_up ? 1344 : 64);
     a.intermediate = draw.note<int64_t>("intermediate", is_up ? 64 : 1344);
   }
@@ -431,7 +433,10 @@ Operation moe() {
       c.name = config.name, c.profile = "h200";
       c.kernels = {config.name};
       c.types = {config.first_types()};
-      c.type = c.types[0].a == WL_OPERAND_F16 ? WL_F16 : WL_BF16;
+      // h is of the tokens' type.
+      c.type = config.b_tensors == 2            ? config.d_type
+               : c.types[0].a == WL_OPERAND_F16 ? WL_F16
+                                                : WL_BF16;
       c.rows_type = config.b_tensors == 1 ? config.d_type : c.type;
       c.sms = 4;
       c.problems = first_problems(6);
