@@ -65,9 +65,10 @@ check() {
 # included. On an H200: small_t1, small_t16 with a tail of rows, t32, t64, t128_split, t128c96,
 # t256; of gemm small_t1_split4, small_t16_dense, t32_whole, t64c96_whole, t128; stream, native
 # ones with tiles of their own, shared K and factors of columns. Groups: the decoder and its like
-# for 16 bits, small_t8 and t16, t64, t128, direct, native t128 and t16c64; layers with an order
-# of rows and without one, the latter where K is shared: of st.async in a cluster of one CTA, which
-# an H200 runs, memcheck says "Cluster needs to have at least 2 blocks".
+# for 16 bits, small_t8 and t16, t64, t128, direct, native t128 and t16c64, of FP8 too and of rows
+# that are gathered; layers with an order of rows and without one, of 16 bits and of NVFP4, the
+# latter two where K is shared or a cluster adds up a token's rows: of st.async in a cluster of one
+# CTA, which an H200 runs, memcheck says "Cluster needs to have at least 2 blocks".
 wide=grouped_dual_gemm_sm90_abf16_t128_bf16 direct=grouped_gemm_sm90_direct_af16_t128_f16
 stream=gemm_sm90_stream_af16_t16_f16 dual_stream=dual_gemm_sm90_stream_abf16_t16_bf16
 native_stream=gemm_sm90_tf32_t64c64_stream_f32 native_split=gemm_sm90_bf16_t128_split_bf16
@@ -95,7 +96,12 @@ shapes=("dual-gemm -m 1 -n 136 -k 320" "dual-gemm -m 130 -n 264 -k 704 --out bf1
   "grouped-gemm --sizes 130,40 -n 264 -k 448 --a-type f16 --config $direct"
   "grouped-gemm --sizes 130,0,33 -n 264 -k 328 --a-type bf16 --b-type bf16 --config $groups"
   "grouped-dual-gemm --sizes 7,0,3,9 -n 136 -k 328 --a-type f16 --b-type f16"
+  "grouped-gemm --sizes 33,0,17 -n 264 -k 328 --a-type bf16 --b-type bf16 --gather"
+  "grouped-gemm --sizes 130,0,33 -n 264 -k 320 --a-type e4m3 --b-type e4m3"
+  "grouped-gemm --sizes 7,0,3,9 -n 136 -k 320 --a-type e4m3 --b-type e4m3 --gather"
   "moe --tokens 1 --hidden 1024 --intermediate 1024 --experts 4 --top-k 2 --shared"
+  "moe --tokens 1 --hidden 2880 --intermediate 320 --experts 8 --top-k 4 --shared"
+  "moe --tokens 1 --hidden 1024 --intermediate 1024 --experts 4 --top-k 2 --a-type nvfp4"
   "moe --tokens 70 --hidden 320 --intermediate 192 --experts 8 --top-k 2 --type f16"
   "moe --tokens 70 --hidden 320 --intermediate 192 --experts 8 --top-k 2 --a-type nvfp4")
 # What racecheck can follow, behind the part of the kernels' names: the schedule without
