@@ -9,9 +9,11 @@ over the experts that have rows, in one process.
 
 Rows are sorted by expert already, for all of them; how many each has, ours and torch's read on the
 device. The loop knows them on the host and has plans of its own for each expert. torch multiplies
-by gate and up in one product and computes no gate. D is in BF16. Weight sets rotate so that every
+by gate and up in one product and computes no gate; so does humming-kernels, where it is installed,
+on the same NVFP4 weights and 16-bit rows. D is in BF16. Weight sets rotate so that every
 call finds its experts in DRAM; graphs of calls take turns. Columns: microseconds, ratios to ours,
-and `bytes`, the share of the time that the touched experts' weights take at the measured copy rate.
+and `bytes`, the share of the time that the touched experts' weights take at the measured copy rate;
+humming-kernels' calls have a graph each, and its ratio is to ours timed so.
 `--configs` times every configuration instead. `--gather`: rows are those of as many tokens, by an
 index; `dense` is the same product of rows that lie sorted, `copied` an index_select and that, and
 torch selects ahead of its product as well.
@@ -26,6 +28,7 @@ import time
 import torch
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
+import humming_peer  # noqa: E402
 import warpline  # noqa: E402
 from harness import Harness, floors  # noqa: E402
 
@@ -170,6 +173,27 @@ class Layer:
             b[g] = torch.cat(self.decoded_b(g, torch.bfloat16))
         return self.decoded_a(torch.bfloat16).contiguous(), b
 
+    def humming(self):
+        product = humming_peer.experts(torch.cat(self.b, 1), torch.cat(self.sfb_plain, 1),
+                                       self.alpha, torch.bfloat16)
+        starts = torch.tensor(self.starts, dtype=torch.int64, device="cuda")
+
+        def run():
+            run.d = product(self.a, starts)
+        return run
+
+    def humming_wrong(self, run):
+        """The worst error of its sums, in the units of `wrong`."""
+        run()
+        worst = 0.0
+        for g, count in enumerate(self.rows):
+            rows = slice(self.starts[g], self.starts[g] + count)
+            exact = self.a[rows].double() @ torch.cat(self.decoded_b(g, torch.float64)).t()
+            error = (run.d[rows].double() - exact).abs() / (2e-3 + 5e-3 * exact.abs())
+            if count:
+                worst = max(worst, error.nan_to_num(nan=1e9).max().item())
+        return worst
+
     def wrong(self, run):
         """The worst error in units of what rounding to BF16 allows; above 1 is wrong."""
         self.d.fill_(float("nan"))
@@ -259,10 +283,16 @@ def compare(library, harness, case, options, copy):
         graphs["torch"] = harness.captured(
             [after(s, lambda s=s, p=p: torch._grouped_mm(p[0], p[1].transpose(1, 2), offs=s.ends),
                    p[0]) for s, p in peers] * repeats)
+    if options.humming:
+        peers = [s.humming() for s in sets]
+        row["humming_error"] = sets[0].humming_wrong(peers[0])
+        # Its kernels write descriptors to memory of the allocator's: a graph for each call.
+        graphs["humming"] = harness.in_turn(peers)
+        graphs["in_turn"] = harness.in_turn(ours)
     row.update(harness.medians(graphs))
-    for name in ("torch", "loop"):
+    for name in ("torch", "loop", "humming"):
         if name in row:
-            row[name + "_ratio"] = row[name] / row["ours"]
+            row[name + "_ratio"] = row[name] / row["in_turn" if name == "humming" else "ours"]
     row["bytes"] = touched / (copy * 1e6) / row["ours"]
     return row
 
@@ -272,7 +302,8 @@ COLUMNS = (("model", "model", "%-8s"), ("tokens", "T", "%5d"), ("routing", "rout
            ("most", "most", "%5d"), ("ours", "ours us", "%8.1f"), ("torch", "torch", "%8.1f"),
            ("torch_ratio", "ratio", "%6.2f"), ("dense", "dense", "%8.1f"),
            ("copied", "copied", "%8.1f"), ("loop", "loop", "%8.1f"),
-           ("loop_ratio", "ratio", "%6.2f"), ("bytes", "bytes", "%6.2f"))
+           ("loop_ratio", "ratio", "%6.2f"), ("humming", "humming", "%8.1f"),
+           ("humming_ratio", "ratio", "%6.2f"), ("bytes", "bytes", "%6.2f"))
 
 
 def line(row):
@@ -296,6 +327,8 @@ def main():
     parser.add_argument("--json")
     options = parser.parse_args()
     library = warpline.Library()
+    options.humming = (options.a_type == "bf16" and options.b_type == "nvfp4" and
+                       not (options.gather or options.configs) and humming_peer.present())
     harness = Harness(options.replays)
     copy, peak = floors()
     head = {"device": torch.cuda.get_device_properties(0).name, "date": time.strftime("%Y-%m-%d"),
