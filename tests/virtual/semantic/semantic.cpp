@@ -438,7 +438,7 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   if (names(" fresh, ") || names("@fresh "))
     return "a stage's first wait passes at once: skipping it saves time";
   if (names("k_tail")) return "steps beyond K multiply zeros, with which TMA fills them";
-  if (names("ring_end") || names(" k_loop"))
+  if (names("ring_end") || names(" k_loop") || (deleted && starts(t, "@more bra mma_ring")))
     return "the turn of the whole ring and the single stages make the same steps";
   if (m.label == "mma_empty" &&
       (names("_desc") || names("tmem_sfb") || names("tmem_scales") || names("acc, ")))
@@ -514,12 +514,13 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   if (names("valid_half")) return "only prefetches ask it";
   if (one_more && m.label == "fetch" && starts(t, "mov.u32 k") && names(", 0;"))
     return "beyond K the weights are zeros, and what they meet is finite";
-  if (one_more && names("own, index, 32768")) return "half of a number below 32768, rounded down";
+  if (one_more && names(", index, 32768")) return "half of a number below 32768, rounded down";
   if (one_more && starts(t, "add.u32 team_barrier, team"))
     return "another number for the same barrier";
   if (names("tokens, tokens, 15") && one_more)
     return "an MMA of 16 tokens more, whose sums nobody stores";
-  if (starts(t, "setp.le.u32 more, address, ") && has(m.change, "setp.lt"))
+  if ((starts(t, "setp.le.u32 more, address, ") && has(m.change, "setp.lt")) ||
+      (starts(t, "sub.u32 address, rows, tile_row") && m.change == "add.u32"))
     return "MMAs of more tokens than needed give the same sums";
   if (deleted && names("setp.le.u32 more, address, 64"))
     return "`more` is false there: MMAs of more tokens than needed give the same sums";
