@@ -66,6 +66,8 @@ struct Config {
   // Types of A and of B that the kernel takes, and whether they must be the same.
   uint32_t a_types = bit(WL_OPERAND_NVFP4), b_types = bit(WL_OPERAND_NVFP4);
   bool one_type = false;
+  bool turned = false;         // sm90_native: rows of A are the M side of wgmma, not rows of B
+  bool ping_pong = false;      // there: each consumer makes tiles of its own
   bool mn_major = false;       // takes pairs of operands of which one or both are MN-major
   bool fast_sums = false;      // NativeType::F8FAST
   bool column_factors = false; // Operands::column may be there
@@ -215,6 +217,15 @@ constexpr int sm90_native_shared_bytes(int tokens, int stages, int consumers, in
   const int places = consumers == 3 ? 1 : 2; // of a consumer
   return stages * (sm90_native_stage_bytes(tokens, consumers, b_tensors) + 16) +
          consumers * places * (8192 + 2 * 8);
+}
+// Places for pieces of D.
+constexpr int sm90_native_places(const Config& c) {
+  const int consumers = c.threads / 128 - 1;
+  return consumers * (consumers == 3 || c.ping_pong ? 1 : 2);
+}
+// Columns of a piece of D, of a TURNED configuration: PIECE_TOKENS.
+constexpr int sm90_turned_piece_columns(int columns) {
+  return columns == 64 ? 32 : columns == 112 || columns == 224 ? 56 : columns == 176 ? 88 : 48;
 }
 // What SPLIT_K 2 takes besides: barriers, and OWN_SUMS where there are bytes for them.
 constexpr int sm90_native_split_bytes(int tokens, int consumers) {

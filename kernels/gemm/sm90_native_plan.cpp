@@ -75,6 +75,14 @@ std::vector<Param> param_layout<Params>() {
 
 int cluster_rows(const Config& config) { return config.cluster[0] / config.split_k; }
 
+// Rows and columns of D that a cluster's CTAs make of tiles side by side.
+int64_t rows_of_cluster(const Config& config) {
+  return int64_t{config.tile_m} * (config.turned ? cluster_rows(config) : 1);
+}
+int64_t columns_of_cluster(const Config& config) {
+  return int64_t{config.columns()} * (config.turned ? 1 : cluster_rows(config));
+}
+
 // The fewest stages that a cluster of a STREAM_K configuration takes: a third of a tile, for what
 // an H200 was timed with, and no fewer than 4.
 int64_t least_share(const Config& config, const Problem& problem) {
@@ -84,9 +92,9 @@ int64_t least_share(const Config& config, const Problem& problem) {
 // That a plan launches, `resident` being all that fit.
 int64_t clusters_of(const Config& config, const Problem& problem, int64_t resident) {
   const int64_t rows_of_tiles = config.grouped ? problem.groups.most_tiles(problem.m, config.tile_m)
-                                               : divide_up(problem.m, config.tile_m);
+                                               : divide_up(problem.m, rows_of_cluster(config));
   const int64_t tiles =
-      rows_of_tiles * divide_up(problem.n, config.columns() * cluster_rows(config)) * problem.l;
+      rows_of_tiles * divide_up(problem.n, columns_of_cluster(config)) * problem.l;
   if (config.grid == Grid::one_tile) return tiles;
   if (config.grid != Grid::stream_k) return std::min(tiles, resident);
   return std::clamp<int64_t>(sm90_native_stages(config, problem) / least_share(config, problem), 1,
@@ -153,6 +161,11 @@ wl_status output_map(const wl_context& context, const char* name, const void* ad
   desc.strides[0] = element * static_cast<uint64_t>(ld);
   desc.strides[1] = element * static_cast<uint64_t>(batch_stride);
   desc.box[0] = static_cast<uint32_t>(128 / element);
+  if (config.turned) {
+    desc.box[0] = static_cast<uint32_t>(sm90_turned_piece_columns(config.columns()));
+    desc.box[1] = 64;
+    return make_tensor_map(context, desc, map);
+  }
   if (!of_row)
     desc.box[1] = static_cast<uint32_t>(
         sm90_native_piece_tokens(config.tile_m / config.split_k, problem.d_type));
@@ -166,11 +179,16 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
                       int64_t clusters, Params* params) {
   const Operands& o = problem.operands;
   const Types& types = problem.types;
+  // Turned, the kernel's A is B.
+  const int rows = cluster_rows(config);
   WL_TRY(operand_map(context, "A", o.a, types.a, types.a_layout,
                      problem.groups.rows_of_a(problem.m), problem, config,
-                     config.tile_m / cluster_rows(config), &params->map_a, problem.l));
+                     config.turned ? config.tile_m : config.tile_m / rows,
+                     config.turned ? &params->map_b : &params->map_a, problem.l));
   WL_TRY(operand_map(context, "B", o.b[0], types.b, types.b_layout, problem.n, problem, config,
-                     config.columns(), &params->map_b, problem.b_entries(), problem.b_stride()));
+                     config.turned ? config.columns() / rows : config.columns(),
+                     config.turned ? &params->map_a : &params->map_b, problem.b_entries(),
+                     problem.b_stride()));
   if constexpr (requires { params->map_b2; })
     WL_TRY(operand_map(context, "B2", o.b[1], types.b, types.b_layout, problem.n, problem, config,
                        config.columns(), &params->map_b2, problem.b_entries(), problem.b_stride()));
@@ -193,13 +211,13 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
   }
   fill_problem(problem, params);
   params->column_scales = address_of(o.column);
-  params->operand_types =
-      config.mn_major
-          ? (types.a_layout == WL_MN_MAJOR ? 1 : 0) + (types.b_layout == WL_MN_MAJOR ? 2 : 0)
-          : (types.a == WL_OPERAND_E5M2 ? 1 : 0) + (types.b == WL_OPERAND_E5M2 ? 2 : 0);
-  params->tiles_m = static_cast<uint32_t>(divide_up(problem.m, config.tile_m));
-  params->tiles_n =
-      static_cast<uint32_t>(divide_up(problem.n, config.columns() * cluster_rows(config)));
+  const bool of_a = config.mn_major ? types.a_layout == WL_MN_MAJOR : types.a == WL_OPERAND_E5M2;
+  const bool of_b = config.mn_major ? types.b_layout == WL_MN_MAJOR : types.b == WL_OPERAND_E5M2;
+  params->operand_types = (of_a ? 1 : 0) + (of_b ? 2 : 0);
+  if (config.turned) params->operand_types = (of_b ? 1 : 0) + (of_a ? 2 : 0);
+  params->tiles_m = static_cast<uint32_t>(divide_up(problem.m, rows_of_cluster(config)));
+  params->tiles_n = static_cast<uint32_t>(divide_up(problem.n, columns_of_cluster(config)));
+  if (config.turned) std::swap(params->tiles_m, params->tiles_n);
   params->tiles = params->tiles_m * params->tiles_n * static_cast<uint32_t>(problem.l);
   params->per_entry = reciprocal((config.grouped ? 1 : params->tiles_m) * params->tiles_n);
   params->per_group = reciprocal(params->tiles_n * static_cast<uint32_t>(config.group_m));
@@ -262,19 +280,22 @@ private:
 
 // The model, in SM clocks, from measurements on an H200 at 1.75 GHz:
 //   128 bytes of K of a tile of 128 columns: 240 and 3.1 a token, or 125 and 4 where MMAs bound it;
-//     of 64 columns half of it and 60, of 192 half as much again; no less than 2250 from a load to
-//     its end, 2000 where rows of tiles share B, by the stages; 3 more for each row of a box of A
-//     beyond M
+//     of 64 columns half of it and 60, of 192 1.37 times that, half as much again with SPLIT_K; of
+//     turned tiles of 128 rows 205 and 3.1 a column, or 110 and 4, of 64 rows half of it and 60, of
+//     consumers that take turns 76 and 4; no less than 2250 from a load to its end, 2000 where rows
+//     of tiles share B, by the stages; 3 more for each row of a box of A beyond M
 //   a cluster that shares loads: 1000 to start, and a 66th less for them
-//   DRAM bytes of the whole device: 2200, in a single wave of whole tiles 1900, with STREAM_K 2400
-//   SPLIT_K: 1000 to meet, and half of a tile's sums at 16 bytes a clock
-//   launch, first loads and the last tile's end: 4400; a tile's form: 6 a token
+//   DRAM bytes of the whole device: 2200, in a single wave of whole tiles whose CTAs share no rows
+//     of B 1900, with STREAM_K 2400
+//   SPLIT_K: 1000 to meet, of three consumers 4000, and half of a tile's sums at 16 bytes a clock
+//   launch, first loads and the last tile's end: 4400; a tile's form: 6 a token, with ex2 and rcp
+//     22; of consumers that take turns 24 and 60 of the last tile alone
 //   STREAM_K: a stage takes 1.6 times as long: clusters with the same rows or columns do not read
 //     them at the same time; 1000 and 48 bytes of sums a clock to the workspace, 1200 and 56 bytes
 //     a clock for each part from it
 int64_t sm90_native_stages(const Config& config, const Problem& problem) {
-  return divide_up(problem.m, config.tile_m) *
-         divide_up(problem.n, config.columns() * cluster_rows(config)) * problem.l *
+  return divide_up(problem.m, rows_of_cluster(config)) *
+         divide_up(problem.n, columns_of_cluster(config)) * problem.l *
          divide_up(problem.k, config.tile_k);
 }
 
@@ -282,13 +303,18 @@ namespace {
 
 // 128 bytes of K of a tile.
 double stage_clocks(const Config& config) {
+  if (config.turned) {
+    const double columns = config.columns();
+    const double whole = std::max(205 + 3.1 * columns, 4.0 * columns + 110);
+    return config.ping_pong ? 4.0 * columns + 76 : config.tile_m == 64 ? whole / 2 + 60 : whole;
+  }
   const double tokens = config.tile_m;
   // Two tensors' rows of B are as many bytes more as 128 tokens, and twice the MMAs.
   const double whole = config.b_tensors == 2
                            ? std::max(240 + 3.1 * (tokens + 128), 8.0 * tokens + 125)
                            : std::max(240 + 3.1 * tokens, 4.0 * tokens + 125);
   if (config.columns() == 64) return whole / 2 + 60;
-  if (config.columns() == 192) return 1.5 * whole;
+  if (config.columns() == 192) return (config.split_k > 1 ? 1.5 : 1.37) * whole;
   return cluster_rows(config) > 1 ? 0.985 * whole : whole;
 }
 
@@ -335,19 +361,23 @@ Cost sm90_native_cost(const Config& config, const Problem& problem, const Device
   const int64_t clusters = std::max<int64_t>(device.sm_count / config.cluster[0], 1);
   result.waves = divide_up(result.tiles, clusters);
   result.clusters = clusters_of(config, problem, clusters);
-  const double tokens = config.tile_m;
+  const double tokens = config.turned ? config.columns() : config.tile_m;
   const bool dual = config.b_tensors == 2;
-  const double stage = stage_clocks(config);
+  // FP8 whose sums are added in FP32: what adds them is not all hidden.
+  const bool promotes = !config.fast_sums && (config.a_types & bit(WL_OPERAND_E4M3)) != 0;
+  const double stage = stage_clocks(config) * (promotes ? 1.03 : 1);
   const double latency = problem.m > config.tile_m ? 2000 : 2250;
   const int64_t own_blocks = divide_up(k_blocks, config.split_k);
   result.tile_clocks = static_cast<double>(own_blocks) * std::max(stage, latency / config.stages);
-  result.epilogue_clocks = (dual ? 12 : 6) * tokens / config.split_k;
+  const bool activates = problem.activation.kind >= 3;
+  const double each = dual ? 12 : config.ping_pong ? (activates ? 60 : 24) : (activates ? 22 : 6);
+  result.epilogue_clocks = each * tokens / config.split_k;
   result.loop_clocks = static_cast<double>(result.waves) * result.tile_clocks;
   double beyond = static_cast<double>(result.waves * own_blocks), shared_clocks = 0;
   // Half of a tile's sums each way, 16 bytes a clock, and the meeting.
   if (config.split_k > 1)
-    shared_clocks =
-        static_cast<double>(result.waves) * (1000 + 4 * tokens * config.columns() / 2 / 16);
+    shared_clocks = static_cast<double>(result.waves) * ((config.columns() == 192 ? 4000 : 1000) +
+                                                         4 * tokens * config.columns() / 2 / 16);
   const bool streams = config.grid == Grid::stream_k;
   if (streams) {
     const int64_t share = divide_up(stages, result.clusters);
@@ -362,10 +392,12 @@ Cost sm90_native_cost(const Config& config, const Problem& problem, const Device
   const auto row_bytes = static_cast<double>(problem.k * format_of(problem.types.a).bits / 8);
   const double bytes =
       static_cast<double>((problem.m + (dual ? 2 : 1) * problem.n) * problem.l) * row_bytes;
-  const bool shares = config.split_k > 1 || result.waves > 1;
+  const bool shares = config.split_k > 1 || result.waves > 1 ||
+                      (config.turned && rows > 1 && problem.m > config.tile_m);
   result.memory_clocks = bytes / (streams ? 2400 : shares ? 2200 : 1900);
   const double work =
-      result.loop_clocks + static_cast<double>(result.waves) * result.epilogue_clocks;
+      result.loop_clocks +
+      (config.ping_pong ? 1 : static_cast<double>(result.waves)) * result.epilogue_clocks;
   // Of configurations that DRAM bounds the one with the shorter loop hides more.
   result.total = 4400 + (rows > 1 ? 1000 : 0) + shared_clocks + beyond +
                  std::max(work, result.memory_clocks) + 0.05 * work;

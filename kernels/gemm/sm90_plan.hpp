@@ -106,6 +106,19 @@ inline Config sm90_native_config(const char* name, Image (*image)(), int b_tenso
   return c;
 }
 
+// SM90_NATIVE_TURNED_CONFIG: `columns` of D and 64 rows a consumer, or with ping_pong 128 of one.
+inline Config sm90_turned_config(const char* name, Image (*image)(), NativeType type, wl_dtype out,
+                                 int columns, int stages, int rows, int consumers, int group_m,
+                                 int ping_pong) {
+  Config c =
+      sm90_native_config(name, image, 1, type, out, columns, stages, rows, consumers, group_m);
+  c.turned = true, c.ping_pong = ping_pong != 0;
+  c.tile_m = 64 * consumers, c.tile_n = columns / 2;
+  c.shared_bytes = stages * (sm90_native_stage_bytes(columns, consumers, 1) + 16) +
+                   sm90_native_places(c) * (128 * sm90_turned_piece_columns(columns) + 16);
+  return c;
+}
+
 inline Config mn_major(Config config) {
   config.mn_major = true;
   return config;

@@ -15,6 +15,7 @@
 #define SM90_NATIVE_STREAM_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_NATIVE_SPLIT_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_NATIVE_MN_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_NATIVE_TURNED_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #include "kernels/linear/configs.def"
 
 namespace warpline::linear {
@@ -60,6 +61,11 @@ const gemm::Table& configs() {
   mn_major(sm90_native_config(                                                                     \
       #name, [] { return WL_IMAGE(name); }, 1, NativeType::type, out, tokens, stages, rows,        \
       consumers, group, 0, split)),
+#define SM90_NATIVE_TURNED_CONFIG(name, type, out, columns, stages, rows, consumers, group,        \
+                                  turned, ...)                                                     \
+  sm90_turned_config(                                                                              \
+      #name, [] { return WL_IMAGE(name); }, NativeType::type, out, columns, stages, rows,          \
+      consumers, group, __VA_ARGS__),
 #define SM90_SMALL_CONFIG(name, ...)                                                               \
   sm90_small_config(                                                                               \
       #name, [] { return WL_IMAGE(name); }, 1, __VA_ARGS__),

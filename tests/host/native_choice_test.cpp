@@ -46,13 +46,18 @@ TEST_CASE("what was fastest on an H200 is taken", "[host][linear][native]") {
     int64_t m, n, k;
     const char* config;
   } measured[] = {
-      {WL_OPERAND_F16, 256, 6144, 4096, "gemm_sm90_f16_t128c192_split_f16"},
+      {WL_OPERAND_F16, 256, 6144, 4096, "gemm_sm90_f16_t128c96_pair_f16"},
+      {WL_OPERAND_F16, 256, 7168, 2048, "gemm_sm90_f16_t128c112_pair_f16"},
+      {WL_OPERAND_F16, 256, 24576, 1536, "gemm_sm90_f16_t128c192_f16"},
+      {WL_OPERAND_F16, 256, 28672, 4096, "gemm_sm90_f16_t128c224_pair_f16"},
       {WL_OPERAND_F16, 256, 4096, 14336, "gemm_sm90_f16_t128_split_f16"},
-      {WL_OPERAND_F16, 256, 2880, 2880, "gemm_sm90_f16_t128c64_f16"},
+      {WL_OPERAND_F16, 256, 2880, 2880, "gemm_sm90_f16_t64c96_pair_f16"},
       {WL_OPERAND_F16, 128, 4096, 4096, "gemm_sm90_f16_t128c64_split_f16"},
       {WL_OPERAND_F16, 64, 2880, 2880, "gemm_sm90_f16_t64c64_split_f16"},
       {WL_OPERAND_F16, 1024, 2880, 2880, "gemm_sm90_f16_t128c192_f16"},
       {WL_OPERAND_F16, 4096, 4096, 4096, "gemm_sm90_f16_t256_pair_f16"},
+      {WL_OPERAND_F16, 4096, 24576, 1536, "gemm_sm90_f16_t128c176_pair_pingpong_f16"},
+      {WL_OPERAND_F16, 4096, 6144, 4096, "gemm_sm90_f16_t128c192_pair_pingpong_f16"},
       {WL_OPERAND_TF32, 32, 4096, 14336, "gemm_sm90_tf32_t32c64_split_f32"},
       {WL_OPERAND_TF32, 32, 24576, 1536, "gemm_sm90_tf32_t32c64_f32"},
       {WL_OPERAND_TF32, 256, 6144, 4096, "gemm_sm90_tf32_t128c192_split_f32"},

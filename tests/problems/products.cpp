@@ -69,6 +69,7 @@ Configuration configuration_of(const Config& config, const char* decoder, const 
   if (config.spread) c.most_tiles = 6, c.sms = 132, c.group = 1;
   c.rows = c.cta_rows = config.tile_m;
   c.columns = config.columns() * config.cluster[0] / (config.spread ? 1 : config.split_k);
+  if (config.turned) c.rows = config.tile_m * config.cluster[0], c.columns = config.columns();
   c.depth = c.turn = config.stages * config.tile_k * config.split_k;
   c.long_k = c.shares_k ? 14 * config.tile_k : 2 * c.depth;
   if (config.family == warpline::gemm::Family::sm90_native || config.direct) return c;

@@ -29,16 +29,20 @@ vgpu::check::LedgerNames ledger_names(const Config& config) {
     number("QUERIES", sm100_queries(config.grid));
   } else if (config.family == Family::sm90_native) {
     number("ROWS", config.cluster[0] / config.split_k);
-    const int consumers = config.columns() / 64;
+    const int consumers = config.threads / 128 - 1;
     number("C", consumers);
+    number("R", config.ping_pong ? 1 : consumers);
     number("FILLS", config.grouped ? 2 : 1);
     number("FILLERS", 0);
-    number("STAGE_BYTES", sm90_native_stage_bytes(config.tile_m, consumers, config.b_tensors));
-    number("PIECE", 64 * (config.d_type == WL_F32 ? 4 : 2) *
-                        sm90_native_piece_tokens(config.tile_m / config.split_k, config.d_type));
+    number("STAGE_BYTES", sm90_native_stage_bytes(config.turned ? config.columns() : config.tile_m,
+                                                  consumers, config.b_tensors));
+    number("PIECE", config.turned ? 128 * sm90_turned_piece_columns(config.columns())
+                                  : 64 * (config.d_type == WL_F32 ? 4 : 2) *
+                                        sm90_native_piece_tokens(config.tile_m / config.split_k,
+                                                                 config.d_type));
     // Sums come by consumers' warps, or of three consumers at once.
     const int parts = config.split_k == 1 ? 0 : consumers == 3 ? 1 : 4 * consumers;
-    number("PLACES", (consumers == 3 ? 1 : 2) * consumers);
+    number("PLACES", sm90_native_places(config));
     number("SPLITS", parts);
     number("sums", parts == 0 ? 0 : 2 * config.tile_m * config.columns() / parts);
   } else if (config.family == Family::sm90_stream) {

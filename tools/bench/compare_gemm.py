@@ -125,7 +125,7 @@ def configs(m, a_type, b_type):
     rows = (warpline.abi.ROOT / "kernels" / "linear" / "configs.def").read_text()
     major = torch.cuda.get_device_properties(0).major
     if b_type != "nvfp4":
-        names = re.findall(r"^SM%d0_NATIVE_(?:STREAM_)?CONFIG\((gemm_sm%d0_%s_\w*_%s)," % (
+        names = re.findall(r"^SM%d0_NATIVE_(?:STREAM_|SPLIT_|TURNED_)?CONFIG\((gemm_sm%d0_%s_\w*_%s)," % (
             major, major, b_type, b_type), rows, re.MULTILINE)
         tokens = {name: int(re.findall(r"_t(\d+)", name)[0]) for name in names}
         return [name for name in names if m <= 32 * tokens[name]]

@@ -152,7 +152,7 @@ def names_of(kind, m):
     rows = (abi.ROOT / "kernels" / "linear" / "configs.def").read_text()
     prefix = KINDS[kind][3]
     out = {torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32"}[KINDS[kind][2]]
-    names = re.findall(r"^SM90_NATIVE_(?:STREAM_|SPLIT_)?CONFIG\((gemm_sm90_%s_\w*_%s)," % (
+    names = re.findall(r"^SM90_NATIVE_(?:STREAM_|SPLIT_|TURNED_)?CONFIG\((gemm_sm90_%s_\w*_%s)," % (
         prefix + ("(?:fast)?" if prefix == "f8" else ""), out), rows, re.MULTILINE)
     tokens = {name: int(re.findall(r"_t(\d+)", name)[0]) for name in names}
     return [name for name in names if m <= 32 * tokens[name] and tokens[name] < 8 * max(m, 16)]

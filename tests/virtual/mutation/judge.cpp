@@ -508,6 +508,8 @@ static Kernel kernel_of(const warpline::Image& image) {
     r.sms = config->cluster[0] * config->cluster[1] *
             (config->grid == warpline::gemm::Grid::stream_k ? 3 : 1);
     if (config->tile_m == 16) c.n = 3 * config->columns() + 8;
+    // Each consumer's turn comes again.
+    if (config->ping_pong) c.n = 3 * config->columns() + 8;
   }
   return r;
 }
