@@ -399,7 +399,7 @@ private:
 // clusters do not pay them.
 // Four consumers of the same 32 columns: a stage takes 240 and 2.3 a token; instead of those 4000 a
 // tile takes 700 to 2000 where its K is split, the less the fewer CTAs there are, of 16 tokens
-// always 2000; else 500 and 250 for each stage below 16, in more than one wave 2000.
+// always 2000; else 500, in more than one wave 2000.
 //
 // Of groups CTAs go on from tile to tile; 128 of K of 128 rows of weights take 560 clocks and 5.4 a
 // token, in one launch a quarter more; the first of two launches takes 3000 and 4 bytes an element
@@ -478,9 +478,8 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
   if (in_turn) {
     const double busy = std::min(
         static_cast<double>(result.tiles * config.split_k) / static_cast<double>(sms), 1.0);
-    const auto missing = static_cast<double>(std::max<int64_t>(16 - k_blocks, 0));
     if (config.split_k == 1)
-      result.epilogue_clocks += result.waves == 1 ? 500 + 250 * missing : 2000;
+      result.epilogue_clocks += result.waves == 1 ? 500 : 2000;
     else
       result.epilogue_clocks += config.tile_m < 32 ? 2000 : 700 + 1300 * busy * busy;
   }
