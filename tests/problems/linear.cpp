@@ -83,9 +83,9 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
       static_cast<wl_activation>(draw.pick("activation", {0, 1, 2, 3, 4, 5}, turn));
   const BiasType bias = draw_bias_type(draw, ties);
   // Of subnormal factors FP32 keeps fewer places than a kernel that multiplies them by 2^14 first:
-  // FP32 outputs show it where a row's factor comes in between.
+  // outputs of FP32's exponents show it where a row's factor comes in between.
   const bool subnormal = std::fpclassify(alpha.runs[1]) == FP_SUBNORMAL;
-  const bool tells = subnormal && c.profile == "h200" && c.type == WL_F32;
+  const bool tells = subnormal && c.profile == "h200" && (c.type == WL_F32 || c.type == WL_BF16);
   const bool has_row = draw.pick("with row", {1, 0, 1}) != 0 && !ties && !tells;
   const bool has_col = draw.pick("with col", {0, 1, 1}) != 0 && c.column_factors;
   const std::string residual =
