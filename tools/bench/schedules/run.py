@@ -22,7 +22,7 @@ OWN = dict(TYPE_F16=1, OUT_F16=1, CONSUMERS=2)
 
 def schedule(loader, ping_pong, storer):
     return SMALL, f"{HERE}/schedules.ptx", dict(
-        LOADER=loader, PING_PONG=ping_pong, STORER=storer, STAGES=6 if loader else 2)
+        LOADER=loader, IN_TURNS=ping_pong, STORER=storer, STAGES=6 if loader else 2)
 
 
 def group(rows):
