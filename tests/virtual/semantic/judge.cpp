@@ -54,8 +54,9 @@ std::vector<Question> questions_of(const Kernel& kernel, const JudgeOptions& opt
         Question q;
         q.problem = problems::make_problem(operation, *c, options.seed, i);
         q.name = (users.size() > 1 ? c->name + " " : "") + "problem " + std::to_string(i);
-        // The configuration that a problem of norm_linear may name is of its product.
-        if (q.problem.config == c->name || operation.folder == "norm_linear")
+        // What a problem of norm_linear names is its product's, and of moe the gate and up's.
+        if (q.problem.config == c->name || operation.folder == "norm_linear" ||
+            operation.folder == "moe")
           questions.push_back(std::move(q));
       }
     }
