@@ -175,7 +175,7 @@ $(BUILD)/gen/cubins.$(CUBINS):
 EMBED_SOURCES := $(wildcard runtime/embed/*.cpp) runtime/src/packed_text.cpp runtime/src/ptx_header.cpp
 $(BUILD)/embed: $(call object,$(EMBED_SOURCES))
 	@echo "  LD   $@"
-	$(Q)$(CXX) $(LDFLAGS) $^ -o $@
+	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
 $(BUILD)/gen/kernels.S: $(PTX) $(CUBIN_FILES) $(BUILD)/embed $(BUILD)/gen/cubins.$(CUBINS)
 	@mkdir -p $(@D)

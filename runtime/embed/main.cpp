@@ -17,6 +17,7 @@
 #include <iostream>
 #include <iterator>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -235,10 +236,15 @@ int main(int argc, char** argv) {
   for (Kernel& kernel : kernels) by_name.push_back(&kernel);
   std::sort(by_name.begin(), by_name.end(),
             [](const Kernel* x, const Kernel* y) { return x->name < y->name; });
-  Bases texts, codes;
-  for (Kernel* kernel : by_name) texts.pack(&kernel->text);
+  // Texts and machine code know nothing of each other.
+  std::thread of_texts([&] {
+    Bases texts;
+    for (Kernel* kernel : by_name) texts.pack(&kernel->text);
+  });
+  Bases codes;
   for (Kernel* kernel : by_name)
     for (Cubin& cubin : kernel->cubins) codes.pack(&cubin.blob);
+  of_texts.join();
   Assembler out(argv[1]);
   put(kernels, &out);
   if (!out.write()) fail(std::string(argv[1]) + " cannot be written");

@@ -1,4 +1,5 @@
-// pack_text of runtime/src/packed_text.hpp: greedy matching over chains of equal 4-byte hashes.
+// pack_text of runtime/src/packed_text.hpp: matching over chains of equal 4-byte hashes, with a
+// look at the next position.
 #include "runtime/src/packed_text.hpp"
 
 #include <bit>
@@ -11,6 +12,7 @@ namespace warpline {
 namespace {
 
 constexpr size_t least_match = 6; // below it, length and distance cost about as much as literals
+constexpr size_t long_match = 64; // taken without a look at the next position
 constexpr int longest_chain = 96;
 constexpr uint32_t none = UINT32_MAX;
 
@@ -45,37 +47,55 @@ void put_number(std::string* out, size_t value) {
 std::string pack_text(std::string_view base, std::string_view text) {
   const std::string all = std::string(base) + std::string(text);
   std::vector<uint32_t> latest(size_t{1} << 16, none), previous(all.size(), none);
+  size_t known = 0; // positions before it are in the chains
   const auto remember = [&](size_t position) {
-    if (position + 4 > all.size()) return;
+    if (position < known || position + 4 > all.size()) return;
+    known = position + 1;
     uint32_t& head = latest[hash_at(all, position)];
     previous[position] = head;
     head = static_cast<uint32_t>(position);
   };
   for (size_t i = 0; i < base.size(); ++i) remember(i);
 
-  std::string out;
-  size_t literals_from = base.size();
-  for (size_t at = base.size(); at < all.size();) {
-    size_t best = 0, from = 0;
+  struct Match {
+    size_t length = 0, from = 0;
+  };
+  const auto longest = [&](size_t at) {
+    Match best;
     uint32_t candidate = at + least_match <= all.size() ? latest[hash_at(all, at)] : none;
     const size_t most = all.size() - at;
     for (int tries = 0; candidate != none && tries < longest_chain; ++tries) {
-      // Only what differs first behind `best` is longer.
-      if (best < most && all[candidate + best] == all[at + best]) {
+      // Only what differs first behind the best is longer.
+      if (best.length < most && all[candidate + best.length] == all[at + best.length]) {
         const size_t length = equal_bytes(all.data() + candidate, all.data() + at, most);
-        if (length > best) best = length, from = candidate;
+        if (length > best.length) best = {length, candidate};
       }
       candidate = previous[candidate];
     }
-    if (best < least_match) {
+    return best;
+  };
+
+  std::string out;
+  size_t literals_from = base.size();
+  for (size_t at = base.size(); at < all.size();) {
+    Match match = longest(at);
+    if (match.length < least_match) {
       remember(at++);
       continue;
     }
+    // One literal more may lead to a longer match.
+    while (match.length < long_match) {
+      remember(at);
+      const Match next = longest(at + 1);
+      if (next.length <= match.length + 1) break;
+      match = next;
+      ++at;
+    }
     put_number(&out, at - literals_from);
     out.append(all, literals_from, at - literals_from);
-    put_number(&out, best);
-    put_number(&out, at - from);
-    for (const size_t end = at + best; at < end;) remember(at++);
+    put_number(&out, match.length);
+    put_number(&out, at - match.from);
+    for (const size_t end = at + match.length; at < end;) remember(at++);
     literals_from = at;
   }
   if (literals_from < all.size()) {
