@@ -369,7 +369,7 @@ Cost sm90_native_cost(const Config& config, const Problem& problem, const Device
   const double latency = problem.m > config.tile_m ? 2000 : 2250;
   const int64_t own_blocks = divide_up(k_blocks, config.split_k);
   result.tile_clocks = static_cast<double>(own_blocks) * std::max(stage, latency / config.stages);
-  const bool activates = problem.activation.kind >= 3;
+  const bool activates = problem.activation.kind >= WL_ACTIVATION_SILU; // ex2 and rcp
   const double each = dual ? 12 : config.ping_pong ? (activates ? 60 : 24) : (activates ? 22 : 6);
   result.epilogue_clocks = each * tokens / config.split_k;
   result.loop_clocks = static_cast<double>(result.waves) * result.tile_clocks;

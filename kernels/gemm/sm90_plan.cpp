@@ -25,6 +25,9 @@ namespace warpline::gemm {
 
 namespace {
 
+// Four consumers of the same columns, which take stages in turn.
+bool in_turn(const Config& config) { return config.tile_n == 32; }
+
 // The parameter blocks of the contracts in sm90.ptx and sm90_decode.ptx.
 struct Params {
 #define GROUPED 1
@@ -296,7 +299,7 @@ wl_status fill_work(const wl_context& context, const Problem& problem, const Con
   fill_decode(problem, config, work->product, &work->decode);
   work->launch = cluster_launch(config);
   const int64_t tiles = work->product.tiles;
-  const bool one_tile = config.split_k > 1 || config.ctas > 1 || config.tile_n == 32;
+  const bool one_tile = config.split_k > 1 || config.ctas > 1 || in_turn(config);
   work->launch.grid[0] *= static_cast<unsigned>(one_tile ? tiles : std::min(tiles, resident));
   if (config.spread) work->launch.grid[0] *= static_cast<unsigned>(config.split_k);
   if (config.direct) {
@@ -465,8 +468,8 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
   // Without specialised warps loads, decoding and MMA hardly overlap.
   if (config.family == Family::sm90_double_buffered)
     result.tile_clocks += static_cast<double>(k_blocks) * 1000;
-  const bool in_turn = config.tile_n == 32;
-  if (in_turn) result.tile_clocks = static_cast<double>(k_blocks) * (240 + 2.3 * config.tile_m);
+  if (in_turn(config))
+    result.tile_clocks = static_cast<double>(k_blocks) * (240 + 2.3 * config.tile_m);
   result.loop_clocks = static_cast<double>(result.waves) * result.tile_clocks;
   const double sent = 1.0 - 1.0 / config.split_k;
   const bool own = config.split_k > 1 || few; // clusters that make one tile
@@ -474,8 +477,8 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
   result.epilogue_clocks = 16.0 * (3 - config.b_tensors) * config.tile_m / config.split_k;
   if (config.split_k > 1) result.epilogue_clocks += 700 + 24.0 * sent * config.tile_m;
   if (config.spread) result.epilogue_clocks += 2500;
-  if (own && !in_turn) result.epilogue_clocks += 4000;
-  if (in_turn) {
+  if (own && !in_turn(config)) result.epilogue_clocks += 4000;
+  if (in_turn(config)) {
     const double busy = std::min(
         static_cast<double>(result.tiles * config.split_k) / static_cast<double>(sms), 1.0);
     if (config.split_k == 1)

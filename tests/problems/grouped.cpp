@@ -35,19 +35,22 @@ int64_t below(Draw& draw, const char* name, int64_t bound) {
 GroupSizes draw_groups(const Configuration& c, wl_operand type, Draw& draw) {
   GroupSizes s{};
   const int64_t step = c.type == WL_NVFP4 ? 64 : 8;
-  const size_t index = draw.index() % all_sizes;
-  s.count = std::array<int64_t, all_sizes>{3, 1, 128, 5, 17, 256, 512}[index];
+  const bool of_tiles = draw.index() >= first_of_tiles;
+  const size_t index = of_tiles ? all_sizes : draw.index() % all_sizes;
+  s.count = std::array<int64_t, all_sizes + 1>{3, 1, 128, 5, 17, 256, 512, 3}[index];
   const bool many = s.count > 20;
   s.n = step * (1 + below(draw, "n", many ? 2 : 2 * c.columns / step));
   s.k = many ? 64 * (1 + below(draw, "k", 2)) : 64 * (1 + below(draw, "k", 5 * c.depth / 128));
   const bool as_models = s.count == 5;
   if (as_models) s.n = draw.pick<int64_t>("n of a model", {768, 2880, 64});
   if (as_models) s.k = 64 * (1 + below(draw, "k of a model", 2));
-  const bool of_tiles = draw.index() >= first_of_tiles;
-  if (of_tiles) s.count = 3, s.n = c.columns < 128 ? 128 + c.columns : c.columns;
-  if (of_tiles) s.k = 64 * (1 + below(draw, "k", 3));
   if (index == 0) s.k += 64;         // more than a step of K in the loops of narrow tiles
   if (index == 1) s.k = c.turn + 64; // stages and all loops come round
+  if (of_tiles) {
+    s.k = 64 * (1 + below(draw, "k", 3));
+    s.n = c.columns < 128 ? 128 + c.columns : c.columns;
+    if (draw.index() % 2 == 1) s.n += step;
+  }
   const int64_t k_step = 128 / warpline::gemm::format_of(type).bits;
   if (!warpline::gemm::has_scales(type)) s.k -= k_step * below(draw, "k less", 64 / k_step);
   s.masked = draw.pick("table", {0, 1, 0}) != 0 && !of_tiles;

@@ -105,8 +105,10 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
   const int64_t step = c.type == WL_NVFP4 ? 64 : 8; // of N
   Sizes s{1, step, 64, 1};
   if (draw.index() >= first_of_tiles) {
-    draw.note<std::string>("sizes", "one tile of little K");
+    draw.note<std::string>("sizes", "tiles of little K");
     s = {c.rows, c.columns, 64 * (1 + below("k", 3)), 1};
+    if (draw.index() % 2 == 1)
+      s.m += 1 + below("m", c.rows / 2), s.n += step * (1 + below("n", c.columns / step - 1));
   } else
     switch (draw.index() % all_sizes) {
     case 0: // an edge in every direction, and stages a second time

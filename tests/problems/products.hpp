@@ -9,7 +9,8 @@
 namespace wltest::problems {
 
 constexpr size_t all_sizes = 7; // kinds of sizes
-// From this problem on a tile of little K each, six in a row with all activations.
+// From this problem on tiles of little K, six in a row with all activations: one whole tile, or
+// with an odd number some with an edge in every direction.
 constexpr size_t first_of_tiles = 102;
 bool is_first(const Draw& draw);
 // Problems of few outputs, for values under which most outputs are alike.

@@ -95,7 +95,7 @@ void share_problems(std::vector<Operation>* operations) {
       const auto add = [&](std::initializer_list<size_t> more) {
         if (product) c.problems.insert(c.problems.end(), more);
       };
-      // A tile for each activation, which has code of its own for each register.
+      // Tiles with each activation, which has code of its own for each register.
       const size_t tile = first_of_tiles;
       if (statements >= most)
         add({tile, tile + 1, tile + 2, tile + 3, tile + 4, tile + 5});
@@ -113,7 +113,8 @@ void share_problems(std::vector<Operation>* operations) {
       // A problem is of one pair of types.
       const size_t least = statements >= some ? 2 : 1;
       const size_t count = std::clamp(c.types.size() / 2, least, std::size(longer)) - 1;
-      c.problems = {2, 9, 16, tile + turn % 6};
+      // Several tiles with edges.
+      c.problems = {2, 9, 16, tile + 1 + 2 * (turn++ % 3)};
       if (statements >= some || count == 0) c.problems.push_back(3);
       for (size_t i = 0; i < count; ++i) c.problems.push_back(longer[turn++ % std::size(longer)]);
     }
