@@ -86,7 +86,7 @@ public:
     const std::string alone = pack_text("", blob->bytes);
     blob->packed = alone;
     blob->sketch = sketch_of(blob->bytes);
-    for (const std::vector<const Blob*>& offered : {like(*blob), latest_})
+    for (const std::vector<const Blob*>& offered : {latest_, like(*blob)})
       for (const Blob* base : offered) try_base(blob, base);
     if (blob->packed.size() * 2 >= alone.size()) {
       blob->packed = alone;
@@ -100,7 +100,7 @@ public:
   }
 
 private:
-  static constexpr size_t most_latest = 4, most_like = 6;
+  static constexpr size_t most_latest = 4, most_like = 1;
   static constexpr int most_depth = 3; // each costs the unpacking of another blob
 
   std::vector<const Blob*> like(const Blob& blob) const {
@@ -116,7 +116,7 @@ private:
   }
   static void try_base(Blob* blob, const Blob* base) {
     if (base->depth >= most_depth) return;
-    std::string packed = pack_text(base->bytes, blob->bytes);
+    std::string packed = pack_text(base->bytes, blob->bytes, blob->packed.size());
     if (packed.size() >= blob->packed.size()) return;
     blob->packed = std::move(packed);
     blob->base = base;

@@ -1,5 +1,5 @@
-// pack_text of runtime/src/packed_text.hpp: matching over chains of equal 4-byte hashes, with a
-// look at the next position.
+// pack_text of runtime/src/packed_text.hpp: matching over chains of equal hashes of as many bytes as
+// the shortest match has, with a look at the next position.
 #include "runtime/src/packed_text.hpp"
 
 #include <bit>
@@ -16,10 +16,11 @@ constexpr size_t long_match = 64; // taken without a look at the next position
 constexpr int longest_chain = 96;
 constexpr uint32_t none = UINT32_MAX;
 
+constexpr int hash_bits = 17;
 size_t hash_at(const std::string& text, size_t position) {
-  uint32_t word;
-  std::memcpy(&word, text.data() + position, sizeof word);
-  return (word * 2654435761u) >> 16;
+  uint64_t bytes = 0;
+  std::memcpy(&bytes, text.data() + position, least_match);
+  return static_cast<size_t>((bytes * 0x9E3779B97F4A7C15u) >> (64 - hash_bits));
 }
 
 // Equal bytes of `a` and `b`, of which `most` are there. Words hold the first byte in their low
@@ -44,12 +45,12 @@ void put_number(std::string* out, size_t value) {
 
 } // namespace
 
-std::string pack_text(std::string_view base, std::string_view text) {
+std::string pack_text(std::string_view base, std::string_view text, size_t limit) {
   const std::string all = std::string(base) + std::string(text);
-  std::vector<uint32_t> latest(size_t{1} << 16, none), previous(all.size(), none);
+  std::vector<uint32_t> latest(size_t{1} << hash_bits, none), previous(all.size(), none);
   size_t known = 0; // positions before it are in the chains
   const auto remember = [&](size_t position) {
-    if (position < known || position + 4 > all.size()) return;
+    if (position < known || position + least_match > all.size()) return;
     known = position + 1;
     uint32_t& head = latest[hash_at(all, position)];
     previous[position] = head;
@@ -77,7 +78,7 @@ std::string pack_text(std::string_view base, std::string_view text) {
 
   std::string out;
   size_t literals_from = base.size();
-  for (size_t at = base.size(); at < all.size();) {
+  for (size_t at = base.size(); at < all.size() && out.size() < limit;) {
     Match match = longest(at);
     if (match.length < least_match) {
       remember(at++);

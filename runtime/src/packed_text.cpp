@@ -1,5 +1,7 @@
 #include "runtime/src/packed_text.hpp"
 
+#include <algorithm>
+
 namespace warpline {
 
 namespace {
@@ -32,9 +34,17 @@ bool unpack_text(std::string_view base, std::string_view packed, size_t size, st
     if (!read_number(&packed, &length) || !read_number(&packed, &distance)) return false;
     if (length > size - text->size() || distance == 0 || distance > base.size() + text->size())
       return false;
-    for (; length > 0; --length) {
-      const size_t from = base.size() + text->size() - distance;
-      text->push_back(from < base.size() ? base[from] : (*text)[from - base.size()]);
+    if (distance > text->size()) {
+      const std::string_view from = base.substr(base.size() + text->size() - distance);
+      const size_t part = std::min(length, from.size());
+      text->append(from.substr(0, part));
+      length -= part;
+    }
+    // A match that overlaps its own output repeats it; there is room for `size` bytes.
+    while (length > 0) {
+      const size_t part = std::min(length, distance);
+      text->append(text->data() + text->size() - distance, part);
+      length -= part;
     }
   }
   return packed.empty();

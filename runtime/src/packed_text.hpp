@@ -7,13 +7,15 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace warpline {
 
-// runtime/embed, at build time.
-std::string pack_text(std::string_view base, std::string_view text);
+// runtime/embed, at build time. What is packed in less than `limit` bytes comes whole; else some
+// bytes, no fewer than `limit`, that say nothing.
+std::string pack_text(std::string_view base, std::string_view text, size_t limit = SIZE_MAX);
 
 // False when `packed` does not describe `size` bytes.
 bool unpack_text(std::string_view base, std::string_view packed, size_t size, std::string* text);
