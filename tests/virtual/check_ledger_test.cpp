@@ -92,7 +92,8 @@ int sms_of(const Config& config) {
   return config.cluster[0] * (config.grid == warpline::gemm::Grid::stream_k ? 4 : 1);
 }
 
-// Whole tiles: tables give the bytes of those. Several tiles for each cluster of the device.
+// Whole tiles: tables give the bytes of those. Several tiles for each cluster of the device, each
+// of more steps of K than there are stages.
 DualGemmCase whole_tiles(const Config& config) {
   const bool blackwell = config.family == warpline::gemm::Family::sm100;
   DualGemmCase c;
@@ -102,7 +103,7 @@ DualGemmCase whole_tiles(const Config& config) {
   c.n = config.columns() *
         (blackwell ? config.cluster_n * 2 * sms_of(config) / config.cluster[0] : 2);
   if (config.d_type == WL_NVFP4) c.n = (c.n + 63) / 64 * 64;
-  c.k = config.tile_k * (2 * config.stages + 2) * config.split_k;
+  c.k = config.tile_k * (config.stages + 2) * config.split_k;
   c.out = config.d_type == WL_BF16 ? OutputType::bf16 : OutputType::f16;
   return c;
 }
