@@ -1,5 +1,5 @@
-// pack_text of runtime/src/packed_text.hpp: matching over chains of equal hashes of as many bytes as
-// the shortest match has, with a look at the next position.
+// pack_text of runtime/src/packed_text.hpp: matching over chains of equal hashes, each of as many
+// bytes as the shortest match has, with a look at the next position.
 #include "runtime/src/packed_text.hpp"
 
 #include <bit>
