@@ -225,6 +225,7 @@ constexpr int sm90_native_places(const Config& c) {
 }
 // Columns of a piece of D, of a TURNED configuration: PIECE_TOKENS.
 constexpr int sm90_turned_piece_columns(int columns) {
+  if (columns < 64) return columns;
   return columns == 64 ? 32 : columns == 112 || columns == 224 ? 56 : columns == 176 ? 88 : 48;
 }
 // What SPLIT_K 2 takes besides: barriers, and OWN_SUMS where there are bytes for them.

@@ -89,6 +89,15 @@ int64_t least_share(const Config& config, const Problem& problem) {
   return std::max<int64_t>(divide_up(problem.k, config.tile_k) / 3, 4);
 }
 
+// BOX_AS_M of sm90_native_config.inc: a box of A has no rows beyond M.
+bool box_as_m(const Config& config) {
+  return cluster_rows(config) == 1 && !config.grouped && !config.mn_major;
+}
+int box_rows_of_a(const Config& config, const Problem& problem) {
+  if (box_as_m(config)) return static_cast<int>(std::min<int64_t>(config.tile_m, problem.m));
+  return config.turned ? config.tile_m : config.tile_m / cluster_rows(config);
+}
+
 // That a plan launches, `resident` being all that fit.
 int64_t clusters_of(const Config& config, const Problem& problem, int64_t resident) {
   const int64_t rows_of_tiles = config.grouped ? problem.groups.most_tiles(problem.m, config.tile_m)
@@ -183,7 +192,7 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
   const int rows = cluster_rows(config);
   WL_TRY(operand_map(context, "A", o.a, types.a, types.a_layout,
                      problem.groups.rows_of_a(problem.m), problem, config,
-                     config.turned ? config.tile_m : config.tile_m / rows,
+                     box_rows_of_a(config, problem),
                      config.turned ? &params->map_b : &params->map_a, problem.l));
   WL_TRY(operand_map(context, "B", o.b[0], types.b, types.b_layout, problem.n, problem, config,
                      config.turned ? config.columns() / rows : config.columns(),
@@ -281,12 +290,15 @@ private:
 // The model, in SM clocks, from measurements on an H200 at 1.75 GHz:
 //   128 bytes of K of a tile of 128 columns: 240 and 3.1 a token, or 125 and 4 where MMAs bound it;
 //     of 64 columns half of it and 60, of 192 1.37 times that, half as much again with SPLIT_K; of
-//     turned tiles of 128 rows 205 and 3.1 a column, or 110 and 4, of 64 rows half of it and 60, of
-//     consumers that take turns 76 and 4; no less than 2250 from a load to its end, 2000 where rows
-//     of tiles share B, by the stages; 3 more for each row of a box of A beyond M
+//     turned tiles of 128 rows 205 and 3.1 a column, or 110 and 4, of 64 rows half of it, 60 more
+//     where a pair shares, of consumers that take turns 76 and 4; no less than 2250 from a load to
+//     its end, 2000 where rows of tiles share B, by the stages; 3 more for each row of a box of A
+//     beyond M
 //   a cluster that shares loads: 1000 to start, and a 66th less for them
 //   DRAM bytes of the whole device: 2200, in a single wave of whole tiles whose CTAs share no rows
-//     of B 1900, with STREAM_K 2400
+//     of B 1900, with STREAM_K 2400; of up to 64 tokens and tiles of up to 64 columns 2400 in one
+//     wave, 41 for two SMs that have a CTA each, of fewer CTAs 32 for one, 36 with more than 8
+//     stages; in more waves 1500 and 900 times what part of them is full, and 300 clocks a wave
 //   SPLIT_K: 1000 to meet, of three consumers 4000, and half of a tile's sums at 16 bytes a clock
 //   launch, first loads and the last tile's end: 4400; a tile's form: 6 a token, with ex2 and rcp
 //     22; of consumers that take turns 24 and 60 of the last tile alone
@@ -306,7 +318,8 @@ double stage_clocks(const Config& config) {
   if (config.turned) {
     const double columns = config.columns();
     const double whole = std::max(205 + 3.1 * columns, 4.0 * columns + 110);
-    return config.ping_pong ? 4.0 * columns + 76 : config.tile_m == 64 ? whole / 2 + 60 : whole;
+    if (config.ping_pong) return 4.0 * columns + 76;
+    return config.tile_m > 64 ? whole : whole / 2 + (cluster_rows(config) > 1 ? 60 : 0);
   }
   const double tokens = config.tile_m;
   // Two tensors' rows of B are as many bytes more as 128 tokens, and twice the MMAs.
@@ -316,6 +329,19 @@ double stage_clocks(const Config& config) {
   if (config.columns() == 64) return whole / 2 + 60;
   if (config.columns() == 192) return (config.split_k > 1 ? 1.5 : 1.37) * whole;
   return cluster_rows(config) > 1 ? 0.985 * whole : whole;
+}
+
+// DRAM's time where one row of tiles has all tokens, up to 64, and a tile up to 64 columns.
+double few_tokens_clocks(const Config& config, double bytes, int64_t tiles, int64_t waves,
+                         const DeviceLimits& device) {
+  if (config.split_k > 1) return bytes / (waves > 1 ? 2200 : 2400);
+  const auto sms = static_cast<double>(std::max(device.sm_count, 1));
+  const auto all = static_cast<double>(tiles);
+  const auto full = all / (static_cast<double>(waves) * sms);
+  if (waves > 1) return bytes / (1500 + 900 * full) + 300 * static_cast<double>(waves);
+  const double of_cta = bytes / all;
+  const double own = all > sms / 2 ? 2 * of_cta / 41 : of_cta / (config.stages > 8 ? 36 : 32);
+  return std::max(bytes / 2400, own);
 }
 
 // Rows are spread as `spread` says; a group's last tile takes MMAs of all, half or a quarter of its
@@ -388,13 +414,17 @@ Cost sm90_native_cost(const Config& config, const Problem& problem, const Device
     if (parts > 0)
       shared_clocks = 1000 + part / 48 + static_cast<double>(parts) * (1200 + part / 56);
   }
-  beyond *= 3 * static_cast<double>(std::max<int64_t>(config.tile_m - problem.m, 0));
+  beyond *= box_as_m(config)
+                ? 0
+                : 3 * static_cast<double>(std::max<int64_t>(config.tile_m - problem.m, 0));
   const auto row_bytes = static_cast<double>(problem.k * format_of(problem.types.a).bits / 8);
   const double bytes =
       static_cast<double>((problem.m + (dual ? 2 : 1) * problem.n) * problem.l) * row_bytes;
   const bool shares = config.split_k > 1 || result.waves > 1 ||
                       (config.turned && rows > 1 && problem.m > config.tile_m);
   result.memory_clocks = bytes / (streams ? 2400 : shares ? 2200 : 1900);
+  if (!streams && problem.m <= std::min(config.tile_m, 64) && config.columns() <= 64)
+    result.memory_clocks = few_tokens_clocks(config, bytes, result.tiles, result.waves, device);
   const double work =
       result.loop_clocks +
       (config.ping_pong ? 1 : static_cast<double>(result.waves)) * result.epilogue_clocks;
