@@ -69,7 +69,7 @@ check() {
 # that are gathered; layers with an order of rows and without one, of 16 bits and of NVFP4, the
 # latter two where K is shared or a cluster adds up a token's rows: of st.async in a cluster of one
 # CTA, which an H200 runs, memcheck says "Cluster needs to have at least 2 blocks".
-wide=grouped_dual_gemm_sm90_abf16_t128_bf16 direct=grouped_gemm_sm90_direct_af16_t128_f16
+wide=grouped_dual_gemm_sm90_abf16_t144_bf16 direct=grouped_gemm_sm90_direct_af16_t128_f16
 stream=gemm_sm90_stream_af16_t16_f16 dual_stream=dual_gemm_sm90_stream_abf16_t16_bf16
 native_stream=gemm_sm90_tf32_t64c64_stream_f32 native_split=gemm_sm90_bf16_t128_split_bf16
 groups=grouped_gemm_sm90_bf16_t128_bf16

@@ -193,6 +193,8 @@ constexpr int sm90_scale_blocks(int columns) { return 128 % columns == 0 ? 1 : 2
 constexpr int sm90_stage_bytes(int tokens, int columns, int b_tensors = 2) {
   return tokens * 256 + columns * 128 + b_tensors * sm90_scale_blocks(columns) * 1024;
 }
+// Of groups: the tiles of a group have as many rows as each other.
+constexpr bool sm90_even_tiles(int tokens) { return tokens == 144; }
 constexpr int sm90_shared_bytes(int tokens, int stages, int columns, int b_tensors = 2) {
   return stages * sm90_stage_bytes(tokens, columns, b_tensors) + columns / 32 * 2048 + 16 * stages +
          32;

@@ -407,7 +407,8 @@ private:
 // Of groups CTAs go on from tile to tile; 128 of K of 128 rows of weights take 560 clocks and 5.4 a
 // token, in one launch a quarter more; the first of two launches takes 3000 and 4 bytes an element
 // of A through L2. Rows are spread as `spread` says; in tiles of 64 tokens and more a group's last
-// tile takes MMAs of all, half or a quarter of them, all of its rows equally likely.
+// tile takes MMAs of all, half or a quarter of them, all of its rows equally likely. Tiles of 144
+// have as many rows as each other, and MMAs of 80, 128 or 144.
 namespace {
 
 Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
@@ -419,10 +420,13 @@ Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimi
   result.clusters = std::min<int64_t>(result.tiles, device.sm_count);
   const int64_t units = result.tiles * (config.spread ? config.split_k : 1);
   result.waves = divide_up(units, std::max<int64_t>(result.clusters, 1));
-  result.tile_clocks = k_blocks * (560 + 5.4 * config.tile_m) * (config.direct ? 1.25 : 1);
+  const bool even = sm90_even_tiles(config.tile_m);
+  const double rows =
+      even ? std::clamp(static_cast<double>(problem.m) / s.tiles + 12, 80.0, 144.0) : config.tile_m;
+  result.tile_clocks = k_blocks * (560 + 5.4 * rows) * (config.direct ? 1.25 : 1);
   result.epilogue_clocks = 16.0 * (3 - config.b_tensors) * config.tile_m;
   const double tile = result.tile_clocks + result.epilogue_clocks;
-  const double spared = config.tile_m >= 64 ? 0.3125 * s.groups / s.tiles : 0;
+  const double spared = config.tile_m >= 64 && !even ? 0.3125 * s.groups / s.tiles : 0;
   const double shorter = k_blocks * 5.4 * config.tile_m * spared;
   result.loop_clocks = std::max(tiles / std::max(device.sm_count, 1), 1.0) * (tile - shorter);
   result.memory_clocks = (s.groups * config.b_tensors * static_cast<double>(problem.n) * 9 / 16 +

@@ -62,7 +62,7 @@ inline Config grouped(Config c) {
   c.grouped = true, c.grid = Grid::persistent;
   // The table takes the place of `received`.
   c.shared_bytes += sm90_group_table_bytes - (c.family == Family::sm90_small ? 8 : 0);
-  if (c.family == Family::sm90 && c.tile_m >= 64 && c.b_tensors == 1)
+  if (c.family == Family::sm90 && c.tile_m >= 64 && !sm90_even_tiles(c.tile_m) && c.b_tensors == 1)
     c.shared_bytes += sm90_narrow_table_bytes;
   if (c.family == Family::sm90_native) c.shared_bytes += sm90_native_row_table_bytes;
   c.column_factors = false;
