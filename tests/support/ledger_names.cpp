@@ -33,7 +33,7 @@ vgpu::check::LedgerNames ledger_names(const Config& config) {
     number("C", consumers);
     number("R", config.ping_pong ? 1 : consumers);
     number("FILLS", config.grouped ? 2 : 1);
-    number("FILLERS", 0);
+    names["FILLERS"] = config.grouped ? "0 (1)" : "0"; // who gathers rows
     number("STAGE_BYTES", sm90_native_stage_bytes(config.turned ? config.columns() : config.tile_m,
                                                   consumers, config.b_tensors));
     number("PIECE", config.turned ? 128 * sm90_turned_piece_columns(config.columns())
@@ -57,6 +57,7 @@ vgpu::check::LedgerNames ledger_names(const Config& config) {
     number("SUM_BYTES", tiles * 256 * config.tile_n * config.split_k /
                             sm90_small_owners(config.tile_n, config.split_k));
     number("F", first_consumer);
+    number("SUMMED", config.summed);
     number("R", sm90_small_token_stages(config.tile_m, config.decoders));
     names["set"] = std::to_string(first_consumer) + "-";
   } else {

@@ -1,7 +1,10 @@
 // The BARRIER LEDGER table at a kernel's head against what ran: tables that are right, bent ones,
 // and those of all configurations of the engine.
 #include "kernels/dual_gemm/dual_gemm.hpp"
+#include "kernels/grouped/grouped.hpp"
 #include "kernels/linear/linear.hpp"
+#include "kernels/moe/moe.hpp"
+#include "tests/problems/problem.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/dual_gemm_nvfp4_run.hpp"
@@ -172,6 +175,74 @@ void expect_all_configs(const char* target) {
     }
 }
 
+std::vector<const Config*> configs_of_groups() {
+  std::vector<const Config*> all;
+  for (const warpline::gemm::Table* table :
+       {&warpline::grouped::linear_configs(), &warpline::grouped::dual_configs(),
+        &warpline::moe::up_configs(), &warpline::moe::down_configs()})
+    for (const Config& config : *table) all.push_back(&config);
+  return all;
+}
+
+// Each product's own: a layer has two.
+std::string names_of_groups() {
+  vgpu::check::LedgerNames names{{"EDGES", "1"}}; // tiles may reach beyond the matrices
+  for (const Config* config : configs_of_groups())
+    for (const auto& [name, value] : ledger_names(*config))
+      names[std::string(config->name) + "." + name] = value;
+  return names_text(names);
+}
+
+// A size of a drawn problem of groups, from its text.
+int64_t size_of(const std::string& text, const char* name) {
+  const size_t at = text.find(std::string(", ") + name + " ");
+  return at == std::string::npos ? INT64_MAX : std::stoll(text.substr(at + 4));
+}
+
+// The first drawn problem that names the configuration and fills all of its stages.
+std::string ledger_of_drawn(const problems::Operation& operation,
+                            const problems::Configuration& configuration) {
+  option("sms", std::to_string(configuration.sms));
+  option("wgmma_accumulation", problems::adds_f8_on_hopper(configuration) ? "hopper" : "exact");
+  wl_context* context = nullptr;
+  REQUIRE(wl_context_create(0, &context) == WL_SUCCESS);
+  option("check", "ledger");
+  option("report", "none");
+  std::string said;
+  bool ran = false;
+  for (size_t index = 0; index < 100; ++index) {
+    const problems::Problem drawn = problems::make_problem(operation, configuration, 77, index,
+                                                           nullptr, problems::Values::none);
+    if (drawn.config.empty() && operation.name != "moe") continue;
+    if (size_of(drawn.text, "k") < configuration.depth ||
+        size_of(drawn.text, "m") < configuration.rows)
+      continue;
+    const problems::Problem problem = problems::make_problem(operation, configuration, 77, index);
+    option("schedule", problem.schedule);
+    said = problems::run(context, problem);
+    if (!said.empty()) said += "\n" + problem.text + "\n" + virtual_report();
+    ran = true;
+    break;
+  }
+  wl_context_destroy(context);
+  return ran ? said : "no problem names it";
+}
+
+void expect_drawn_configs(const char* profile) {
+  option("define", names_of_groups());
+  int configurations = 0;
+  for (const problems::Operation& operation : problems::operations()) {
+    if (operation.name.find("grouped") == std::string::npos && operation.name != "moe") continue;
+    for (const problems::Configuration& configuration : operation.configurations) {
+      if (configuration.profile != profile) continue;
+      INFO(operation.name << " " << configuration.name);
+      CHECK(ledger_of_drawn(operation, configuration) == "");
+      ++configurations;
+    }
+  }
+  CHECK(configurations > 0);
+}
+
 } // namespace
 
 TEST_CASE("ledger: the kernel's table against what ran", "[virtual]") {
@@ -252,7 +323,8 @@ TEST_CASE("ledger: a kernel without mbarriers needs no table; values of names", 
 }
 
 TEST_CASE("ledger: the configurations keep their tables", "[virtual]") {
-  for (const char* tag : {"[.b200-ledger]", "[.h200-ledger]"}) {
+  for (const char* tag :
+       {"[.b200-ledger]", "[.h200-ledger]", "[.b200-drawn-ledger]", "[.h200-drawn-ledger]"}) {
     const ChildResult child = run_child({build_file("tests/virtual"), tag}, {}, 600);
     INFO(child.out << child.err);
     CHECK(child.status == 0);
@@ -288,4 +360,15 @@ TEST_CASE("tables of the Blackwell configurations, in a process of their own", "
 TEST_CASE("tables of the Hopper configurations, in a process of their own", "[.h200-ledger]") {
   start_device("h200");
   expect_all_configs("sm_90a");
+}
+
+TEST_CASE("tables of groups on Blackwell, in a process of their own", "[.b200-drawn-ledger]") {
+  start_device("b200");
+  expect_drawn_configs("b200");
+}
+
+TEST_CASE("tables of groups and layers on Hopper, in a process of their own",
+          "[.h200-drawn-ledger]") {
+  start_device("h200");
+  expect_drawn_configs("h200");
 }

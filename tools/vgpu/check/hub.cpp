@@ -81,6 +81,9 @@ Hub::Hub(exec::Cluster& cluster) : cluster_(cluster), facts_(*cluster.spec.facts
     if (spec.program->module) table = trace::ledger_of(spec.program->module->lines);
     LedgerNames names;
     parse_names(spec.names, names, nullptr);
+    const std::string own = spec.program->name + ".";
+    for (const auto& [name, value] : LedgerNames(names))
+      if (name.starts_with(own)) names[name.substr(own.size())] = value;
     observers_.push_back(std::make_unique<Ledger>(std::move(table), std::move(names), *this));
   }
   if (spec.coverage) cells_.resize(spec.program->code.size());

@@ -21,7 +21,8 @@ namespace vgpu::check {
 // Cells by row: barrier, n, count, bytes, arrives, waits, first.
 using LedgerTable = std::vector<std::vector<std::string>>;
 
-// Values of names: "STAGES=5,G=2,set=4-11". False and a sentence for other texts.
+// Values of names: "STAGES=5,G=2,set=4-11"; "KERNEL.STAGES=4" counts for one kernel.
+// False and a sentence for other texts.
 using LedgerNames = std::map<std::string, std::string>;
 bool parse_names(const std::string& text, LedgerNames& names, std::string* error);
 
