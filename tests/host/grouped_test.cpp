@@ -147,6 +147,7 @@ TEST_CASE("configurations of groups are those that an H200 timed as fastest", "[
   CHECK(chosen(512, 2048, 768, 128, bf16, false) == "grouped_gemm_sm90_small_abf16_t8_wide_bf16");
   CHECK(chosen(256, 2880, 2880, 128, bf16, false) == "grouped_gemm_sm90_small_abf16_t8_wide_bf16");
   CHECK(chosen(64, 2048, 7168, 32, nvfp4, true) == "grouped_dual_gemm_sm90_small_t8_bf16");
+  CHECK(chosen(4096, 768, 2048, 128, nvfp4, true) == "grouped_dual_gemm_sm90_t64_bf16");
   CHECK(chosen(32768, 768, 2048, 128, bf16, true) == "grouped_dual_gemm_sm90_abf16_t144_bf16");
   CHECK(chosen(16384, 2880, 2880, 128, bf16, true) == "grouped_dual_gemm_sm90_abf16_t144_bf16");
   CHECK(chosen(4096, 7168, 2048, 32, bf16, false) == "grouped_gemm_sm90_abf16_t144_bf16");
