@@ -55,6 +55,7 @@ struct Config {
   int scale_sets = 0;   // sets of scale columns in tensor memory
   int decoders = 0;     // sm90_small: warps that decode activations
   int ctas = 1;         // sm90: that an SM holds
+  bool later = false;   // sm90: activations of later rows are decoded under the product
   bool spread = false;  // sm90: the CTAs that share a tile's K are of no cluster
   bool direct = false;  // sm90: 16-bit activations as they lie, in one launch
   bool grouped = false; // for groups of rows
@@ -199,6 +200,11 @@ constexpr int sm90_shared_bytes(int tokens, int stages, int columns, int b_tenso
   return stages * sm90_stage_bytes(tokens, columns, b_tensors) + columns / 32 * 2048 + 16 * stages +
          32;
 }
+
+// LATER: images of the warps that decode activations of later rows; the rows and, of one entry, the
+// 128s of K whose decoding one word of the workspace counts, in units of 8 rows.
+constexpr int sm90_later_bytes(int b_tensors) { return 128 + 512 * (3 - b_tensors); }
+constexpr int64_t sm90_later_rows = 1024, sm90_later_units = sm90_later_rows / 8;
 
 // Of a spread tile in the workspace: SPREAD_BYTES of sm90_spread.inc for each pair of splits.
 constexpr int64_t sm90_spread_bytes(int tokens, int columns, int split) {

@@ -51,6 +51,14 @@ struct SpreadParams {
 #include "kernels/gemm/sm90_params.def"
 #undef SPREAD
 };
+// With LATER: the same and more.
+struct LaterParams {
+#define LATER 1
+#define PARAM WL_PARAM_FIELD
+#include "kernels/gemm/sm90_params.def"
+#undef LATER
+};
+static_assert(offsetof(LaterParams, unscale) == offsetof(Params, unscale));
 static_assert(offsetof(SpreadParams, unscale) == offsetof(Params, unscale));
 static_assert(offsetof(DirectParams, unscale) - offsetof(DirectParams, map_b1) ==
               offsetof(Params, unscale));
@@ -101,6 +109,16 @@ Layout spread_param_layout() {
 #include "kernels/gemm/sm90_params.def"
   };
 #undef SPREAD
+  return layout;
+}
+Layout later_param_layout() {
+  using Block = LaterParams;
+#define LATER 1
+#define PARAM WL_PARAM_LAYOUT
+  static const Layout layout = {
+#include "kernels/gemm/sm90_params.def"
+  };
+#undef LATER
   return layout;
 }
 Layout decode_param_layout(bool grouped) {
@@ -179,6 +197,7 @@ struct Work {
   Params product{};
   DirectParams direct{};
   SpreadParams spread{};
+  LaterParams later{};
   DecodeParams decode{};
   LaunchConfig launch, decode_launch;
   size_t workspace_bytes = 0;
@@ -236,6 +255,8 @@ void fill_decode(const Problem& problem, const Config& config, const Params& pro
   decode->tiles_n = static_cast<uint32_t>(divide_up(problem.n, config.columns()));
   decode->splits = static_cast<uint32_t>(config.split_k);
   decode->per_rows = reciprocal(static_cast<uint32_t>(divide_up(problem.m, 8)));
+  decode->ahead_rows = product.m;
+  decode->ahead_blocks = static_cast<uint32_t>(divide_up(problem.k, config.tile_k));
   decode->per_tiles = reciprocal(decode->tiles_n);
 }
 
@@ -251,17 +272,48 @@ LaunchConfig cluster_launch(const Config& config) {
 }
 
 // A CTA an SM, all with about as many warps.
-LaunchConfig decode_launch(const Problem& problem, int64_t sms) {
-  const int64_t units = divide_up(problem.m, 8) * divide_up(problem.k, 128);
+LaunchConfig decode_launch(int64_t rows, int64_t blocks, int64_t l, int64_t sms) {
+  const int64_t units = divide_up(rows, 8) * blocks;
   const int64_t rounds = divide_up(units, sms * max_decode_warps);
   const int64_t warps = std::max<int64_t>(divide_up(units, sms * rounds), 4);
   LaunchConfig launch;
   launch.grid[0] = static_cast<unsigned>(std::min(divide_up(units, warps), sms));
-  launch.grid[1] = static_cast<unsigned>(std::min<int64_t>(problem.l, 65535));
+  launch.grid[1] = static_cast<unsigned>(std::min<int64_t>(l, 65535));
   launch.block[0] = static_cast<unsigned>(32 * (warps + 1));
   launch.dynamic_shared_bytes = decode_shared_bytes;
   launch.programmatic_dependent = true;
   return launch;
+}
+
+LaunchConfig decode_launch(const Problem& problem, int64_t sms) {
+  return decode_launch(problem.m, divide_up(problem.k, 128), problem.l, sms);
+}
+
+// What the launch ahead decodes is what its warps do at once, of the first rows; what is later is
+// decoded under the product.
+void fill_later(const Problem& problem, const Config& config, int64_t sms, Work* work) {
+  LaterParams& later = work->later;
+  std::memcpy(&later, &work->product, offsetof(Params, unscale) + sizeof(float));
+  later.later_first = UINT32_MAX;
+  const int64_t blocks = divide_up(problem.k, config.tile_k);
+  const int64_t pairs = divide_up(problem.m, sm90_later_rows) * blocks;
+  const int64_t rows = std::min(problem.m, sm90_later_rows);
+  const int64_t ahead =
+      std::min(std::max<int64_t>(sms * max_decode_warps / divide_up(rows, 8), 1), blocks);
+  if (problem.types.a != WL_OPERAND_NVFP4 || problem.l > 1 || ahead == pairs) return;
+  later.a = address_of(problem.operands.a);
+  later.sfa = address_of(problem.operands.sfa);
+  later.decoded_at = work->workspace_bytes;
+  later.later_first = static_cast<uint32_t>(ahead);
+  later.per_blocks = reciprocal(static_cast<uint32_t>(blocks));
+  DecodeParams& decode = work->decode;
+  decode.ahead_rows = static_cast<uint32_t>(rows);
+  decode.ahead_blocks = static_cast<uint32_t>(ahead);
+  decode.per_rows = reciprocal(static_cast<uint32_t>(divide_up(rows, 8)));
+  decode.counters = static_cast<uint32_t>(pairs);
+  decode.decoded_at = later.decoded_at;
+  work->decode_launch = decode_launch(rows, ahead, 1, sms);
+  work->workspace_bytes += static_cast<size_t>(pairs) * 4;
 }
 
 // Of groups the image has room for 8 rows more for each but the first (IMAGE_ROWS).
@@ -317,6 +369,7 @@ wl_status fill_work(const wl_context& context, const Problem& problem, const Con
   // The activations, decoded.
   work->workspace_bytes = static_cast<size_t>(problem.l) * static_cast<size_t>(problem.m) *
                           static_cast<size_t>(divide_up(problem.k, config.tile_k)) * 256;
+  if (config.later) fill_later(problem, config, std::max(context.limits.sm_count, 1), work);
   if (config.spread) {
     std::memcpy(&work->spread, &work->product, offsetof(Params, unscale) + sizeof(float));
     work->spread.sums_at = work->workspace_bytes;
@@ -335,6 +388,7 @@ wl_status load(wl_context* context, const Problem& problem, const Config& config
   KernelNeeds needs;
   needs.params = config.direct   ? direct_param_layout(config.grouped)
                  : config.spread ? spread_param_layout()
+                 : config.later  ? later_param_layout()
                                  : param_layout(config.grouped);
   needs.dynamic_shared_bytes = config.shared_bytes;
   WL_TRY(load_kernel(*context, config.image(), needs, &kernels->product));
@@ -377,9 +431,11 @@ public:
       const wl_plan::Instead instead[] = {{&own.direct, &own.launch}};
       return plan.run(workspace, stream, instead);
     }
-    const wl_plan::Instead instead[] = {
-        {&own.decode, &own.decode_launch},
-        {config->spread ? static_cast<const void*>(&own.spread) : &own.product, &own.launch}};
+    const wl_plan::Instead instead[] = {{&own.decode, &own.decode_launch},
+                                        {config->spread  ? static_cast<const void*>(&own.spread)
+                                         : config->later ? static_cast<const void*>(&own.later)
+                                                         : &own.product,
+                                         &own.launch}};
     return plan.run(workspace, stream, instead);
   }
 
@@ -520,6 +576,9 @@ wl_status make_sm90_plan(wl_context* context, const Problem& problem, const Conf
     if (config.spread)
       WL_TRY(made->add(*kernels.product, work.launch, work.spread,
                        offsetof(SpreadParams, activations), offsetof(SpreadParams, flag_up)));
+    else if (config.later)
+      WL_TRY(
+          made->add(*kernels.product, work.launch, work.later, offsetof(LaterParams, activations)));
     else
       WL_TRY(made->add(*kernels.product, work.launch, work.product, offsetof(Params, activations)));
   }

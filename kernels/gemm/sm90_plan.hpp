@@ -23,6 +23,9 @@ inline Config sm90_config(const char* name, Image (*image)(), int b_tensors, Fam
   c.cluster[0] = rows * (c.spread ? 1 : split), c.cluster[1] = c.cluster[2] = 1, c.split_k = split;
   c.threads = 128 * consumers + (family == Family::sm90 ? 128 : 0);
   c.shared_bytes = sm90_shared_bytes(tokens, stages, c.tile_n, b_tensors);
+  c.later = family == Family::sm90 && mma == WL_F16 && !c.direct && split == 1 && ctas == 1 &&
+            consumers < 4 && tokens >= 128;
+  if (c.later) c.shared_bytes += sm90_later_bytes(b_tensors);
   return c;
 }
 inline Config sm90_small_config(const char* name, Image (*image)(), int b_tensors, wl_dtype a,
@@ -60,6 +63,8 @@ inline Config sm90_stream_config(const char* name, Image (*image)(), int b_tenso
 // Of a table of groups: the same kernel, whose CTAs walk over tiles.
 inline Config grouped(Config c) {
   c.grouped = true, c.grid = Grid::persistent;
+  if (c.later) c.shared_bytes -= sm90_later_bytes(c.b_tensors);
+  c.later = false;
   // The table takes the place of `received`.
   c.shared_bytes += sm90_group_table_bytes - (c.family == Family::sm90_small ? 8 : 0);
   if (c.family == Family::sm90 && c.tile_m >= 64 && !sm90_even_tiles(c.tile_m) && c.b_tensors == 1)
