@@ -12,13 +12,15 @@ std::string trimmed(const std::string& text) {
   return text.substr(first, text.find_last_not_of(' ') - first + 1);
 }
 
-// Rows of the table in the comments under "// HEADING", without its head and rule.
+// Rows of the table in the comments under "// HEADING", without its head and rule. Where a line
+// depends on the configuration, preprocessing leaves empty lines.
 std::vector<std::vector<std::string>> table(const std::vector<std::string>& lines,
                                             const std::string& heading) {
   std::vector<std::vector<std::string>> rows;
   size_t i = 0;
   while (i < lines.size() && lines[i].rfind("// " + heading, 0) != 0) ++i;
-  for (++i; i < lines.size() && lines[i].rfind("//   ", 0) == 0; ++i) {
+  for (++i; i < lines.size() && (lines[i].empty() || lines[i].rfind("//   ", 0) == 0); ++i) {
+    if (lines[i].empty()) continue;
     if (lines[i].rfind("//   |", 0) != 0) {
       if (!rows.empty()) break;
       continue;
