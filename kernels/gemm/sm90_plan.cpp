@@ -257,6 +257,7 @@ void fill_decode(const Problem& problem, const Config& config, const Params& pro
   decode->per_rows = reciprocal(static_cast<uint32_t>(divide_up(problem.m, 8)));
   decode->ahead_rows = product.m;
   decode->ahead_blocks = static_cast<uint32_t>(divide_up(problem.k, config.tile_k));
+  decode->counters = 0; // a run of fewer rows may have none where its plan has
   decode->per_tiles = reciprocal(decode->tiles_n);
 }
 
