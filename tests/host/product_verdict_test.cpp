@@ -5,6 +5,8 @@
 #include "tools/cli/json.hpp"
 #include "tools/cli/product.hpp"
 
+#include <cmath>
+
 using namespace warpline::cli;
 namespace {
 
@@ -126,4 +128,84 @@ TEST_CASE("products: FP8 on Hopper is judged with what its sums lose", "[host]")
   CHECK(passes("gemm_sm90_f8fast_t64_f32", fast));
   CHECK_FALSE(passes("gemm_sm100_n128_f8_f32", promoted));
   CHECK_FALSE(passes("gemm_sm90_f8_t64_f32", promoted, static_cast<float>(exact.acc1[5])));
+}
+
+// On an H200, 24 of 1000000 such outputs of K 8192 lie beyond the public bound: where the gate's
+// sum is near 0 and the other is not, what a sum lost is multiplied.
+TEST_CASE("products: outputs may differ by what FP32 sums lose, and by no more", "[host]") {
+  const wltest::Random random(8, 92);
+  uint64_t drawn = 0;
+  const auto operand = [&](int64_t rows, int64_t k) {
+    wltest::Operand o{rows, k, 1, {}, {}, WL_OPERAND_F16};
+    for (int64_t i = 0; i < rows * k; ++i, ++drawn) {
+      const uint16_t code = wltest::encode_output(
+          wltest::OutputType::f16, (double(random.below(drawn, 4001)) - 2000) / 1000);
+      o.values.push_back(static_cast<uint8_t>(code));
+      o.values.push_back(static_cast<uint8_t>(code >> 8));
+    }
+    return o;
+  };
+  wltest::Problem p{8, 16, 20000, 1, {}, {}, {}, 1, 1};
+  p.a = operand(p.m, p.k);
+  p.b1 = operand(p.n, p.k);
+  p.b2 = operand(p.n, p.k);
+  // A gate of no sum: pairs of row 0 of A times row 0 of B1 cancel.
+  for (int64_t k = 1; k < p.k; k += 2)
+    for (int64_t byte = 0; byte < 2; ++byte) {
+      const auto at = static_cast<size_t>(2 * k + byte);
+      p.a.values[at] = p.a.values[at - 2];
+      p.b1.values[at] = static_cast<uint8_t>(p.b1.values[at - 2] ^ (byte == 1 ? 0x80 : 0));
+    }
+  const wltest::Sums exact = wltest::accumulate(p), lost = wltest::most_lost(p);
+  REQUIRE(exact.acc1[0] == 0);
+  REQUIRE(lost.acc1[0] > 0);
+  const auto gated = [&](const wltest::Sums& sums) { return wltest::gated(sums, 1, 1); };
+  const auto replayed = [&](const wltest::Sums& sums) {
+    std::vector<float> d;
+    for (size_t i = 0; i < sums.acc1.size(); ++i)
+      d.push_back(wltest::gated_replayed_f32(sums.acc1[i], sums.acc2[i], 1, 1));
+    return d;
+  };
+  ProductRequest r;
+  r.out = "f32";
+  const auto verdict = [&](double part1, double part2) {
+    wltest::Sums sums = exact;
+    sums.acc1[0] += part1 * lost.acc1[0];
+    sums.acc2[0] += part2 * lost.acc2[0];
+    Outcome outcome;
+    snprintf(outcome.plan.config, sizeof outcome.plan.config, "dual_gemm_sm90_af16_t64_f32");
+    outcome.d = wltest::rounded(replayed(sums), WL_F32);
+    return judge(r, p, outcome, gated, replayed);
+  };
+  CHECK(verdict(0, 0).passed());
+  CHECK(verdict(0, 0).by_sums == 0);
+  for (const double part : {-0.9, 0.9}) {
+    CAPTURE(part, lost.acc1[0], exact.acc2[0]);
+    CHECK(verdict(part, part).passed());
+    CHECK(verdict(part, -part).passed());
+    CHECK(verdict(part, part).by_sums == 1);
+    CHECK_FALSE(verdict(2 * part, 0).passed());
+  }
+  CHECK(verdict(0, 1000).passed()); // a gate of 0 whatever the other
+
+  // What the hardware may do: each step of 16 cut to 24 bits.
+  for (const wltest::Operand* b : {&p.b1, &p.b2})
+    for (int64_t m = 0; m < p.m; ++m)
+      for (int64_t n = 0; n < p.n; ++n) {
+        const auto value = [&](const wltest::Operand& o, int64_t row, int64_t k) {
+          const auto at = static_cast<size_t>(2 * (row * p.k + k));
+          return wltest::decode_f16(static_cast<uint16_t>(o.values[at] | o.values[at + 1] << 8));
+        };
+        double sum = 0;
+        for (int64_t k0 = 0; k0 < p.k; k0 += 16) {
+          for (int64_t k = k0; k < k0 + 16; ++k) sum += value(p.a, m, k) * value(*b, n, k);
+          const double unit = sum == 0 ? 1 : std::ldexp(1.0, std::ilogb(sum) - 23);
+          sum = std::trunc(sum / unit) * unit;
+        }
+        const auto at = static_cast<size_t>(m * p.n + n);
+        const bool first = b == &p.b1;
+        const double off = std::fabs(sum - (first ? exact.acc1 : exact.acc2)[at]);
+        CAPTURE(first, m, n, off);
+        CHECK(off <= (first ? lost.acc1 : lost.acc2)[at]);
+      }
 }

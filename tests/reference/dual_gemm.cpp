@@ -88,6 +88,25 @@ WL_TARGET_CLONES void multiply_tile(const float* a, int64_t row_stride, const fl
   }
 }
 
+// The same, and lost[r][c] += what the steps may lose, by their number in units of 2^-23.
+WL_TARGET_CLONES void multiply_tile(const float* a, int64_t row_stride, const float* panel,
+                                    int64_t k_count, double* sums, double* lost) {
+  for (int64_t r = 0; r < tile_rows; ++r)
+    for (int64_t k0 = 0; k0 < k_count; k0 += block) {
+      float partial[panel_columns] = {}, sizes[panel_columns] = {};
+      for (int64_t k = k0; k < k0 + block; ++k)
+        for (int64_t c = 0; c < panel_columns; ++c) {
+          const float product = a[r * row_stride + k] * panel[k * panel_columns + c];
+          partial[c] += product;
+          sizes[c] += std::fabs(product);
+        }
+      for (int64_t c = 0; c < panel_columns; ++c) {
+        lost[r * panel_columns + c] += std::fabs(sums[r * panel_columns + c]) + double{sizes[c]};
+        sums[r * panel_columns + c] += double{partial[c]};
+      }
+    }
+}
+
 } // namespace
 
 void in_parallel(int threads, int64_t count, const std::function<void(int64_t)>& work) {
@@ -123,13 +142,21 @@ void in_parallel(int threads, int64_t count, const std::function<void(int64_t)>&
   if (failure) std::rethrow_exception(failure);
 }
 
-Sums accumulate(const Problem& problem, int threads, const Progress& progress) {
+namespace {
+
+Sums empty_sums(const Problem& problem) {
+  Sums sums{problem.m, problem.n, problem.l, {}, {}};
+  sums.acc1.resize(static_cast<size_t>(problem.l * problem.m * problem.n));
+  if (!problem.b2.values.empty()) sums.acc2.resize(sums.acc1.size());
+  return sums;
+}
+
+// The sums, and with a `lost` what they may lose in units of 2^-23.
+Sums accumulate(const Problem& problem, int threads, const Progress& progress, Sums* lost) {
   if (threads <= 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   const int64_t m = problem.m, n = problem.n, k = problem.k;
-  Sums sums{m, n, problem.l, {}, {}};
-  sums.acc1.resize(static_cast<size_t>(problem.l * m * n));
+  Sums sums = empty_sums(problem);
   const int products = problem.b2.values.empty() ? 1 : 2;
-  if (products == 2) sums.acc2.resize(sums.acc1.size());
   const Tables tables;
   const int64_t panels = (n + panel_columns - 1) / panel_columns;
   const int64_t row_blocks = (m + rows_at_once - 1) / rows_at_once;
@@ -149,22 +176,34 @@ Sums accumulate(const Problem& problem, int threads, const Progress& progress) {
       const int64_t column0 = index * panel_columns;
       const int64_t columns = std::min(panel_columns, n - column0);
       std::vector<float> panel(static_cast<size_t>(part * panel_columns), 0.0f);
-      double tile[tile_rows * panel_columns] = {};
+      double tile[tile_rows * panel_columns] = {}, lost_of_tile[tile_rows * panel_columns] = {};
       for (int product = 0; product < products; ++product) {
         const Operand& b = product == 0 ? problem.b1 : problem.b2;
         double* acc = (product == 0 ? sums.acc1 : sums.acc2).data();
+        double* losses = !lost ? nullptr : (product == 0 ? lost->acc1 : lost->acc2).data();
         for (int64_t c = 0; c < columns; ++c)
           decode_row(tables, b, entry * n + column0 + c, k0, here, panel.data() + c, panel_columns);
         for (int64_t r0 = 0; r0 < rows; r0 += tile_rows) {
           const int64_t tile_height = std::min(tile_rows, rows - r0);
-          const auto place = [&](int64_t r) {
-            return acc + (entry * m + row0 + r0 + r) * n + column0;
+          const int64_t place = (entry * m + row0 + r0) * n + column0;
+          const auto take = [&](const double* from, double* into) {
+            for (int64_t r = 0; r < tile_height; ++r)
+              std::copy_n(from + place + r * n, columns, into + r * panel_columns);
           };
-          for (int64_t r = 0; r < tile_height; ++r)
-            std::copy_n(place(r), columns, tile + r * panel_columns);
-          multiply_tile(a.data() + r0 * part, part, panel.data(), part, tile);
-          for (int64_t r = 0; r < tile_height; ++r)
-            std::copy_n(tile + r * panel_columns, columns, place(r));
+          const auto give = [&](const double* from, double* into) {
+            for (int64_t r = 0; r < tile_height; ++r)
+              std::copy_n(from + r * panel_columns, columns, into + place + r * n);
+          };
+          const float* rows_of_a = a.data() + r0 * part;
+          take(acc, tile);
+          if (losses) {
+            take(losses, lost_of_tile);
+            multiply_tile(rows_of_a, part, panel.data(), part, tile, lost_of_tile);
+            give(lost_of_tile, losses);
+          } else {
+            multiply_tile(rows_of_a, part, panel.data(), part, tile);
+          }
+          give(tile, acc);
         }
       }
       std::lock_guard lock(progress_mutex);
@@ -176,6 +215,23 @@ Sums accumulate(const Problem& problem, int threads, const Progress& progress) {
     for (int64_t row0 = 0; row0 < m; row0 += rows_at_once)
       for (int64_t k0 = 0; k0 < k; k0 += k_at_once) add_part(entry, row0, k0);
   return sums;
+}
+
+} // namespace
+
+Sums accumulate(const Problem& problem, int threads, const Progress& progress) {
+  return accumulate(problem, threads, progress, nullptr);
+}
+
+Sums most_lost(const Problem& problem, int threads, const Progress& progress) {
+  Sums lost = empty_sums(problem);
+  if (problem.a.type == WL_OPERAND_INT8) return lost;
+  const Sums sums = accumulate(problem, threads, progress, &lost);
+  for (size_t i = 0; i < lost.acc1.size(); ++i)
+    lost.acc1[i] = std::ldexp(lost.acc1[i] + std::fabs(sums.acc1[i]) / 2, -23);
+  for (size_t i = 0; i < lost.acc2.size(); ++i)
+    lost.acc2[i] = std::ldexp(lost.acc2[i] + std::fabs(sums.acc2[i]) / 2, -23);
+  return lost;
 }
 
 double gated(double acc1, double acc2, double alpha1, double alpha2) {

@@ -43,6 +43,12 @@ Sums accumulate(const Problem& problem, int threads = 0, const Progress& progres
 Sums accumulate_hopper_f8(const Problem& problem, HopperSums how, int threads = 0,
                           const Progress& progress = {});
 
+// The most that FP32 sums lose of each: a tensor core adds the products of 16 of K, or of fewer, to
+// the sum before them and keeps 24 bits of the largest at least, so that a step loses less than
+// 2^-23 of |the sum before| + the sum of |products|, and the last rounding 2^-24 of the sum. Zeros
+// where elements are integers.
+Sums most_lost(const Problem& problem, int threads = 0, const Progress& progress = {});
+
 // Runs work(index) for 0 <= index < count on `threads` threads, each taking the next free index;
 // on fewer where the system gives no more. What work throws comes out of the caller's thread.
 void in_parallel(int threads, int64_t count, const std::function<void(int64_t)>& work);

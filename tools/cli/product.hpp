@@ -148,6 +148,7 @@ struct Verdict {
   int64_t strayed = 0; // bytes written between D's rows
   double seconds = 0;
   bool cuts_sums = false; // FP8 on Hopper, whose tensor core keeps 14 bits of a sum
+  int64_t by_sums = 0;    // outputs beyond the bound by no more than FP32 sums may lose
   bool passed() const { return comparison.passed() && strayed == 0; }
 };
 
@@ -155,6 +156,17 @@ struct Verdict {
 // number.
 bool cuts_sums(const wltest::Problem& problem, const ProductRun& run);
 std::vector<double> differences(std::vector<double> one, const std::vector<double>& other);
+
+// `compare` compares outputs with their references, from which they may differ by `more` beside the
+// bound. If one is beyond, all may differ by what the form makes of sums that lost something as
+// well: where a gate is near 0 and the other sum is not, that is more than the bound.
+struct Compared {
+  const wltest::Sums& sums;
+  std::function<std::vector<double>(const wltest::Sums&)> reference;
+  std::function<wltest::Sums()> lost; // the most of each
+  std::function<wltest::Comparison(const std::vector<double>& more)> compare;
+};
+void judge_sums(const Compared& of, std::vector<double> more, Verdict* verdict);
 
 // Compares with what the two functions make of the sums: D in double, and as the kernels compute it
 // before they round it.
