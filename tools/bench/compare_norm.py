@@ -2,7 +2,7 @@
 """LayerNorm + linear + GELU by wl_norm_linear against PyTorch's ways, in one process.
 
     make shared && python3 tools/bench/compare_norm.py [--json FILE] [--shapes MxNxK,...]
-                                                       [--type f16|bf16] [--no-compile]
+                                                       [--type f16|bf16] [--no-compile] [--pause MS]
 
 Operand sets rotate: together they exceed three times the L2, so every call finds its weights in
 DRAM. Graphs of calls take turns, one replay each and every other round in reverse; a time is the
@@ -10,9 +10,11 @@ median over the replays, launches included. Columns:
   plain, folded   wl_norm_linear in its two forms, gelu_tanh, with a bias
   fused           torch.nn.functional.layer_norm, then cuBLASLt's GEMM with bias and GELU in its
                   epilogue (torch._addmm_activation)
+  lt              torch's layer_norm and the fastest of the first eight algorithms that cuBLASLt's
+                  heuristics offer for that product, chosen behind layer_norm
   compiled        torch.compile, max-autotune without CUDA graphs of its own, of the three functions
-  quantiser       a line of its own: RMSNorm and quantisation to NVFP4, M 4096, K 7168, with the
-                  time that a copy of as many bytes takes; by build/bench
+With M 1024 and more a second line has a pause before each replay, so that the card is within its
+power when one starts.
 """
 import argparse
 import json
@@ -23,6 +25,7 @@ import time
 import torch
 
 sys.path.insert(0, __file__.rsplit("/", 1)[0])
+import cublaslt  # noqa: E402
 import warpline  # noqa: E402
 from harness import Harness, floors  # noqa: E402
 
@@ -88,6 +91,22 @@ def fused(x, w, bias, gamma, beta):
     return torch._addmm_activation(bias, x, w.t(), use_gelu=True)
 
 
+class LtLayer:
+    """layer_norm, then cuBLASLt's product with bias and GELU."""
+    def __init__(self, lt, layer):
+        self.layer = layer
+        self.product = lt.product(layer.x, layer.w, torch.empty_like(layer.d), None, layer.bias)
+
+    def normalised(self):
+        x = self.layer
+        return torch.nn.functional.layer_norm(x.x, (x.k,), x.gamma, x.beta, EPS)
+
+    def result(self, algorithm):
+        self.product.call(algorithm, self.normalised)()
+        torch.cuda.synchronize()
+        return self.product.tensors[2]
+
+
 def error(layer, found):
     """Root of the mean square of the difference to double precision, over that of the result."""
     exact = layer.exact()
@@ -117,12 +136,19 @@ def compare(library, harness, shape, options):
         row["errors"][name] = error(layers[0], call(layers[0]))
         calls[name] = [lambda x=x, call=call: call(x) for x in layers]
     repeats = 3 if m <= 512 else 1
-    row.update(harness.medians({name: harness.captured(of * repeats)
-                                for name, of in calls.items()}))
+    graphs = {name: harness.captured(of * repeats) for name, of in calls.items()}
+    lt = [LtLayer(options.cublaslt, x) for x in layers]
+    _, row["lt_place"], graphs["lt"] = cublaslt.best(
+        harness, [x.product for x in lt], repeats, makers=[x.normalised for x in lt])
+    algorithm = lt[0].product.algorithms()[row["lt_place"]]
+    row["errors"]["lt"] = error(layers[0], lt[0].result(algorithm))
+    row.update(harness.medians(graphs))
+    if m >= 1024:
+        row["bursts"] = harness.medians(graphs, options.pause * 1e-3)
     return row
 
 
-COLUMNS = ("plain", "folded", "fused", "compiled")
+COLUMNS = ("plain", "folded", "fused", "lt", "compiled")
 
 
 def main():
@@ -130,11 +156,13 @@ def main():
     parser.add_argument("--shapes", default="256x4096x1024,4096x4096x1024,4096x14336x4096")
     parser.add_argument("--type", choices=TYPES, default="bf16")
     parser.add_argument("--replays", type=int, default=20)
+    parser.add_argument("--pause", type=float, default=5, help="milliseconds ahead of a burst")
     parser.add_argument("--no-compile", dest="compile", action="store_false")
     parser.add_argument("--json")
     options = parser.parse_args()
     library = warpline.Library()
     harness = Harness(options.replays)
+    options.cublaslt = cublaslt.CublasLt()
     copy, peak = floors()
     head = {"device": torch.cuda.get_device_properties(0).name, "date": time.strftime("%Y-%m-%d"),
             "type": options.type, "torch": torch.__version__, "copy_tb_s": copy,
@@ -152,6 +180,10 @@ def main():
         print("%5d %6d %6d" % (row["m"], row["n"], row["k"]) + "".join(
             "%13.2f %.4f" % (row[name], row["errors"][name]) if name in row else "      -      -"
             for name in COLUMNS) + "  " + row["config"], flush=True)
+        if "bursts" in row:
+            print("       in bursts      " + "".join(
+                "%13.2f       " % row["bursts"][name] if name in row else "      -      -"
+                for name in COLUMNS), flush=True)
         torch.cuda.empty_cache()
     if options.json:
         with open(options.json, "w") as file:

@@ -103,11 +103,13 @@ class Product:
                       preference, most, found, ctypes.byref(count))
         return [found[i] for i in range(count.value) if found[i].state == 0]
 
-    def call(self, algorithm):
-        b, a, d = self.tensors[:3]
+    def call(self, algorithm, make_a=None):
+        """make_a: gives A, of the same layout, each time."""
+        b, a_given, d = self.tensors[:3]
         of_b, of_a, of_d = self.layouts
 
         def run():
+            a = make_a() if make_a else a_given
             stream = torch.cuda.current_stream().cuda_stream
             self.lt.check(
                 "cublasLtMatmul", self.lt.handle, self.desc, ctypes.byref(self.one),
@@ -119,13 +121,16 @@ class Product:
         return run
 
 
-def best(harness, products, repeats, most=8):
+def best(harness, products, repeats, most=8, makers=None):
     """(microseconds, its place among the heuristics, its graph) of the fastest algorithm for the
-    products, which have the same shape and types: a few replays each decide."""
+    products, which have the same shape and types: a few replays each decide. makers: of each
+    product's A, timed with it."""
+    makers = makers or [None] * len(products)
     graphs = {}
     for place, algorithm in enumerate(products[0].algorithms(most)):
         try:
-            graphs[place] = harness.captured([p.call(algorithm) for p in products] * repeats)
+            graphs[place] = harness.captured(
+                [p.call(algorithm, make) for p, make in zip(products, makers)] * repeats)
         except RuntimeError:  # offered, and refused when called
             torch.cuda.synchronize()
     replays, harness.replays = harness.replays, 4
