@@ -65,6 +65,7 @@ TEST_CASE("what was fastest on an H200 is taken", "[host][linear][native]") {
       {WL_OPERAND_E4M3, 64, 4096, 14336, "gemm_sm90_f8_t64c32_f16"},
       {WL_OPERAND_F16, 1024, 2880, 2880, "gemm_sm90_f16_t128c192_f16"},
       {WL_OPERAND_F16, 4096, 4096, 4096, "gemm_sm90_f16_t256_pair_f16"},
+      {WL_OPERAND_F16, 4096, 2880, 2880, "gemm_sm90_f16_t128c240_pair_f16"},
       {WL_OPERAND_F16, 4096, 24576, 1536, "gemm_sm90_f16_t128c176_pair_pingpong_f16"},
       {WL_OPERAND_F16, 4096, 6144, 4096, "gemm_sm90_f16_t128c192_pair_pingpong_f16"},
       {WL_OPERAND_TF32, 32, 4096, 14336, "gemm_sm90_tf32_t32c64_split_f32"},
