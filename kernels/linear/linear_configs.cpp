@@ -9,6 +9,7 @@
 #define SM100_MX_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_SETS_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_STORED_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_SMALL_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_STREAM_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_NATIVE_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
@@ -24,7 +25,7 @@ const gemm::Table& configs() {
   using namespace gemm;
   constexpr wl_dtype F16 = WL_F16, BF16 = WL_BF16, F32 = WL_F32, NVFP4 = WL_NVFP4;
   constexpr Kind H16 = Kind::h16, F8 = Kind::f8, TF32 = Kind::tf32, I8 = Kind::i8;
-  constexpr Store DIRECT = Store::direct;
+  constexpr Store DIRECT = Store::direct, SECTORS = Store::sectors, LINES = Store::lines;
   constexpr gemm::Epilogue BOTH = gemm::Epilogue::both;
   constexpr Grid PERSISTENT = Grid::persistent, ONE_TILE = Grid::one_tile,
                  LAUNCH_CONTROL = Grid::launch_control, STREAM_K = Grid::stream_k;
@@ -49,6 +50,9 @@ const gemm::Table& configs() {
   sm90_config(                                                                                     \
       #name, [] { return WL_IMAGE(name); }, 1, Family::sm90, __VA_ARGS__),
 #define SM90_SETS_CONFIG SM90_CONFIG
+#define SM90_STORED_CONFIG(name, store, ...)                                                       \
+  stored(store, sm90_config(                                                                       \
+                    #name, [] { return WL_IMAGE(name); }, 1, Family::sm90, __VA_ARGS__)),
 #define SM90_NATIVE_CONFIG(name, type, ...)                                                        \
   sm90_native_config(                                                                              \
       #name, [] { return WL_IMAGE(name); }, 1, NativeType::type, __VA_ARGS__),
