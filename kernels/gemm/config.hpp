@@ -197,9 +197,7 @@ constexpr int sm90_stage_bytes(int tokens, int columns, int b_tensors = 2) {
 // Of groups: the tiles of a group have as many rows as each other.
 constexpr bool sm90_even_tiles(int tokens) { return tokens == 144; }
 // Of a group's outputs: OUTPUT_BYTES of sm90_config.inc.
-constexpr int sm90_output_bytes(Store store) {
-  return store == Store::lines ? 4096 : 2048;
-}
+constexpr int sm90_output_bytes(Store store) { return store == Store::lines ? 4096 : 2048; }
 constexpr int sm90_shared_bytes(int tokens, int stages, int columns, int b_tensors = 2) {
   return stages * sm90_stage_bytes(tokens, columns, b_tensors) +
          columns / 32 * sm90_output_bytes(Store::direct) + 16 * stages + 32;

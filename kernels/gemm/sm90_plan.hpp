@@ -31,8 +31,7 @@ inline Config sm90_config(const char* name, Image (*image)(), int b_tensors, Fam
 // SM90_STORED_CONFIG
 inline Config stored(Store store, Config c) {
   c.store = store;
-  c.shared_bytes += c.tile_n / 32 *
-                    (sm90_output_bytes(store) - sm90_output_bytes(Store::direct));
+  c.shared_bytes += c.tile_n / 32 * (sm90_output_bytes(store) - sm90_output_bytes(Store::direct));
   return c;
 }
 inline Config sm90_small_config(const char* name, Image (*image)(), int b_tensors, wl_dtype a,
