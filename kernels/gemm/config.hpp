@@ -207,6 +207,9 @@ constexpr int sm90_shared_bytes(int tokens, int stages, int columns, int b_tenso
 // 128s of K whose decoding one word of the workspace counts, in units of 8 rows.
 constexpr int sm90_later_bytes(int b_tensors) { return 128 + 512 * (3 - b_tensors); }
 constexpr int64_t sm90_later_rows = 1024, sm90_later_units = sm90_later_rows / 8;
+// Of groups: images of two warps, aligned; the rows of the image and K that one word counts.
+constexpr int sm90_group_later_bytes = 128 + 2 * 2048;
+constexpr int64_t sm90_group_later_rows = 256, sm90_group_later_blocks = 4;
 
 // Of a spread tile in the workspace: SPREAD_BYTES of sm90_spread.inc for each pair of splits.
 constexpr int64_t sm90_spread_bytes(int tokens, int columns, int split) {

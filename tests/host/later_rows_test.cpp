@@ -1,5 +1,6 @@
 // Where Hopper's products decode activations of later rows under the product, and where the launch
-// ahead decodes all: by the workspace, which has a counter for each 1024 rows and 128 of K then.
+// ahead decodes all: by the workspace, which has a counter for each 1024 rows and 128 of K then, of
+// groups for each 256 rows of the image and 512 of K.
 #include "tests/support/fake_gpu.hpp"
 #include "warpline/warpline.h"
 
@@ -7,8 +8,8 @@ using wltest::FakeGpu;
 
 namespace {
 
-// Workspace of a plan of 4096 rows and K 7168, which no kernel sees.
-size_t workspace_bytes(int64_t n, const char* config) {
+// Workspace of a plan of 4096 rows, which no kernel sees; with `groups`, of a grouped one.
+size_t workspace_bytes(int64_t n, int64_t k, const char* config, int groups = 0) {
   FakeGpu gpu;
   gpu.fake->compute_major = 9, gpu.fake->compute_minor = 0;
   gpu.fake->max_threads = 1024;
@@ -18,13 +19,17 @@ size_t workspace_bytes(int64_t n, const char* config) {
   void* memory = nullptr;
   REQUIRE(wl_malloc(&gpu.context(), size_t{1} << 28, &memory) == WL_SUCCESS);
   const auto part = [&](size_t i) { return static_cast<uint8_t*>(memory) + (i << 25); };
-  wl_gemm_args args{};
+  wl_grouped_gemm_args grouped{};
+  grouped.struct_size = sizeof grouped;
+  grouped.groups.count = groups, grouped.groups.ends = reinterpret_cast<const int32_t*>(part(5));
+  wl_gemm_args& args = grouped.gemm;
   args.struct_size = sizeof args;
-  args.m = 4096, args.n = n, args.k = 7168, args.l = 1;
+  args.m = 4096, args.n = n, args.k = k, args.l = 1;
   args.a = part(0), args.sfa = part(1), args.b = part(2), args.sfb = part(3), args.d = part(4);
   args.config = config;
   wl_plan* plan = nullptr;
-  const wl_status status = wl_gemm_plan(&gpu.context(), &args, &plan);
+  const wl_status status = groups > 0 ? wl_grouped_gemm_plan(&gpu.context(), &grouped, &plan)
+                                      : wl_gemm_plan(&gpu.context(), &args, &plan);
   INFO(wl_last_error());
   REQUIRE(status == WL_SUCCESS);
   wl_plan_info info{};
@@ -41,10 +46,19 @@ TEST_CASE("activations of later rows are decoded under products that are wide en
           "[host][linear]") {
   for (const char* config : {"gemm_sm90_t128_f16", "gemm_sm90_t256_f16"}) {
     INFO(config);
-    const size_t all = workspace_bytes(512, config), counters = 4096 / 1024 * (7168 / 128) * 4;
+    const size_t all = workspace_bytes(512, 7168, config),
+                 counters = 4096 / 1024 * (7168 / 128) * 4;
     CHECK(all == size_t{4096} * 7168 * 2);
-    CHECK(workspace_bytes(3064, config) == all);
-    CHECK(workspace_bytes(3072, config) == all + counters);
-    CHECK(workspace_bytes(8192, config) == all + counters);
+    CHECK(workspace_bytes(3064, 7168, config) == all);
+    CHECK(workspace_bytes(3072, 7168, config) == all + counters);
+    CHECK(workspace_bytes(8192, 7168, config) == all + counters);
   }
+  // 8 rows of the image more for each group but the first.
+  const char* config = "grouped_gemm_sm90_t144_f16";
+  const size_t rows = 4096 + 8 * 15, all = workspace_bytes(512, 2048, config, 16);
+  const size_t counters = (rows + 255) / 256 * (2048 / 512) * 4;
+  CHECK(all == rows * 2048 * 2);
+  CHECK(workspace_bytes(760, 2048, config, 16) == all);
+  CHECK(workspace_bytes(768, 2048, config, 16) == all + counters);
+  CHECK(workspace_bytes(2048, 2048, config, 16) == all + counters);
 }
