@@ -138,6 +138,7 @@ inline Config sm100_plain_config(const char* name, Image (*image)(), wl_dtype ou
     c.a_types = c.b_types = types, c.one_type = one_type;
   };
   if (kind == Kind::h16) takes(bit(WL_OPERAND_F16) | bit(WL_OPERAND_BF16), true);
+  c.decodes_b = kind == Kind::h16;
   if (kind == Kind::f8) takes(bit(WL_OPERAND_E4M3) | bit(WL_OPERAND_E5M2), false);
   if (kind == Kind::tf32) takes(bit(WL_OPERAND_TF32), true);
   if (kind == Kind::i8) takes(bit(WL_OPERAND_INT8), true), c.target = "sm_100a";
@@ -161,6 +162,7 @@ inline Config sm100_mx_config(const char* name, Image (*image)(), wl_dtype out, 
 // Of groups of rows.
 inline Config sm100_grouped(Config config) {
   config.grouped = true;
+  config.decodes_b = false;
   config.shared_bytes = sm100_shared_bytes(config);
   return config;
 }
@@ -190,6 +192,12 @@ wl_status make_product_plan(wl_context* context, const Problem& problem, const C
                             wl_plan** plan);
 wl_status make_sm100_plan(wl_context* context, const Problem& problem, const Config& config,
                           wl_plan** plan);
+// Of Config::decodes_ahead: the weights become A's type in the workspace, then the product.
+wl_status make_decoding_plan(wl_context* context, const Problem& problem, const Config& config,
+                             wl_plan** plan);
+// The product's own problem there; its weights are decoded from `weights` on, one tensor behind the
+// other.
+Problem decoded_problem(const Problem& problem, const void* weights, int b_tensors);
 
 // What the driver says of resident clusters of an sm100 configuration, into `device` and for later
 // plans.

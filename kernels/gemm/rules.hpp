@@ -76,6 +76,8 @@ Shape shape_of(const Args& a) {
 // `extent` is the M or N of an operand of that type, called `name`.
 Verdict entry_below_limit(const Shape& s, wl_operand type, int64_t extent, const char* name,
                           int64_t multiple);
+// What such an entry is as the kernels of the table multiply it on the device.
+Verdict decoded_entry(const Shape& s, const Table& table, const DeviceLimits& device);
 Verdict batch_below_limit(const Shape& s, wl_operand type, int64_t extent);
 // One of the two speaks of a K: the one for NVFP4, or the one for all other types.
 Verdict k_in_range(const Shape& s, bool nvfp4);

@@ -327,6 +327,7 @@ public:
         add_groups(&filled->typed_grouped, typed_bytes);
     }
     filled->launch = cluster_launch(*config);
+    filled->launch.programmatic_dependent = of.b_ahead;
     const int64_t clusters = sm100_clusters(*config, of, device_);
     filled->launch.grid[0] *= static_cast<unsigned>(clusters);
     if (config->grid == Grid::stream_k) {
