@@ -86,8 +86,7 @@ struct Problem {
   wl_dtype bias_type = WL_F32;
   Activation activation{};
   uint32_t flags = 0;
-  Types types{};        // of A and of the tensors of B
-  bool b_ahead = false; // sm100: the launch ahead makes B, and the product's may start under it
+  Types types{}; // of A and of the tensors of B
   Groups groups{};
 
   // Matrices B of a tensor, and bytes from one to the next, of B and of its scales.

@@ -120,8 +120,8 @@ Traffic traffic(const Config& config, const Problem& problem) {
   const int64_t clusters_n = divide_up(tiles_n, config.cluster_n);
 
   const int64_t loads = k_tiles(config, problem) * config.split_k * problem.l;
-  result.a = loads * ctas_m * clusters_n * a_rows(config, problem) *
-             row_bytes(types.a, config.tile_k);
+  result.a =
+      loads * ctas_m * clusters_n * a_rows(config, problem) * row_bytes(types.a, config.tile_k);
   result.sfa = loads * clusters_m * config.cluster_m * clusters_n * sm100_sfa_bytes(config);
   result.b = loads * clusters_m * tiles_n * b_rows(config) * row_bytes(types.b, config.tile_k);
   result.sfb = loads * clusters_m * clusters_n * config.cluster_n * sm100_sfb_bytes(config);
@@ -185,7 +185,8 @@ double store_clocks(const Config& config, const Problem& problem) {
 //     sums for another cluster (128 rows x 2 x FP32 at 64 bytes a clock), which a second
 //     accumulator set hides as it hides an epilogue, and 1000 + 16 a column to wait for the sums of
 //     others and read them
-//   weights that a launch ahead decodes: 9/16 of a byte read and 2 written of each, / 4160, and 1500
+//   weights that a launch ahead decodes: 9/16 of a byte read and 2 written of each, / 4160, and
+//   1500
 //     for its start; the product reads 2 bytes of each
 //   total = max(DRAM, loops + epilogues) + starts. A STREAM_K configuration counts 5 % more: it
 //   asks the

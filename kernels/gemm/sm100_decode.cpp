@@ -80,9 +80,9 @@ public:
 
     // Maps of the plan are of the codes' addresses, each run moves its own to the workspace.
     wl_plan* product = nullptr;
-    WL_TRY(make_sm100_plan(
-        context, decoded_problem(problem, problem.operands.b[0], config->b_tensors), *config,
-        &product));
+    WL_TRY(make_sm100_plan(context,
+                           decoded_problem(problem, problem.operands.b[0], config->b_tensors),
+                           *config, &product));
     product_.reset(product);
 
     whole->info = product->info;
@@ -127,7 +127,6 @@ struct RunDecoded final : OwnRun {
 Problem decoded_problem(const Problem& problem, const void* weights, int b_tensors) {
   Problem product = problem;
   product.types.b = problem.types.a;
-  product.b_ahead = true;
   for (int i = 0; i < b_tensors; ++i) {
     product.operands.b[i] = static_cast<const std::byte*>(weights) + i * decoded_bytes(problem);
     product.operands.sfb[i] = nullptr;

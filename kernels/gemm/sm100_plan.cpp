@@ -268,6 +268,7 @@ LaunchConfig cluster_launch(const Config& config) {
   launch.block[0] = static_cast<unsigned>(config.threads);
   std::copy(config.cluster, config.cluster + 3, launch.cluster);
   launch.dynamic_shared_bytes = static_cast<unsigned>(config.shared_bytes);
+  launch.programmatic_dependent = config.waits_behind_start();
   return launch;
 }
 
@@ -327,7 +328,6 @@ public:
         add_groups(&filled->typed_grouped, typed_bytes);
     }
     filled->launch = cluster_launch(*config);
-    filled->launch.programmatic_dependent = of.b_ahead;
     const int64_t clusters = sm100_clusters(*config, of, device_);
     filled->launch.grid[0] *= static_cast<unsigned>(clusters);
     if (config->grid == Grid::stream_k) {

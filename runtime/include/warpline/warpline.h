@@ -378,7 +378,8 @@ typedef enum wl_activation {
  * A [M,K] and B [N,K] are NVFP4 with block scales, as at wl_dual_gemm_args, or of the types that
  * a_type and b_type name; K is then a multiple of 4 elements of 32 bits, 8 of 16, 16 of 8, 32 of
  * MXFP8 and 128 of MXFP6 and MXFP4, and of 64 where the other one is NVFP4. With an FP16 or BF16 A
- * D may be in WL_F32 as well. Products accumulate in FP32 (of FP8 on Hopper see
+ * D may be in WL_F32 as well, and on Blackwell each run decodes an NVFP4 B to A's type first, in
+ * the workspace, 2 bytes an element. Products accumulate in FP32 (of FP8 on Hopper see
  * WL_FAST_ACCUMULATION), everything behind is FP32, and D [M,N], N contiguous, is rounded once.
  * With WL_NVFP4, D and sfd are as there. NaN in a sum, factor, bias or residual makes the output
  * NaN. On Hopper a product alpha * row of 2^114 or more counts as infinite, as an alpha does there.
