@@ -126,12 +126,12 @@ inline Config sm100_swapped_config(const char* name, Image (*image)(), int b_ten
   return c;
 }
 
-// Operands without block scales, one product.
-inline Config sm100_plain_config(const char* name, Image (*image)(), wl_dtype out, Kind kind,
-                                 int cta_group, int split, int tile_n, int stages, int acc_stages,
-                                 Grid grid, int group_m) {
-  Config c = sm100_config(name, image, 1, out, Store::direct, Epilogue::both, cta_group, cta_group,
-                          1, split, tile_n, stages, acc_stages, 0, grid, group_m);
+// Operands without block scales.
+inline Config sm100_plain_config(const char* name, Image (*image)(), int b_tensors, wl_dtype out,
+                                 Kind kind, int cta_group, int split, int tile_n, int stages,
+                                 int acc_stages, Grid grid, int group_m) {
+  Config c = sm100_config(name, image, b_tensors, out, Store::direct, Epilogue::both, cta_group,
+                          cta_group, 1, split, tile_n, stages, acc_stages, 0, grid, group_m);
   c.kind = kind;
   c.tile_k = kind == Kind::tf32 ? 32 : kind == Kind::h16 ? 64 : 128;
   const auto takes = [&](uint32_t types, bool one_type) {
@@ -146,11 +146,12 @@ inline Config sm100_plain_config(const char* name, Image (*image)(), wl_dtype ou
   return c;
 }
 
-// Operands of the types of 32 to a scale, one product.
-inline Config sm100_mx_config(const char* name, Image (*image)(), wl_dtype out, int cta_group,
-                              int tile_n, int stages, int acc_stages, Grid grid, int group_m) {
-  Config c = sm100_config(name, image, 1, out, Store::direct, Epilogue::both, cta_group, cta_group,
-                          1, 1, tile_n, stages, acc_stages, stages, grid, group_m);
+// Operands of the types of 32 to a scale.
+inline Config sm100_mx_config(const char* name, Image (*image)(), int b_tensors, wl_dtype out,
+                              int cta_group, int tile_n, int stages, int acc_stages, Grid grid,
+                              int group_m) {
+  Config c = sm100_config(name, image, b_tensors, out, Store::direct, Epilogue::both, cta_group,
+                          cta_group, 1, 1, tile_n, stages, acc_stages, stages, grid, group_m);
   c.kind = Kind::mx, c.tile_k = 128;
   c.a_types = c.b_types = bit(WL_OPERAND_MXFP8_E4M3) | bit(WL_OPERAND_MXFP8_E5M2) |
                           bit(WL_OPERAND_MXFP6_E2M3) | bit(WL_OPERAND_MXFP6_E3M2) |

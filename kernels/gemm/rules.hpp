@@ -170,6 +170,11 @@ Rules<Subject> size_rules() {
               ::warpline::gemm::scales_left_out(s.args.kind, s.args.field)),                       \
       WL_OPTIONAL_OPERAND(id, name, field, extent, 16)
 
+// An operand that TMA unpacks.
+#define WL_UNPACKED(id, name, field, kind)                                                         \
+  WL_RULE(id, name, "must be 32-byte aligned with MXFP6 or MXFP4", alignment,                      \
+          ::warpline::gemm::unpacked(s.args.kind) ? aligned(s.args.field, 32) : holds())
+
 // `b` is what the tensors of B are called; `table` is the operation's.
 template <class Subject, const Table& (*table)()>
 Rules<Subject> operand_rules(const char* b) {
