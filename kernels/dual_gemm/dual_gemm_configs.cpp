@@ -6,6 +6,9 @@
 #include <algorithm>
 
 #define SM100_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM100_PLAIN_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM100A_PLAIN_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM100_MX_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_DOUBLE_BUFFERED_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_SMALL_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
@@ -21,6 +24,10 @@ namespace {
 constexpr wl_dtype F16 = WL_F16;
 constexpr wl_dtype BF16 = WL_BF16;
 constexpr wl_dtype NVFP4 = WL_NVFP4;
+constexpr Kind H16 = Kind::h16;
+constexpr Kind F8 = Kind::f8;
+constexpr Kind TF32 = Kind::tf32;
+constexpr Kind I8 = Kind::i8;
 constexpr Store DIRECT = Store::direct;
 constexpr Store BULK = Store::bulk;
 constexpr Epilogue BOTH = Epilogue::both;
@@ -40,6 +47,13 @@ const std::vector<Config>& configs() {
   sm100_config(                                                                                    \
       #name, [] { return WL_IMAGE(name); }, 2, out, store, epilogue, group, cluster_m, cluster_n,  \
       split, tile_n, stages, acc, sets, __VA_ARGS__),
+#define SM100_PLAIN_CONFIG(name, ...)                                                              \
+  sm100_plain_config(                                                                              \
+      #name, [] { return WL_IMAGE(name); }, 2, __VA_ARGS__),
+#define SM100A_PLAIN_CONFIG SM100_PLAIN_CONFIG
+#define SM100_MX_CONFIG(name, ...)                                                                 \
+  sm100_mx_config(                                                                                 \
+      #name, [] { return WL_IMAGE(name); }, 2, __VA_ARGS__),
 #define SM90_CONFIG(name, ...)                                                                     \
   sm90_config(                                                                                     \
       #name, [] { return WL_IMAGE(name); }, 2, Family::sm90, __VA_ARGS__),

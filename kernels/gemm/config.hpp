@@ -67,6 +67,7 @@ struct Config {
   // Types of A and of B that the kernel takes, and whether they must be the same.
   uint32_t a_types = bit(WL_OPERAND_NVFP4), b_types = bit(WL_OPERAND_NVFP4);
   bool one_type = false;
+  bool decodes_b = false;      // sm100: an NVFP4 B becomes A's type in a launch ahead
   bool turned = false;         // sm90_native: rows of A are the M side of wgmma, not rows of B
   bool ping_pong = false;      // there: each consumer makes tiles of its own
   bool mn_major = false;       // takes pairs of operands of which one or both are MN-major
@@ -74,9 +75,16 @@ struct Config {
   bool column_factors = false; // Operands::column may be there
 
   bool takes(const Types& types) const {
-    return known(types.a) && known(types.b) && (a_types & bit(types.a)) &&
-           (b_types & bit(types.b)) && (!one_type || types.a == types.b) &&
-           mn_major == types.mn_major();
+    if (!known(types.a) || !known(types.b)) return false;
+    const Types t = multiplied(types);
+    return (a_types & bit(t.a)) && (b_types & bit(t.b)) && (!one_type || t.a == t.b) &&
+           mn_major == t.mn_major();
+  }
+  bool decodes_ahead(const Types& types) const { return decodes_b && types.b == WL_OPERAND_NVFP4; }
+  // What the product's own kernel multiplies.
+  Types multiplied(Types types) const {
+    if (decodes_ahead(types)) types.b = types.a;
+    return types;
   }
   Types first_types() const { // of the pairs that it takes
     const auto first = [](uint32_t set) { return static_cast<wl_operand>(std::countr_zero(set)); };
@@ -87,6 +95,10 @@ struct Config {
   bool blackwell() const { return family == Family::sm100; }
   bool decodes() const { return !blackwell() && family != Family::sm90_native; }
   bool fused() const { return family == Family::sm90_small || family == Family::sm90_stream; }
+  // The kernel waits for the launch ahead by itself, sm100_plain.ptx.
+  bool waits_behind_start() const {
+    return blackwell() && kind != Kind::nvfp4 && kind != Kind::mx && !grouped;
+  }
   // Rows of A in any order, where they are groups'.
   bool gathers() const { return grouped && !direct; }
   // Of an sm100 configuration: one MMA a K step makes all columns of a tile.

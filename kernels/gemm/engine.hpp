@@ -126,18 +126,19 @@ inline Config sm100_swapped_config(const char* name, Image (*image)(), int b_ten
   return c;
 }
 
-// Operands without block scales, one product.
-inline Config sm100_plain_config(const char* name, Image (*image)(), wl_dtype out, Kind kind,
-                                 int cta_group, int split, int tile_n, int stages, int acc_stages,
-                                 Grid grid, int group_m) {
-  Config c = sm100_config(name, image, 1, out, Store::direct, Epilogue::both, cta_group, cta_group,
-                          1, split, tile_n, stages, acc_stages, 0, grid, group_m);
+// Operands without block scales.
+inline Config sm100_plain_config(const char* name, Image (*image)(), int b_tensors, wl_dtype out,
+                                 Kind kind, int cta_group, int split, int tile_n, int stages,
+                                 int acc_stages, Grid grid, int group_m) {
+  Config c = sm100_config(name, image, b_tensors, out, Store::direct, Epilogue::both, cta_group,
+                          cta_group, 1, split, tile_n, stages, acc_stages, 0, grid, group_m);
   c.kind = kind;
   c.tile_k = kind == Kind::tf32 ? 32 : kind == Kind::h16 ? 64 : 128;
   const auto takes = [&](uint32_t types, bool one_type) {
     c.a_types = c.b_types = types, c.one_type = one_type;
   };
   if (kind == Kind::h16) takes(bit(WL_OPERAND_F16) | bit(WL_OPERAND_BF16), true);
+  c.decodes_b = kind == Kind::h16;
   if (kind == Kind::f8) takes(bit(WL_OPERAND_E4M3) | bit(WL_OPERAND_E5M2), false);
   if (kind == Kind::tf32) takes(bit(WL_OPERAND_TF32), true);
   if (kind == Kind::i8) takes(bit(WL_OPERAND_INT8), true), c.target = "sm_100a";
@@ -145,11 +146,12 @@ inline Config sm100_plain_config(const char* name, Image (*image)(), wl_dtype ou
   return c;
 }
 
-// Operands of the types of 32 to a scale, one product.
-inline Config sm100_mx_config(const char* name, Image (*image)(), wl_dtype out, int cta_group,
-                              int tile_n, int stages, int acc_stages, Grid grid, int group_m) {
-  Config c = sm100_config(name, image, 1, out, Store::direct, Epilogue::both, cta_group, cta_group,
-                          1, 1, tile_n, stages, acc_stages, stages, grid, group_m);
+// Operands of the types of 32 to a scale.
+inline Config sm100_mx_config(const char* name, Image (*image)(), int b_tensors, wl_dtype out,
+                              int cta_group, int tile_n, int stages, int acc_stages, Grid grid,
+                              int group_m) {
+  Config c = sm100_config(name, image, b_tensors, out, Store::direct, Epilogue::both, cta_group,
+                          cta_group, 1, 1, tile_n, stages, acc_stages, stages, grid, group_m);
   c.kind = Kind::mx, c.tile_k = 128;
   c.a_types = c.b_types = bit(WL_OPERAND_MXFP8_E4M3) | bit(WL_OPERAND_MXFP8_E5M2) |
                           bit(WL_OPERAND_MXFP6_E2M3) | bit(WL_OPERAND_MXFP6_E3M2) |
@@ -161,6 +163,7 @@ inline Config sm100_mx_config(const char* name, Image (*image)(), wl_dtype out, 
 // Of groups of rows.
 inline Config sm100_grouped(Config config) {
   config.grouped = true;
+  config.decodes_b = false;
   config.shared_bytes = sm100_shared_bytes(config);
   return config;
 }
@@ -190,6 +193,12 @@ wl_status make_product_plan(wl_context* context, const Problem& problem, const C
                             wl_plan** plan);
 wl_status make_sm100_plan(wl_context* context, const Problem& problem, const Config& config,
                           wl_plan** plan);
+// Of Config::decodes_ahead: the weights become A's type in the workspace, then the product.
+wl_status make_decoding_plan(wl_context* context, const Problem& problem, const Config& config,
+                             wl_plan** plan);
+// The product's own problem there; its weights are decoded from `weights` on, one tensor behind the
+// other.
+Problem decoded_problem(const Problem& problem, const void* weights, int b_tensors);
 
 // What the driver says of resident clusters of an sm100 configuration, into `device` and for later
 // plans.

@@ -62,6 +62,14 @@ Verdict entry_below_limit(const Shape& s, wl_operand type, int64_t extent, const
                   format("%s = %" PRId64, name, most));
 }
 
+Verdict decoded_entry(const Shape& s, const Table& table, const DeviceLimits& device) {
+  const bool decodes = std::ranges::any_of(table, [&](const Config& config) {
+    return config.takes(s.types) && config.decodes_ahead(s.types) &&
+           target_runs_on(config.target, device.compute_major, device.compute_minor);
+  });
+  return decodes ? entry_below_limit(s, s.types.a, s.n, "N", 8) : holds();
+}
+
 Verdict batch_below_limit(const Shape& s, wl_operand type, int64_t extent) {
   return s.sized() ? batch_fits_address_space(operand_bytes(type, extent, s.k, s.l)) : holds();
 }

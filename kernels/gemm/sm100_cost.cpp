@@ -111,6 +111,7 @@ int64_t sm100_clusters(const Config& config, const Problem& p, const DeviceLimit
 Traffic traffic(const Config& config, const Problem& problem) {
   Traffic result;
   if (!config.blackwell()) return result;
+  const Types types = config.multiplied(problem.types);
   // An MMA without rows or columns loads scales only.
   const int64_t mma_rows = int64_t{config.rows()} * config.cta_group;
   const int64_t ctas_m = divide_up(problem.m, mma_rows) * config.cta_group;
@@ -119,11 +120,10 @@ Traffic traffic(const Config& config, const Problem& problem) {
   const int64_t clusters_n = divide_up(tiles_n, config.cluster_n);
 
   const int64_t loads = k_tiles(config, problem) * config.split_k * problem.l;
-  result.a = loads * ctas_m * clusters_n * a_rows(config, problem) *
-             row_bytes(problem.types.a, config.tile_k);
+  result.a =
+      loads * ctas_m * clusters_n * a_rows(config, problem) * row_bytes(types.a, config.tile_k);
   result.sfa = loads * clusters_m * config.cluster_m * clusters_n * sm100_sfa_bytes(config);
-  result.b =
-      loads * clusters_m * tiles_n * b_rows(config) * row_bytes(problem.types.b, config.tile_k);
+  result.b = loads * clusters_m * tiles_n * b_rows(config) * row_bytes(types.b, config.tile_k);
   result.sfb = loads * clusters_m * clusters_n * config.cluster_n * sm100_sfb_bytes(config);
   // A and SFA arrive in every CTA of a cluster's row; B once in each MMA, SFB in each CTA.
   result.delivered = (result.a + result.sfa) * config.cluster_n +
@@ -185,11 +185,23 @@ double store_clocks(const Config& config, const Problem& problem) {
 //     sums for another cluster (128 rows x 2 x FP32 at 64 bytes a clock), which a second
 //     accumulator set hides as it hides an epilogue, and 1000 + 16 a column to wait for the sums of
 //     others and read them
+//   weights that a launch ahead decodes: 9/16 of a byte read and 2 written of each, / 4160, and
+//   1500
+//     for its start; the product reads 2 bytes of each
 //   total = max(DRAM, loops + epilogues) + starts. A STREAM_K configuration counts 5 % more: it
 //   asks the
 //     caller for a workspace, and what flags and sums through L2 cost is not known well enough to
 //     decide a close choice
 Cost sm100_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
+  if (config.decodes_ahead(problem.types)) {
+    Cost both = sm100_cost(config, decoded_problem(problem, nullptr, 0), device);
+    const double weights = static_cast<double>(config.b_tensors * problem.l * problem.n) *
+                           static_cast<double>(problem.k);
+    const double decoding = weights * (9.0 / 16 + 2) / 4160;
+    both.memory_clocks += decoding;
+    both.total += decoding + 1500;
+    return both;
+  }
   Cost result{};
   const KTile t = k_tile(config, problem);
   const int64_t resident = resident_clusters(config.cluster[0], device);

@@ -192,7 +192,11 @@ wl_status fill_weight_maps(const wl_context& context, const Problem& problem, co
   const Operands& o = problem.operands;
   const bool two = config.b_tensors == 2;
   const wl_operand type = problem.types.b;
-  const int b_rows = (config.one_mma() ? config.columns() : config.tile_n) / config.cluster_m;
+  // One MMA makes both products of rows of B1 and B2 that lie one behind the other: of a pair each
+  // CTA has all those of one tensor.
+  const int b_rows = two && config.one_mma()
+                         ? config.tile_n
+                         : (config.one_mma() ? config.columns() : config.tile_n) / config.cluster_m;
   // Of MX types each CTA loads all scales of its tile, an atom for each 128 columns.
   const bool mx = config.kind == Kind::mx;
   const int atoms = mx ? 1 : config.tile_k / 64 / config.cluster_m;
@@ -202,14 +206,16 @@ wl_status fill_weight_maps(const wl_context& context, const Problem& problem, co
   const int64_t scale_stride = problem.groups.count != 0 ? problem.groups.sfb_stride : 0;
   WL_TRY(operand_map(context, two ? "B1" : "B", o.b[0], type, problem.n, entries, stride, problem,
                      config, b_rows, &params->map_b1));
+  if (two)
+    WL_TRY(operand_map(context, "B2", o.b[1], type, problem.n, entries, stride, problem, config,
+                       b_rows, &params->map_b2));
   if (!has_scales(type)) return WL_SUCCESS;
-  WL_TRY(scale_map(context, two ? "SFB1" : "SFB", o.sfb[0], problem.n, k_of_scales(type, problem.k),
-                   entries, atoms, &params->map_sfb1, blocks, 32, scale_stride));
+  const int64_t k = k_of_scales(type, problem.k);
+  WL_TRY(scale_map(context, two ? "SFB1" : "SFB", o.sfb[0], problem.n, k, entries, atoms,
+                   &params->map_sfb1, blocks, 32, scale_stride));
   if (!two) return WL_SUCCESS;
-  WL_TRY(operand_map(context, "B2", o.b[1], type, problem.n, entries, stride, problem, config,
-                     b_rows, &params->map_b2));
-  return scale_map(context, "SFB2", o.sfb[1], problem.n, problem.k, entries, atoms,
-                   &params->map_sfb2, 1, 32, scale_stride);
+  return scale_map(context, "SFB2", o.sfb[1], problem.n, k, entries, atoms, &params->map_sfb2,
+                   blocks, 32, scale_stride);
 }
 
 // `mapped` has the weights that the block's maps describe already, null: none.
@@ -268,6 +274,7 @@ LaunchConfig cluster_launch(const Config& config) {
   launch.block[0] = static_cast<unsigned>(config.threads);
   std::copy(config.cluster, config.cluster + 3, launch.cluster);
   launch.dynamic_shared_bytes = static_cast<unsigned>(config.shared_bytes);
+  launch.programmatic_dependent = config.waits_behind_start();
   return launch;
 }
 

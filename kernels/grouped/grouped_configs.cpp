@@ -37,7 +37,7 @@ gemm::Table table_of(Form wanted) {
       #name, [] { return WL_IMAGE(name); }, form, __VA_ARGS__)),
 #define SM100_PLAIN_CONFIG(name, form, of_groups, ...)                                             \
   gemm::sm100_grouped(sm100_plain_config(                                                          \
-      #name, [] { return WL_IMAGE(name); }, __VA_ARGS__)),
+      #name, [] { return WL_IMAGE(name); }, form, __VA_ARGS__)),
 #define SM90_CONFIG(name, form, of_groups, ...)                                                    \
   gemm::grouped(sm90_config(                                                                       \
       #name, [] { return WL_IMAGE(name); }, form, Family::sm90, __VA_ARGS__)),

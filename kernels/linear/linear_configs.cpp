@@ -41,11 +41,11 @@ const gemm::Table& configs() {
       #name, [] { return WL_IMAGE(name); }, 1, __VA_ARGS__),
 #define SM100_PLAIN_CONFIG(name, ...)                                                              \
   sm100_plain_config(                                                                              \
-      #name, [] { return WL_IMAGE(name); }, __VA_ARGS__),
+      #name, [] { return WL_IMAGE(name); }, 1, __VA_ARGS__),
 #define SM100A_PLAIN_CONFIG SM100_PLAIN_CONFIG
 #define SM100_MX_CONFIG(name, ...)                                                                 \
   sm100_mx_config(                                                                                 \
-      #name, [] { return WL_IMAGE(name); }, __VA_ARGS__),
+      #name, [] { return WL_IMAGE(name); }, 1, __VA_ARGS__),
 #define SM90_CONFIG(name, ...)                                                                     \
   sm90_config(                                                                                     \
       #name, [] { return WL_IMAGE(name); }, 1, Family::sm90, __VA_ARGS__),

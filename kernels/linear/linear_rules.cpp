@@ -43,9 +43,6 @@ Verdict residual_apart(const Args& a) {
     return holds();
   return disjoint(d_of(a), residual_of(a));
 }
-Verdict unpacked_aligned(wl_operand type, const void* address) {
-  return gemm::unpacked(type) ? aligned(address, 32) : holds();
-}
 Verdict residual_fits(const Args& a) {
   if (a.residual == nullptr) return holds();
   return fits_address_space(strided_r(a), element_bytes(a.d_type), "residual");
@@ -107,12 +104,13 @@ const RuleTable<Subject>& rules() {
                       enumerator(s.args.b_layout, WL_K_MAJOR, WL_MN_MAJOR)),
               WL_RULE("mn_major_m", "M", "must be a multiple of 8 rows where A is MN-major",
                       multiple, gemm::mn_major_rows(shape_of(s.args))),
+              WL_RULE("b_decoded", "B",
+                      "must have entries below 2^40 bytes as Blackwell decodes them", range,
+                      gemm::decoded_entry(shape_of(s.args), configs(), s.device)),
               WL_OPERAND("b", "B", b, b_of, 16),
               WL_SCALES("sfb", "SFB", sfb, sfb_of, b_type),
-              WL_RULE("a_unpacked", "A", "must be 32-byte aligned with MXFP6 or MXFP4", alignment,
-                      unpacked_aligned(s.args.a_type, s.args.a)),
-              WL_RULE("b_unpacked", "B", "must be 32-byte aligned with MXFP6 or MXFP4", alignment,
-                      unpacked_aligned(s.args.b_type, s.args.b)),
+              WL_UNPACKED("a_unpacked", "A", a, a_type),
+              WL_UNPACKED("b_unpacked", "B", b, b_type),
               WL_OPTIONAL_OPERAND("alpha", "alpha", alpha, alpha_of, 4),
               WL_OPTIONAL_OPERAND("row", "row", row, row_of, 4),
               WL_RULE("col_taken", "col", "must be null but for FP8 and INT8 operands on Hopper",

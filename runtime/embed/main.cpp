@@ -101,7 +101,7 @@ public:
 
 private:
   static constexpr size_t most_latest = 4, most_like = 1;
-  static constexpr int most_depth = 3; // each costs the unpacking of another blob
+  static constexpr int most_depth = 6; // each costs the unpacking of another blob
 
   std::vector<const Blob*> like(const Blob& blob) const {
     std::vector<std::pair<size_t, const Blob*>> shares;

@@ -33,7 +33,7 @@ std::vector<Config> blackwell_configs() {
 uint32_t instruction_desc(const Config& config) {
   const auto m = static_cast<uint32_t>(config.swapped ? 128 : config.tile_m);
   const auto n = static_cast<uint32_t>(config.swapped     ? 0
-                                       : config.one_mma() ? config.columns()
+                                       : config.one_mma() ? 2 * config.tile_n
                                                           : config.tile_n);
   switch (config.kind) {
   case Kind::nvfp4:

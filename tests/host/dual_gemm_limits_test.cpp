@@ -28,7 +28,22 @@ wl_dual_gemm_args legal() {
 using Case = wltest::RuleCase<wl_dual_gemm_args>;
 using Sides = wltest::RuleSides<wl_dual_gemm_args>;
 
+// All operands of a type, with scales where it has them.
+wltest::RuleChange<wl_dual_gemm_args> typed(wl_operand type,
+                                            const wltest::RuleChange<wl_dual_gemm_args>& change) {
+  return [type, change](Case& s) {
+    s.args.a_type = s.args.b_type = type;
+    if (!gemm::has_scales(type)) s.args.sfa = s.args.sfb1 = s.args.sfb2 = nullptr;
+    change(s);
+  };
+}
+
 #define SET(statement) [](Case& s) { s.args.statement; }
+#define ON(major, minor, statement)                                                                \
+  [](Case& s) {                                                                                    \
+    s.device.compute_major = major, s.device.compute_minor = minor;                                \
+    s.args.statement;                                                                              \
+  }
 #define OPERAND(id, name, field, alignment, bytes, optional)                                       \
   WL_OPERAND_SIDES(wl_dual_gemm_args, id, name, field, alignment, bytes, optional, d_bytes)
 
@@ -51,6 +66,40 @@ std::vector<Sides> make_sides() {
        {},
        SET(b_type = WL_OPERAND_INT8),
        "SFB2: address 0x510000000000 is given, must be null for a type without block scales"},
+      {"types",
+       {typed(WL_OPERAND_F16, SET(k = 7168)), typed(WL_OPERAND_BF16, SET(k = 7176)),
+        typed(WL_OPERAND_TF32, ON(10, 3, k = 4)), typed(WL_OPERAND_INT8, SET(k = 7168)),
+        typed(WL_OPERAND_E4M3, SET(b_type = WL_OPERAND_E5M2)),
+        typed(WL_OPERAND_MXFP8_E5M2, ON(10, 3, b_type = WL_OPERAND_MXFP4)),
+        typed(WL_OPERAND_E5M2, ON(9, 0, b_type = WL_OPERAND_E4M3))},
+       typed(WL_OPERAND_INT8, ON(10, 3, k = 7168)), // B300's tensor cores have no INT8
+       "a_type, b_type = WL_OPERAND_INT8 (6), WL_OPERAND_INT8 (6) must be types that the device "
+       "has kernels for (nearest: WL_OPERAND_NVFP4 (0), WL_OPERAND_NVFP4 (0))"},
+      {"types",
+       {},
+       typed(WL_OPERAND_F16, SET(b_type = WL_OPERAND_BF16)),
+       "a_type, b_type = WL_OPERAND_F16 (1), WL_OPERAND_BF16 (2) must be types that the device has "
+       "kernels for (nearest: WL_OPERAND_F16 (1), WL_OPERAND_F16 (1); WL_OPERAND_BF16 (2), "
+       "WL_OPERAND_BF16 (2))"},
+      {"types",
+       {},
+       typed(WL_OPERAND_E4M3, SET(b_type = WL_OPERAND_MXFP4)),
+       "(nearest: WL_OPERAND_E4M3 (4), WL_OPERAND_E4M3 (4); WL_OPERAND_E4M3 (4), WL_OPERAND_E5M2 "
+       "(5); WL_OPERAND_MXFP8_E4M3 (7), WL_OPERAND_MXFP4 (11); "},
+      {"a_unpacked",
+       {typed(WL_OPERAND_MXFP6_E3M2, SET(a = at(0x010000000020))),
+        typed(WL_OPERAND_MXFP8_E5M2, SET(a = at(0x010000000010)))},
+       typed(WL_OPERAND_MXFP6_E3M2, SET(a = at(0x010000000010))),
+       "A: address 0x10000000010 is 16 modulo 32, must be 32-byte aligned with MXFP6 or MXFP4"},
+      {"b1_unpacked",
+       {typed(WL_OPERAND_MXFP4, SET(b1 = at(0x110000000020))),
+        typed(WL_OPERAND_MXFP8_E4M3, SET(b1 = at(0x110000000010)))},
+       typed(WL_OPERAND_MXFP4, SET(b1 = at(0x110000000030))),
+       "B1: address 0x110000000030 is 16 modulo 32, must be 32-byte aligned with MXFP6 or MXFP4"},
+      {"b2_unpacked",
+       {typed(WL_OPERAND_MXFP4, SET(b2 = at(0x210000000020)))},
+       typed(WL_OPERAND_MXFP6_E2M3, SET(b2 = at(0x210000000010))),
+       "B2: address 0x210000000010 is 16 modulo 32, must be 32-byte aligned with MXFP6 or MXFP4"},
       {"bias_type",
        {SET(bias_type = WL_F16), SET(bias_type = WL_BF16), SET(bias1 = nullptr),
         [](Case& s) {

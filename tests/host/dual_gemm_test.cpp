@@ -218,6 +218,12 @@ TEST_CASE("every rule of the dual GEMM refuses what it names and nothing else",
       {"sfb1_null", [](auto& a) { a.sfb1 = nullptr; }},
       {"sfb2_null", [](auto& a) { a.sfb2 = nullptr; }},
       {"d_null", [](auto& a) { a.d = nullptr; }},
+      {"a_unpacked",
+       [](auto& a) { a.a_type = a.b_type = WL_OPERAND_MXFP4, a.a = at<void>(0x10000010); }},
+      {"b1_unpacked",
+       [](auto& a) { a.a_type = a.b_type = WL_OPERAND_MXFP6_E2M3, a.b1 = at<void>(0x20000030); }},
+      {"b2_unpacked",
+       [](auto& a) { a.a_type = a.b_type = WL_OPERAND_MXFP4, a.b2 = at<void>(0x30000010); }},
       {"a_aligned", [](auto& a) { a.a = at<void>(0x10000008); }},
       {"b1_aligned", [](auto& a) { a.b1 = at<void>(0x20000001); }},
       {"b2_aligned", [](auto& a) { a.b2 = at<void>(0x30000004); }},
@@ -299,13 +305,15 @@ TEST_CASE("every rule of the dual GEMM refuses what it names and nothing else",
   tried.insert({"a_entry", "a_size", "b_entry", "b_size"});
   // Types that the device has no kernels for, and with them rules of K and of scales.
   args = legal();
-  args.a_type = args.b_type = WL_OPERAND_TF32;
+  args.a_type = args.b_type = WL_OPERAND_INT8;
   args.k = 7;
   const std::set<std::string> of_types = {"types", "type_k_multiple", "sfa_unused", "sfb1_unused",
                                           "sfb2_unused"};
-  CHECK(violated_ids(args, b200()) == of_types);
+  DeviceLimits b300 = b200();
+  b300.compute_minor = 3;
+  CHECK(violated_ids(args, b300) == of_types);
   args.k = -4;
-  CHECK(violated_ids(args, b200()).count("type_k_range") == 1);
+  CHECK(violated_ids(args, b300).count("type_k_range") == 1);
   tried.insert(of_types.begin(), of_types.end());
   tried.insert("type_k_range");
 

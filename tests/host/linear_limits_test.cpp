@@ -52,6 +52,15 @@ wltest::RuleChange<Args> on_hopper(const wltest::RuleChange<Args>& change) {
   });
 }
 
+// Of weights that Blackwell decodes: 2^20 columns.
+wltest::RuleChange<Args> decoded(int64_t k, const wltest::RuleChange<Args>& change) {
+  return [k, change](Case& s) {
+    s.args.a_type = WL_OPERAND_F16, s.args.sfa = nullptr;
+    s.args.m = 1, s.args.n = 1 << 20, s.args.k = k;
+    change(s);
+  };
+}
+
 #define SET(statement) [](Case& s) { s.args.statement; }
 #define RESIDUAL(statement) [](Case& s) { s.args.residual = at(0x740000000000), s.args.statement; }
 #define OPERAND(id, name, field, alignment, bytes, optional)                                       \
@@ -108,6 +117,12 @@ std::vector<Sides> make_sides() {
         typed(WL_OPERAND_MXFP8_E4M3, SET(b = at(0x110000000010)))},
        typed(WL_OPERAND_MXFP4, SET(b = at(0x110000000030))),
        "B: address 0x110000000030 is 16 modulo 32, must be 32-byte aligned with MXFP6 or MXFP4"},
+      {"b_decoded",
+       {decoded((1 << 19) - 64, SET(a_type = WL_OPERAND_BF16)),
+        decoded(1 << 19, [](Case& s) { s.device.compute_major = 9, s.device.compute_minor = 0; })},
+       decoded(1 << 19, SET(l = 1)),
+       "B: an entry takes 1099511627776 bytes, must have entries below 2^40 bytes as Blackwell "
+       "decodes them (nearest: N = 1048568)"},
       {"type_k_range",
        {typed(WL_OPERAND_INT8, SET(k = 131056)), typed(WL_OPERAND_E4M3, SET(k = 131072)),
         typed(WL_OPERAND_TF32, SET(k = 4))},

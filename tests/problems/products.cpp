@@ -51,6 +51,7 @@ Configuration configuration_of(const Config& config, const char* decoder, const 
   if (config.family == warpline::gemm::Family::sm100) {
     const int ctas = config.cluster[0];
     c.profile = "b200";
+    if (config.decodes_b) c.kernels.push_back("gemm_sm100_decode");
     c.shares_k = config.grid == Grid::stream_k;
     c.sms = c.shares_k ? 10 * ctas : ctas;
     c.rows = config.rows() * config.cluster_m;

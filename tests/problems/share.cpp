@@ -59,8 +59,8 @@ std::map<std::string, size_t> own_statements() {
 
 std::string family_of(const std::string& kernel) {
   const bool product = kernel.find("gemm") != std::string::npos;
-  for (const char* part : {"sm100_swapped", "sm100", "sm90_double_buffered", "sm90_small",
-                           "sm90_stream", "sm90_decode", "sm90_permute", "sm90"})
+  for (const char* part : {"sm100_swapped", "sm100_decode", "sm100", "sm90_double_buffered",
+                           "sm90_small", "sm90_stream", "sm90_decode", "sm90_permute", "sm90"})
     if (product && kernel.find(part) != std::string::npos) return std::string("gemm ") + part;
   // Kernels of kernels/norm.
   if (kernel.rfind("quantize_", 0) == 0 || kernel.rfind("norm_linear_r", 0) == 0) {

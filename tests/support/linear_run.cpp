@@ -10,10 +10,14 @@ namespace {
 
 constexpr float d_scale = 0.5f;
 
-// Of operands that the forced configuration takes.
+// Of operands that the forced configuration takes; where it has two launches for some, those.
 warpline::gemm::Types types_of(const LinearCase& c) {
   for (const warpline::gemm::Config& config : warpline::linear::configs())
-    if (c.config == config.name) return config.first_types();
+    if (c.config == config.name) {
+      warpline::gemm::Types types = config.first_types();
+      if (config.decodes_b) types.b = WL_OPERAND_NVFP4;
+      return types;
+    }
   return {};
 }
 

@@ -152,7 +152,8 @@ ExitStatus run_configs(const Arguments& arguments) {
                     std::string("configs needs ") + name + "\nSee: warpline configs --help");
   const bool gemm = operation == "gemm";
   if (gemm && !options.given("--b-type")) sizes.b_type = sizes.a_type;
-  if (!options.given("--out")) sizes.out = default_out(sizes.a_type);
+  if (!options.given("--out"))
+    sizes.out = !gemm && sizes.a_type == "tf32" ? "f16" : default_out(sizes.a_type);
   if (!gemm && sizes.out == "f32")
     throw Failure(exit_usage,
                   "configs: --out is f32, must be f16, bf16 or nvfp4 with --operation dual-gemm");

@@ -30,17 +30,14 @@ Options declare(Request& r) {
   Options o(
       "dual-gemm",
       "Runs D = gate(alpha1 A.B1^T + bias1, alpha2 A.B2^T + bias2) with A [M,K], B1 and B2\n"
-      "[N,K] in NVFP4, A or all of them in FP16 or BF16 too, or all in FP8, and compares every\n"
-      "output with a double-precision reference. Biases are optional. gate(x, y) is silu(x) y, "
-      "or\n"
-      "gelu(x) y, or x sigmoid(1.702 x) (y + 1).");
+      "[N,K] in NVFP4 or other types, and compares every output with a double-precision "
+      "reference.\n"
+      "Biases are optional. gate(x, y) is silu(x) y, or gelu(x) y, or x sigmoid(1.702 x) (y + 1).");
   declare_sizes(&o, &r, "rows of B1 and B2", {"f16", "bf16", "nvfp4"});
-  o.choice("--a-type", "type of A (default nvfp4), on Hopper any of these", r.a_type,
-           {"nvfp4", "f16", "bf16", "e4m3", "e5m2"});
+  o.choice("--a-type", "type of A (default nvfp4)", r.a_type, operand_names);
   o.choice("--b-type",
-           "type of B1 and B2 (default nvfp4), on Hopper A's where that is f16 or bf16, or FP8\n"
-           "with an A of FP8",
-           r.b_type, {"nvfp4", "f16", "bf16", "e4m3", "e5m2"});
+           "type of B1 and B2 (default nvfp4); the device says which pairs it multiplies", r.b_type,
+           operand_names);
   o.real("--alpha1", "FP32 scale of the first product (default 1, or the input file's)", r.alpha1);
   o.real("--alpha2", "FP32 scale of the second product", r.alpha2);
   o.choice("--bias", "random biases of this type, a number for each column of D", r.bias,
@@ -196,7 +193,7 @@ ExitStatus run_dual_gemm(const Arguments& arguments) {
       if (bias->given()) request.bias = name_of(bias->type);
   } else
     request.verify = true;
-  if (!options.given("--out")) request.out = default_out(request.a_type);
+  if (!options.given("--out")) request.out = request.a_type == "bf16" ? "bf16" : "f16";
   const Device device = prepare_product("dual-gemm", &request);
   const Context context(device.ordinal);
   check_sizes(*context.get(), request);

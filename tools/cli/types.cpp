@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <string_view>
 
 namespace warpline::cli {
@@ -70,6 +71,15 @@ std::string names_of(const Line& line, wl_operand gemm::Types::*operand,
   return text;
 }
 
+// B's types where A's may be several and B is of the same one, or of another that any A goes with.
+std::string b_beside_own(const Line& line) {
+  Line others{line.configs, {}};
+  std::ranges::copy_if(line.pairs, std::back_inserter(others.pairs),
+                       [](const gemm::Types& pair) { return pair.a != pair.b; });
+  const std::string names = names_of(others, &gemm::Types::b, &gemm::Types::b_layout);
+  return names.empty() ? "A's" : "A's, " + names;
+}
+
 std::string text_of(const Line& line) {
   const bool same = line.pairs.size() > 1 && line.configs[0]->one_type;
   std::string outputs;
@@ -77,9 +87,9 @@ std::string text_of(const Line& line) {
     if (std::ranges::find(line.configs, type, &gemm::Config::d_type) != line.configs.end())
       outputs += (outputs.empty() ? "" : ", ") + std::string(name_of(type));
   return "| " + names_of(line, &gemm::Types::a, &gemm::Types::a_layout) + " | " +
-         (same ? "A's" : names_of(line, &gemm::Types::b, &gemm::Types::b_layout)) + " | " +
-         outputs + " | `" + line.configs[0]->target + "` | " + std::to_string(line.configs.size()) +
-         " |\n";
+         (same ? b_beside_own(line) : names_of(line, &gemm::Types::b, &gemm::Types::b_layout)) +
+         " | " + outputs + " | `" + line.configs[0]->target + "` | " +
+         std::to_string(line.configs.size()) + " |\n";
 }
 
 std::string table_of(const gemm::Table& table) {

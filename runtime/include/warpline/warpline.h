@@ -246,18 +246,21 @@ typedef enum wl_gate {
  * written. A batch of L problems lies contiguously: operand entry l starts l * rows * K / 2 bytes
  * in, scale entry l starts l * wl_sf_bytes() in, D entry l starts l * batch_stride_d elements in;
  * factors and biases serve all.
- * On Hopper A may be FP16, with D in WL_F16 or WL_BF16, or BF16, with D in WL_BF16: [L, M, K]
- * elements, sfa null. No value of A is rounded or scaled: subnormal numbers, infinities and NaN
- * count as what they are. There B1 and B2 may be of a 16-bit A's type too, D of it; or all three
- * FP8, A and both B each E4M3 or E5M2, D in WL_F16 or WL_BF16, where alpha1 and alpha2 take in the
- * tensors' scales and sums are those of WL_FAST_ACCUMULATION or its absence.
+ * a_type and b_type may name other types, [L, M, K] and [L, N, K] elements, K as at wl_gemm_args.
+ * On Blackwell, with D in WL_F16 or WL_BF16: A and both B FP16, BF16, TF32 or (B200) INT8, all of
+ * one type; or A and both B each E4M3 or E5M2, or each an MXFP8, MXFP6 or MXFP4 type. On Hopper A
+ * FP16, with D in WL_F16 or WL_BF16, or BF16, with D in WL_BF16, both B NVFP4; or all three of a
+ * 16-bit type, D of it too; or A and both B each E4M3 or E5M2, D in WL_F16 or WL_BF16, with sums as
+ * WL_FAST_ACCUMULATION says. alpha1 and alpha2 take in the tensors' scales. No value of an operand
+ * is rounded or scaled but TF32's: subnormal numbers, infinities and NaN count as what they are.
  *
  * Beyond the ordinary, with x1 and x2 as FP32 numbers, as the limit leaves them:
- *   A scale of 0x7F is NaN, and so is every output whose sums it enters: a row of D for one of A, a
- *   column for one of B1 or B2. Sums of other NVFP4 operands are finite; an alpha or a bias that is
- *   NaN, infinite or large can make x1 and x2 so. On Hopper an alpha of 2^114 or more may count as
- *   infinite, and of a BF16 A sums below 2^-119 lose places as FP32's subnormal numbers do. No
- *   limit holds for a NaN: where x1 or x2 is NaN, so is D. A zero times an infinity is NaN.
+ *   An NVFP4 scale of 0x7F, or an MX scale of 0xFF, is NaN, and so is every output whose sums it
+ *   enters: a row of D for one of A, a column for one of B1 or B2. Sums of other NVFP4 operands are
+ *   finite; an alpha or a bias that is NaN, infinite or large can make x1 and x2 so. On Hopper an
+ *   alpha of 2^114 or more may count as infinite, and of a BF16 A sums below 2^-119 lose places as
+ *   FP32's subnormal numbers do. No limit holds for a NaN: where x1 or x2 is NaN, so is D. A zero
+ *   times an infinity is NaN.
  *   silu(x1) is -0 for x1 below -87.4, where the true result lies between -1.1e-36 and 0; infinite
  *   for +infinity; for -infinity, where the limit is -0, it is NaN, or -0 under a gate_limit.
  *   gelu(x1) is -0 below -10.1 and x1 sigma(1.702 x1) below -51.4, where the true results lie
@@ -274,8 +277,8 @@ typedef struct wl_dual_gemm_args {
   int64_t n;          /* multiple of 8 */
   int64_t k;          /* multiple of 64 */
   int64_t l;          /* batch, >= 1 */
-  const void* a;      /* device, [L, M, K/2] bytes, 16-byte aligned */
-  const void* b1;     /* device, [L, N, K/2] bytes, 16-byte aligned */
+  const void* a;      /* device, [L, M, K/2] bytes, 16-byte aligned, MXFP6 and MXFP4 32-byte */
+  const void* b1;     /* device, [L, N, K/2] bytes, likewise */
   const void* b2;
   const void* sfa;  /* device, scales of A in sf_layout, 16-byte aligned */
   const void* sfb1; /* device, scales of B1 and B2 likewise */
@@ -378,7 +381,8 @@ typedef enum wl_activation {
  * A [M,K] and B [N,K] are NVFP4 with block scales, as at wl_dual_gemm_args, or of the types that
  * a_type and b_type name; K is then a multiple of 4 elements of 32 bits, 8 of 16, 16 of 8, 32 of
  * MXFP8 and 128 of MXFP6 and MXFP4, and of 64 where the other one is NVFP4. With an FP16 or BF16 A
- * D may be in WL_F32 as well. Products accumulate in FP32 (of FP8 on Hopper see
+ * D may be in WL_F32 as well, and on Blackwell each run decodes an NVFP4 B to A's type first, in
+ * the workspace, 2 bytes an element. Products accumulate in FP32 (of FP8 on Hopper see
  * WL_FAST_ACCUMULATION), everything behind is FP32, and D [M,N], N contiguous, is rounded once.
  * With WL_NVFP4, D and sfd are as there. NaN in a sum, factor, bias or residual makes the output
  * NaN. On Hopper a product alpha * row of 2^114 or more counts as infinite, as an alpha does there.

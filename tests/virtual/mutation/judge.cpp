@@ -422,7 +422,8 @@ static Kernel kernel_of(const warpline::Image& image) {
       r.names = names_of_rows(r, factors ? 0 : rms ? 1 : 2);
     return r;
   }
-  if (r.name.rfind("moe_", 0) == 0 || r.name.rfind("grouped_", 0) == 0) {
+  if (r.name.starts_with("moe_") || r.name.starts_with("grouped_") ||
+      r.name == "gemm_sm100_decode") {
     const Drawn drawn = drawn_for(r.name);
     if (drawn.operation == nullptr)
       throw std::runtime_error("no configuration of tests/problems launches " + r.name);
@@ -497,9 +498,8 @@ static Kernel kernel_of(const warpline::Image& image) {
   c.n = config->b_tensors == 1 && !config->fused() ? config->columns() + 8 : 72;
   // Every stage a second time: each barrier is initialised by an instruction of its own, and
   // kernels for few tokens have code of its own for each stage of activations.
-  using warpline::gemm::sm90_small_token_stages;
   const int stages = config->family == warpline::gemm::Family::sm90_small
-                         ? sm90_small_token_stages(config->tile_m, config->decoders)
+                         ? warpline::gemm::sm90_small_token_stages(config->tile_m, config->decoders)
                          : config->stages;
   c.k = config->tile_k * (2 * stages + 1) * config->split_k - 64;
   if (config->family == warpline::gemm::Family::sm90_native) {
