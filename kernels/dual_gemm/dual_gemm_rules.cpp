@@ -88,6 +88,7 @@ const RuleTable<Subject>& rules() {
               WL_OPERAND("b2", "B2", b2, b2_of, 16),
               WL_SCALES("sfb1", "SFB1", sfb1, sfb1_of, b_type),
               WL_SCALES("sfb2", "SFB2", sfb2, sfb2_of, b_type),
+              WL_DECODED("b_decoded", "B1, B2"),
               WL_UNPACKED("a_unpacked", "A", a, a_type),
               WL_UNPACKED("b1_unpacked", "B1", b1, b_type),
               WL_UNPACKED("b2_unpacked", "B2", b2, b_type),

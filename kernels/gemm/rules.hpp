@@ -76,7 +76,7 @@ Shape shape_of(const Args& a) {
 // `extent` is the M or N of an operand of that type, called `name`.
 Verdict entry_below_limit(const Shape& s, wl_operand type, int64_t extent, const char* name,
                           int64_t multiple);
-// What such an entry is as the kernels of the table multiply it on the device.
+// Such an entry of B as the kernels of the table multiply it on the device.
 Verdict decoded_entry(const Shape& s, const Table& table, const DeviceLimits& device);
 Verdict batch_below_limit(const Shape& s, wl_operand type, int64_t extent);
 // One of the two speaks of a K: the one for NVFP4, or the one for all other types.
@@ -169,6 +169,11 @@ Rules<Subject> size_rules() {
       WL_RULE(id "_unused", name, "must be null for a type without block scales", pointer,         \
               ::warpline::gemm::scales_left_out(s.args.kind, s.args.field)),                       \
       WL_OPTIONAL_OPERAND(id, name, field, extent, 16)
+
+// Weights that a launch ahead decodes, for the `configs` of an operation.
+#define WL_DECODED(id, name)                                                                       \
+  WL_RULE(id, name, "must have entries below 2^40 bytes as Blackwell decodes them", range,         \
+          ::warpline::gemm::decoded_entry(shape_of(s.args), configs(), s.device))
 
 // An operand that TMA unpacks.
 #define WL_UNPACKED(id, name, field, kind)                                                         \

@@ -38,6 +38,16 @@ wltest::RuleChange<wl_dual_gemm_args> typed(wl_operand type,
   };
 }
 
+// Of weights that Blackwell decodes.
+wltest::RuleChange<wl_dual_gemm_args> decoded(int64_t k,
+                                              const wltest::RuleChange<wl_dual_gemm_args>& change) {
+  return [k, change](Case& s) {
+    s.args.a_type = WL_OPERAND_F16, s.args.sfa = nullptr;
+    s.args.m = 1, s.args.k = k;
+    change(s);
+  };
+}
+
 #define SET(statement) [](Case& s) { s.args.statement; }
 #define ON(major, minor, statement)                                                                \
   [](Case& s) {                                                                                    \
@@ -79,13 +89,23 @@ std::vector<Sides> make_sides() {
        {},
        typed(WL_OPERAND_F16, SET(b_type = WL_OPERAND_BF16)),
        "a_type, b_type = WL_OPERAND_F16 (1), WL_OPERAND_BF16 (2) must be types that the device has "
-       "kernels for (nearest: WL_OPERAND_F16 (1), WL_OPERAND_F16 (1); WL_OPERAND_BF16 (2), "
-       "WL_OPERAND_BF16 (2))"},
+       "kernels for (nearest: WL_OPERAND_F16 (1), WL_OPERAND_NVFP4 (0); WL_OPERAND_F16 (1), "
+       "WL_OPERAND_F16 (1); WL_OPERAND_BF16 (2), WL_OPERAND_BF16 (2))"},
       {"types",
        {},
        typed(WL_OPERAND_E4M3, SET(b_type = WL_OPERAND_MXFP4)),
        "(nearest: WL_OPERAND_E4M3 (4), WL_OPERAND_E4M3 (4); WL_OPERAND_E4M3 (4), WL_OPERAND_E5M2 "
        "(5); WL_OPERAND_MXFP8_E4M3 (7), WL_OPERAND_MXFP4 (11); "},
+      {"types",
+       {decoded(7168, SET(a_type = WL_OPERAND_BF16)), decoded(64, ON(10, 3, n = 8))},
+       decoded(7168, SET(a_type = WL_OPERAND_E4M3)),
+       "a_type, b_type = WL_OPERAND_E4M3 (4), WL_OPERAND_NVFP4 (0) must be types that the device "
+       "has kernels for (nearest: "},
+      {"b_decoded",
+       {decoded((1 << 19) - 64, SET(n = 1 << 20)), decoded(1 << 19, ON(9, 0, n = 1 << 20))},
+       decoded(1 << 19, SET(n = 1 << 20)),
+       "B1, B2: an entry takes 1099511627776 bytes, must have entries below 2^40 bytes as "
+       "Blackwell decodes them (nearest: N = 1048568)"},
       {"a_unpacked",
        {typed(WL_OPERAND_MXFP6_E3M2, SET(a = at(0x010000000020))),
         typed(WL_OPERAND_MXFP8_E5M2, SET(a = at(0x010000000010)))},

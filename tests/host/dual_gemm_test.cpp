@@ -302,7 +302,12 @@ TEST_CASE("every rule of the dual GEMM refuses what it names and nothing else",
   args.n = args.k = 1 << 30;
   CHECK(violated_ids(args, b200()).count("b_entry") == 1);
   CHECK(violated_ids(args, b200()).count("b_size") == 1);
-  tried.insert({"a_entry", "a_size", "b_entry", "b_size"});
+  args = legal();
+  args.a_type = WL_OPERAND_F16, args.sfa = nullptr;
+  args.n = 1 << 20, args.k = 1 << 19;
+  CHECK(violated_ids(args, b200()).count("b_decoded") == 1);
+  CHECK(violated_ids(args, b200()).count("b_entry") == 0);
+  tried.insert({"a_entry", "a_size", "b_entry", "b_size", "b_decoded"});
   // Types that the device has no kernels for, and with them rules of K and of scales.
   args = legal();
   args.a_type = args.b_type = WL_OPERAND_INT8;

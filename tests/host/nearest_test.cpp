@@ -224,6 +224,7 @@ TEST_CASE("the nearest value of each rule of the dual GEMM is legal", "[host][ru
                                           "nvfp4_columns",
                                           "a_entry",
                                           "b_entry",
+                                          "b_decoded",
                                           "a_aligned",
                                           "b1_aligned",
                                           "b2_aligned",

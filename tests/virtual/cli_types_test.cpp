@@ -33,6 +33,8 @@ struct Pair {
 const Pair pairs[] = {{"virtual:b200", "nvfp4", "nvfp4"},
                       {"virtual:b200", "f16", "f16"},
                       {"virtual:b300", "bf16", "bf16"},
+                      {"virtual:b200", "f16", "nvfp4"},
+                      {"virtual:b300", "bf16", "nvfp4"},
                       {"virtual:b200", "tf32", "tf32"},
                       {"virtual:b200", "e4m3", "e5m2"},
                       {"virtual:b300", "e5m2", "e4m3"},
@@ -95,9 +97,12 @@ TEST_CASE("cli: a K that no block of NVFP4 has, and what INT8's alpha is", "[vir
   CHECK(json_of(int8 + Words{"--alpha", "0.5"}).find("alpha")->number == 0.5);
 }
 
-TEST_CASE("cli: dual-gemm takes 16-bit activations on Hopper", "[virtual][cli]") {
-  const Words sizes = Words{"--device", "virtual:h200"} + small_sizes;
-  for (const std::string a : {"f16", "bf16"}) {
+TEST_CASE("cli: dual-gemm takes 16-bit activations", "[virtual][cli]") {
+  for (const auto& [device, a] : {std::pair<std::string, std::string>{"virtual:h200", "f16"},
+                                  {"virtual:h200", "bf16"},
+                                  {"virtual:b200", "f16"},
+                                  {"virtual:b300", "bf16"}}) {
+    const Words sizes = Words{"--device", device} + small_sizes;
     const Words words = Words{"dual-gemm", "--a-type", a} + sizes;
     const Json report = json_of(words + Words{"--check", "all", "--gate", "clamped"});
     CHECK(report.find("result")->text == "PASS");
@@ -225,8 +230,9 @@ TEST_CASE("cli: what is refused of operand types", "[virtual][cli]") {
       {{"gemm", "--a-type", "f16", "--b-type", "bf16", "--device", "virtual:b200"},
        3,
        "wl_gemm_check: a_type, b_type = WL_OPERAND_F16 (1), WL_OPERAND_BF16 (2) must be types that "
-       "the device has kernels for (nearest: WL_OPERAND_F16 (1), WL_OPERAND_F16 (1); "
-       "WL_OPERAND_BF16 (2), WL_OPERAND_BF16 (2)); 1 rule violated, nothing was launched\n"},
+       "the device has kernels for (nearest: WL_OPERAND_F16 (1), WL_OPERAND_NVFP4 (0); "
+       "WL_OPERAND_F16 (1), WL_OPERAND_F16 (1); WL_OPERAND_BF16 (2), WL_OPERAND_BF16 (2)); 1 rule "
+       "violated, nothing was launched\n"},
       {{"gemm", "--b-type", "f16", "--device", "virtual:b200"},
        3,
        "wl_gemm_check: a_type, b_type = WL_OPERAND_NVFP4 (0), WL_OPERAND_F16 (1) must be types"},
@@ -237,9 +243,9 @@ TEST_CASE("cli: what is refused of operand types", "[virtual][cli]") {
        3,
        "wl_gemm_check: a_type, b_type = WL_OPERAND_MXFP4 (11), WL_OPERAND_MXFP4 (11) must be "
        "types"},
-      {{"dual-gemm", "--a-type", "f16", "--device", "virtual:b200"},
+      {{"dual-gemm", "--a-type", "e4m3", "--device", "virtual:b200"},
        3,
-       "wl_dual_gemm_check: a_type, b_type = WL_OPERAND_F16 (1), WL_OPERAND_NVFP4 (0) must be "
+       "wl_dual_gemm_check: a_type, b_type = WL_OPERAND_E4M3 (4), WL_OPERAND_NVFP4 (0) must be "
        "types that the device has kernels for"},
       {Words{"configs", "--b-type", "f16", "--device", "virtual:b200"} + sizes, 3,
        "wl_dual_gemm_list_configs: a_type, b_type = WL_OPERAND_NVFP4 (0), WL_OPERAND_F16 (1) must"},
