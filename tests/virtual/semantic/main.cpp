@@ -174,8 +174,8 @@ int main(int argc, char** argv) {
         left.emplace_back(k, &m);
     }
   if (drawn != 0) {
-    std::cout << drawn << " drawn with seed " << draw_seed << " from " << left.size()
-              << " mutants" << std::endl;
+    std::cout << drawn << " drawn with seed " << draw_seed << " from " << left.size() << " mutants"
+              << std::endl;
     draw(&left, drawn, draw_seed);
   }
   for (const Kernel* k : asked) {
