@@ -444,7 +444,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   if (nvfp4) p.outputs.push_back(std::move(sfd));
   if (s.has_status) p.outputs.push_back(std::move(status));
 
-  const uint32_t flags = draw_product_way(draw, &p);
+  const uint32_t flags = draw_product_way({s.m + s.count * c.rows, s.n, s.k, 1}, draw, &p);
   if (in_place) p.in_a_row = 1;
   std::set<std::string> weights;
   for (size_t i = 0; i < products; ++i) {

@@ -196,10 +196,15 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const bool routed = !c.kernels.empty();
   const int64_t most_tokens = warpline::gemm::Groups::most_routed / a.top_k;
   if (routed) a.tokens = draw.note("tokens", std::min(a.tokens, most_tokens));
+  // Each of their rows has CTAs of its own: many of narrow matrices, or wide ones of few.
+  if (routed && a.tokens * a.top_k > 16) {
+    a.hidden = draw.note("hidden", std::min<int64_t>(a.hidden, 128));
+    a.intermediate = draw.note("intermediate", std::min<int64_t>(a.intermediate, 64));
+  }
   if (routed && draw.index() % 3 == 1) { // a long K, where stages come round
     const bool is_up = c.name.find("_up_") != std::string::npos;
     a.experts = draw.note<int64_t>("experts", 2);
-    a.tokens = draw.note("tokens", std::min<int64_t>(a.tokens, a.top_k < 5 ? 3 : 1));
+    a.tokens = draw.note("tokens", std::clamp<int64_t>(6 / a.top_k, 1, a.tokens));
     a.hidden = draw.note<int64_t>("hidden", is_up ? 1344 : 64);
     a.intermediate = draw.note<int64_t>("intermediate", is_up ? 64 : 1344);
   }
@@ -355,7 +360,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   if (apart) p.inputs.push_back(std::move(added));
   p.outputs.push_back(std::move(y));
 
-  draw_product_way(draw, &p);
+  draw_product_way({a.tokens * a.top_k * (routed ? 8 : 1), a.intermediate, a.hidden, 1}, draw, &p);
   a.flags = draw.pick<uint32_t>(
       "flags", {0, WL_STATIC_WEIGHTS, WL_GRAPH_LAUNCH, WL_STATIC_WEIGHTS | WL_GRAPH_LAUNCH});
   if (in_place) p.in_a_row = 1; // a second one would add to the first one's sums

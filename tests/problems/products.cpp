@@ -128,7 +128,7 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
       break;
     case 2: // less than a tile
       draw.note<std::string>("sizes", "small");
-      s.m = 1 + below("m", 40);
+      s.m = 1 + below("m", std::min<int64_t>(40, 8 * c.rows));
       // In longer lists also any number of blocks of K, where loops are unrolled, or more than one
       // block of scales along N.
       s.n = step * (1 + below("n", 4));
@@ -389,11 +389,11 @@ Layout draw_dense_layout(const Sizes& s, Draw& draw) {
   return layout;
 }
 
-uint32_t draw_product_way(Draw& draw, Problem* problem) {
+uint32_t draw_product_way(const Sizes& s, Draw& draw, Problem* problem) {
   const uint32_t flags = draw.pick<uint32_t>(
       "flags", {0, WL_STATIC_WEIGHTS, WL_GRAPH_LAUNCH | WL_FAST_ACCUMULATION,
                 WL_STATIC_WEIGHTS | WL_GRAPH_LAUNCH, WL_GRAPH_LAUNCH, WL_FAST_ACCUMULATION});
-  draw_way(draw, problem);
+  draw_way(draw, problem, s.m * s.n * s.k * s.l);
   if (draw.index() % all_sizes == 1) {
     // Clusters that share the tile lag behind each other, whatever they do not wait for; and the
     // checkers follow what they tell each other. A graph launches with the same arguments again.
