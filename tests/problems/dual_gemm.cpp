@@ -188,7 +188,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   p.outputs.push_back(std::move(d));
   if (nvfp4) p.outputs.push_back(std::move(sfd));
 
-  uint32_t flags = draw_product_way(draw, &p);
+  uint32_t flags = draw_product_way(s, draw, &p);
   // The library may take either kind of sums then.
   if (p.config.empty() && adds_f8_on_hopper(c))
     flags = draw.note("flags", flags & ~uint32_t{WL_FAST_ACCUMULATION});

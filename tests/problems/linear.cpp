@@ -55,7 +55,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   draw.note("struct_size", sizeof(wl_gemm_args));
   draw.note("sf_layout", static_cast<int>(WL_SF_128x4));
   p.config = draw_config(c, draw);
-  uint32_t flags = draw_product_way(draw, &p);
+  uint32_t flags = draw_product_way(s, draw, &p);
   // The library may take either kind of sums then.
   if (p.config.empty() && adds_f8_on_hopper(c))
     flags = draw.note("flags", flags & ~uint32_t{WL_FAST_ACCUMULATION});

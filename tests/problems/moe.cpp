@@ -196,10 +196,15 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const bool routed = !c.kernels.empty();
   const int64_t most_tokens = warpline::gemm::Groups::most_routed / a.top_k;
   if (routed) a.tokens = draw.note("tokens", std::min(a.tokens, most_tokens));
+  // Each of their rows has CTAs of its own: many of narrow matrices, or wide ones of few.
+  if (routed && a.tokens * a.top_k > 16) {
+    a.hidden = draw.note("hidden", std::min<int64_t>(a.hidden, 128));
+    a.intermediate = draw.note("intermediate", std::min<int64_t>(a.intermediate, 64));
+  }
   if (routed && draw.index() % 3 == 1) { // a long K, where stages come round
     const bool is_up = c.name.find("_up_") != std::string::npos;
     a.experts = draw.note<int64_t>("experts", 2);
-    a.tokens = draw.note("tokens", std::min<int64_t>(a.tokens, a.top_k < 5 ? 3 : 1));
+    a.tokens = draw.note("tokens", std::clamp<int64_t>(6 / a.top_k, 1, a.tokens));
     a.hidden = draw.note<int64_t>("hidden", is_up ? 1344 : 64);
     a.intermediate = draw.note<int64_t>("intermediate", is_up ? 64 : 1344);
   }
@@ -213,7 +218,9 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     a.y_type = draw.note("y_type", c.rows_type);
   const wl_dtype h_type = warpline::moe::h_type(a, device);
   const wl_dtype rows_type = warpline::moe::rows_type(a, device);
-  const std::string kind = draw_kind_of_ids(draw);
+  std::string kind = draw_kind_of_ids(draw);
+  // A kernel that says which expert is a row's has few problems: none without a row.
+  if (routed && kind == "none") kind = draw.note<std::string>("ids", "of other devices");
 
   const auto dense = [&](int64_t rows, int64_t k) { return rows * (k / 2); };
   const auto scales = [&](int64_t rows, int64_t k) {
@@ -278,8 +285,9 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   draw.note<std::string>("config_up", up.empty() ? "null" : up);
   draw.note<std::string>("config_down", down.empty() ? "null" : down);
 
-  // A row of h with a NaN or an infinity has no other outputs.
-  const Rows rows = draw.pick("rows of weights", {0, 0, 0, 1}) == 0 ? Rows::finite : Rows::all;
+  // A row of h with a NaN or an infinity has no other outputs: of every other expert.
+  const bool of_down = c.name.find("_down_") != std::string::npos;
+  const bool all_rows = draw.pick("rows of weights", {0, 0, 0, 1}) != 0 && !of_down;
   const OutputType x_type = a.x_type == WL_F16 ? OutputType::f16 : OutputType::bf16;
   const size_t slots = static_cast<size_t>(a.tokens * a.top_k);
   Run runs[2];
@@ -289,9 +297,18 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     run.ids = draw_ids(kind, static_cast<int64_t>(slots), a.experts, a.first_expert, seed);
     if (weighted) run.weights = draw_numbers(slots, WL_F32, 1, seed + 1).values;
     run.x = draw_x(a.tokens, a.hidden, x_type, seed + 2);
-    for (uint64_t i = 0; i < 2; ++i)
-      run.w[i] =
-          draw_operand(a.intermediate, a.hidden, a.experts, fitting_b + 8, seed + 3 + i, 8, rows);
+    for (uint64_t i = 0; i < 2; ++i) {
+      const auto weights = [&](Rows rows) {
+        return draw_operand(a.intermediate, a.hidden, a.experts, fitting_b + 8, seed + 3 + i, 8,
+                            rows);
+      };
+      run.w[i] = weights(Rows::finite);
+      if (!all_rows) continue;
+      const Bytes all = weights(Rows::all).scales;
+      const size_t entry = all.size() / static_cast<size_t>(a.experts);
+      for (size_t e = 1; e < static_cast<size_t>(a.experts); e += 2)
+        std::copy_n(&all[e * entry], entry, &run.w[i].scales[e * entry]);
+    }
     run.w[2] = one_hot(a.hidden, a.intermediate, a.experts, seed + 5);
     for (size_t i = 0; i < 3; ++i) {
       const Random random(seed + 6 + i, 3);
@@ -302,7 +319,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
       if (has_bias[i])
         run.bias[i] =
             draw_numbers(static_cast<size_t>(a.experts * n), bias_type.type, 1, seed + 9 + i);
-      if (rows == Rows::finite && i != 2) make_finite(&run.bias[i], bias_type.type);
+      if (i != 2) make_finite(&run.bias[i], bias_type.type);
     }
     if (in_place || apart)
       run.shared = draw_numbers(static_cast<size_t>(a.tokens * a.hidden), a.y_type, 4, seed + 12);
@@ -355,7 +372,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   if (apart) p.inputs.push_back(std::move(added));
   p.outputs.push_back(std::move(y));
 
-  draw_product_way(draw, &p);
+  draw_product_way({a.tokens * a.top_k * (routed ? 8 : 1), a.intermediate, a.hidden, 1}, draw, &p);
   a.flags = draw.pick<uint32_t>(
       "flags", {0, WL_STATIC_WEIGHTS, WL_GRAPH_LAUNCH, WL_STATIC_WEIGHTS | WL_GRAPH_LAUNCH});
   if (in_place) p.in_a_row = 1; // a second one would add to the first one's sums

@@ -83,9 +83,11 @@ Bytes bytes_of(float value) {
   return bytes;
 }
 
-void draw_way(Draw& draw, Problem* problem) {
+void draw_way(Draw& draw, Problem* problem, int64_t products) {
   problem->runs = 2;
+  constexpr int64_t few = 1 << 19;
   problem->in_a_row = draw.pick("in a row", {1, 1, 2});
+  if (products > few) problem->in_a_row = draw.note("in a row", 1);
   const auto way =
       draw.pick<const char*>("way", {"default stream", "own stream", "captured graph"});
   problem->way = way[0] == 'd'   ? Way::default_stream

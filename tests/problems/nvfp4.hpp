@@ -24,7 +24,9 @@ size_t draw_float_alignment(Draw& draw, const std::string& field);
 
 Bytes bytes_of(float value);
 
-// The way in which the plan is run, its flags and its workspace.
-void draw_way(Draw& draw, Problem* problem);
+// The way in which the plan is run, its flags and its workspace. Twice in a row only where a run
+// has few products of elements: the second finds the first one's workspace and flags, whatever its
+// size.
+void draw_way(Draw& draw, Problem* problem, int64_t products = 0);
 
 } // namespace wltest::problems

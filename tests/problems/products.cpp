@@ -47,6 +47,7 @@ Configuration configuration_of(const Config& config, const char* decoder, const 
   c.group = config.group_m;
   c.fast_sums = config.fast_sums;
   c.column_factors = config.column_factors;
+  c.later = config.later && (config.a_types & bit(WL_OPERAND_NVFP4)) != 0;
   c.cta_columns = config.columns();
   if (config.family == warpline::gemm::Family::sm100) {
     const int ctas = config.cluster[0];
@@ -87,9 +88,19 @@ Configuration configuration_of(const Config& config, const char* decoder, const 
   return c;
 }
 
+namespace {
+// Rows beyond the first 1024 that the launch ahead does not decode.
+bool has_later_rows(const Configuration& c, const Draw& draw) {
+  return c.later && draw.index() == 5;
+}
+} // namespace
+
 Types draw_types(const Configuration& c, Draw& draw) {
-  const Types types =
-      c.types[(draw.index() + draw.below("types", c.types.size())) % c.types.size()];
+  // Tiles with each pair of types.
+  const bool of_tiles = draw.index() >= first_of_tiles;
+  size_t turn = draw.index() + (of_tiles ? 0 : draw.below("types", c.types.size()));
+  while (has_later_rows(c, draw) && c.types[turn % c.types.size()].a != WL_OPERAND_NVFP4) ++turn;
+  const Types types = c.types[turn % c.types.size()];
   draw.note("a_type", static_cast<int>(types.a));
   draw.note("b_type", static_cast<int>(types.b));
   draw.note("a_layout", static_cast<int>(types.a_layout));
@@ -108,6 +119,8 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
   if (draw.index() >= first_of_tiles) {
     draw.note<std::string>("sizes", "tiles of little K");
     s = {c.rows, c.columns, 64 * (1 + below("k", 3)), 1};
+    // Pairs of types have main loops of their own, which come round.
+    if (c.types.size() > 2 && !has_scales(types.b)) s.k += 2 * c.tile_k;
     if (draw.index() % 2 == 1)
       s.m += 1 + below("m", c.rows / 2), s.n += step * (1 + below("n", c.columns / step - 1));
   } else
@@ -129,7 +142,7 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
       break;
     case 2: // less than a tile
       draw.note<std::string>("sizes", "small");
-      s.m = 1 + below("m", 40);
+      s.m = 1 + below("m", std::min<int64_t>(40, 8 * c.rows));
       // In longer lists also any number of blocks of K, where loops are unrolled, or more than one
       // block of scales along N.
       s.n = step * (1 + below("n", 4));
@@ -161,8 +174,8 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
       s.m = c.rows * (c.group * (8 <= c.rows && c.rows <= 32 ? 2 : 1) + below("m", 2)) +
             (c.rows > c.cta_rows ? c.cta_rows : 1 + below("rest", c.rows - 1));
       s.n = 3 * c.columns - (c.columns > c.cta_columns ? c.cta_columns : step);
-      s.k = 64;
-      s.l = c.rows <= 64 ? 2 : 1;
+      s.k = has_later_rows(c, draw) ? 192 : 64;
+      s.l = c.rows <= 64 && !has_later_rows(c, draw) ? 2 : 1;
       break;
     default: { // whole tiles and whole turns of the stages; three tiles in one of the directions
       draw.note<std::string>("sizes", "whole tiles");
@@ -390,11 +403,11 @@ Layout draw_dense_layout(const Sizes& s, Draw& draw) {
   return layout;
 }
 
-uint32_t draw_product_way(Draw& draw, Problem* problem) {
+uint32_t draw_product_way(const Sizes& s, Draw& draw, Problem* problem) {
   const uint32_t flags = draw.pick<uint32_t>(
       "flags", {0, WL_STATIC_WEIGHTS, WL_GRAPH_LAUNCH | WL_FAST_ACCUMULATION,
                 WL_STATIC_WEIGHTS | WL_GRAPH_LAUNCH, WL_GRAPH_LAUNCH, WL_FAST_ACCUMULATION});
-  draw_way(draw, problem);
+  draw_way(draw, problem, s.m * s.n * s.k * s.l);
   if (draw.index() % all_sizes == 1) {
     // Clusters that share the tile lag behind each other, whatever they do not wait for; and the
     // checkers follow what they tell each other. A graph launches with the same arguments again.

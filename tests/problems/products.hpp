@@ -123,7 +123,7 @@ Layout draw_layout(const Sizes& sizes, size_t element, const char* ld, const cha
 Layout draw_dense_layout(const Sizes& sizes, Draw& draw);
 
 // The way in which the plan is run; its flags.
-uint32_t draw_product_way(Draw& draw, Problem* problem);
+uint32_t draw_product_way(const Sizes& sizes, Draw& draw, Problem* problem);
 
 // Rows of the plan where runs bring their own operands, to a plan for as many rows or more; 0:
 // runs have the plan's. Notes those of `weights` that are the plan's as well.

@@ -1,13 +1,14 @@
 // build/tests/semantic [--kernels A,B] [--line N] [--out PAGE] [--results FILE] [--fresh]
 //                      [--survivors] [--compare] [--rounds N] [--jobs N] [--seed N] [--driver PATH]
-//                      [--problems I,J] [--draw N] [--list]
+//                      [--problems I,J] [--draw N [--draw-seed N]] [--list]
 // Runs the semantic mutants of all kernels against the problems of tests/problems. FILE keeps what
 // each mutant came to, so that a run that is cut short goes on where it was and kernels that have
 // not changed are not run again; PAGE gets the summary, and keeps what it says of kernels whose
 // mutants are the same when FILE knows nothing of them. --fresh forgets both for the kernels named;
 // --survivors runs again those that nobody killed, --compare only looks for those of them whose
 // machine code is the kernel's; --rounds is in how many other kernels with the same text survivors
-// are tried; --draw judges N of those left, chosen by the seed.
+// are tried; --draw judges N of those left, chosen by a seed of its own, so that the problems stay
+// those of `make test`: of all mutants with a new FILE, no PAGE and --fresh.
 #include "runtime/src/images.hpp"
 #include "tests/virtual/mutation/draw.hpp"
 #include "tests/virtual/semantic/judge.hpp"
@@ -47,6 +48,7 @@ int main(int argc, char** argv) {
   std::string wanted, out, results_path = "build/mutation/semantic.txt";
   int jobs = 2, line = 0;
   size_t rounds = 4, drawn = 0;
+  uint64_t draw_seed = 1;
   bool fresh = false, survivors = false, compare = false, list = false;
   JudgeOptions options;
   for (int i = 1; i < argc; ++i) {
@@ -78,6 +80,8 @@ int main(int argc, char** argv) {
       rounds = std::strtoull(value().c_str(), nullptr, 10);
     else if (a == "--draw")
       drawn = std::strtoull(value().c_str(), nullptr, 10);
+    else if (a == "--draw-seed")
+      draw_seed = std::strtoull(value().c_str(), nullptr, 0);
     else if (a == "--list")
       list = true;
     else {
@@ -170,9 +174,9 @@ int main(int argc, char** argv) {
         left.emplace_back(k, &m);
     }
   if (drawn != 0) {
-    std::cout << drawn << " drawn with seed " << options.seed << " from " << left.size()
-              << " mutants" << std::endl;
-    draw(&left, drawn, options.seed);
+    std::cout << drawn << " drawn with seed " << draw_seed << " from " << left.size() << " mutants"
+              << std::endl;
+    draw(&left, drawn, draw_seed);
   }
   for (const Kernel* k : asked) {
     std::vector<const SemanticMutant*> its;

@@ -1,0 +1,306 @@
+// Why mutants change nothing, and why the problems do not notice those that do.
+#include "tests/virtual/semantic/semantic.hpp"
+
+#include "kernels/dual_gemm/dual_gemm.hpp"
+#include "kernels/grouped/grouped.hpp"
+#include "kernels/linear/linear.hpp"
+#include "kernels/moe/moe.hpp"
+#include "tests/virtual/mutation/statement.hpp"
+
+#include <cstdlib>
+
+namespace wltest {
+
+std::string no_effect(const std::string& kernel, const SemanticMutant& m) {
+  const std::string& t = m.instruction;
+  if (has(t, "prefetch") || has(t, "applypriority") || has(t, "discard.global"))
+    return "a prefetch changes no value";
+  if (starts(t, "mov.b64 hint, ") || has(t, "createpolicy") ||
+      (has(t, "policy") && starts(t, "ld.param")))
+    return "a cache policy changes no value";
+  if (has(t, "nanosleep")) return "a pause changes no value";
+  if (starts(t, "cvta.to.global") && m.change == "delete")
+    return "an address of global memory is the same in the generic window";
+  if ((has(kernel, "sm90_decode") || has(kernel, "sm90_permute")) &&
+      (m.label == "warmer" || m.label == "next_tile" || m.label == "next_warm" ||
+       m.label == "second_warm"))
+    return "the warmer does nothing but prefetch";
+  return "";
+}
+
+namespace {
+
+// The mantissa of an FP32 literal in the statement is 0: a power of two.
+bool times_power_of_two(const std::string& t) {
+  const size_t at = t.find(", 0f");
+  return at != std::string::npos &&
+         (std::strtoul(t.substr(at + 4, 8).c_str(), nullptr, 16) & 0x7FFFFF) == 0;
+}
+
+const warpline::gemm::Config* config_of(const std::string& kernel) {
+  for (const auto* table :
+       {&warpline::dual_gemm::configs(), &warpline::linear::configs(),
+        &warpline::grouped::linear_configs(), &warpline::grouped::dual_configs(),
+        &warpline::moe::up_configs(), &warpline::moe::down_configs()})
+    for (const warpline::gemm::Config& config : *table)
+      if (kernel == config.name) return &config;
+  return nullptr;
+}
+
+// What is so in some configurations only.
+std::string reason_of_config(const warpline::gemm::Config& c, const SemanticMutant& m) {
+  using warpline::gemm::Grid;
+  const std::string& t = m.instruction;
+  const auto names = [&](const char* a) { return has(t, a); };
+  const bool one_more = m.change == "constant + 1";
+  const bool sm100 = c.blackwell();
+  if (sm100 && (names("tmem_base") || names(" tmem_first, tmem_first")) &&
+      warpline::gemm::sm100_tmem_columns(c.tile_n, c.acc_stages, c.scale_sets, c.b_tensors) > 256)
+    return "the kernel allocates all columns of tensor memory, which begin at 0";
+  if (sm100 && c.acc_stages == 1 && names("mad.lo.u32") && names(", acc, ") &&
+      m.change != "without the addend")
+    return "there is one accumulator, number 0";
+  if (c.grid == Grid::one_tile && sm100 &&
+      (names(" acc, ") || names("acc_phase") || names("acc_barrier, acc, ")))
+    return "a cluster makes one tile: no accumulator comes next";
+  if (c.cluster[0] == 1 && !starts(t, "@") &&
+      (names("slice") || names("rank") || names("cluster_x") || names("cluster_y") ||
+       names("cluster_row")))
+    return "a CTA alone in its cluster has rank 0 and all slices";
+  if (sm100) return "";
+  if (c.family == warpline::gemm::Family::sm90_small) {
+    // Copies of the loop of warps that bring activations: as many as hold words of registers.
+    const int copies = c.tile_m == 1 ? 8 : c.first_types().a == WL_OPERAND_NVFP4 ? 4 : 2;
+    const int stages = warpline::gemm::sm90_small_token_stages(c.tile_m, c.decoders);
+    const bool of_copy =
+        starts(m.label, "activations_stage") || starts(m.label, "arrived") || m.label == "fetch";
+    if (stages % copies == 0 && of_copy && (names("wraps, stage") || starts(t, "@wraps ")))
+      return "the copies of the loop take stages in turn: only the last one's can be the ring's "
+             "end";
+    if (stages == copies && of_copy && names(", stage, "))
+      return "each copy of the loop has a stage of its own, the first one number 0";
+    if (stages == copies && of_copy && names("free_phase, phase"))
+      return "the phase changes behind the last copy only";
+    if (c.tile_m <= 8 && names("tokens, 512")) return "a tile of 8 tokens is one piece, number 0";
+    if (names("@inside bra fetch")) return "what is loaded replaces the zeros";
+    if (c.split_k == 1 && names("ahead, k_end"))
+      return "K is not shared: beyond the split is beyond K";
+    if (names("more, k_block, k_end") && has(m.change, "setp.gt"))
+      return "one block more, for which no consumer waits";
+  }
+  const int rows_of_ctas = c.cluster[0] / c.split_k;
+  if (c.split_k == 1 && (names(" split, ") || names("mask_word, split") || names("3, mask_word") ||
+                         names("release_rank, split")))
+    return "K is not shared: the number of the split is 0";
+  if (c.split_k == 2 && (names(" slot, ") || names("is_mine, split, ")))
+    return "of two splits each gets one message, in slot 0; who ends the tokens sends none";
+  if (names("is_mine, set, 0") || (starts(t, "@is_mine bra take_over")))
+    return "either of two sets may take over the other's sums";
+  if (rows_of_ctas == 2 && (names("share, tile_tokens, 1") || names("share, share, 2") ||
+                            names("first, first, tile_tokens")))
+    return "each token comes from one of the two CTAs: which one is of no account";
+  if (c.columns() <= 128 && 128 % c.tile_n == 0 &&
+      (names("_quarter, block, ") || names("block, block, first_block")))
+    return "a tile of 64 columns lies in one block of scales, number 0 of the tile's";
+  if (one_more &&
+      (names("column, group, 32") || names("_quarter, 12") || names("second_quarter, tile_column")))
+    return "of a column only its multiple of 32 counts here";
+  return "";
+}
+
+} // namespace
+
+std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m) {
+  const std::string& t = m.instruction;
+  const auto names = [&](const char* a) { return has(t, a); };
+  const bool one_more = m.change == "constant + 1", deleted = m.change == "delete";
+  const bool cut = has(m.change, ".rz.");
+  if (names("shfl.sync.idx.b32 warp, warp, 0"))
+    return "every lane holds the number of its warp: the shuffle only tells the compiler";
+  if (m.label == "operands_release" || m.label == "operands_drain")
+    return "the commits that this loop waits for come before the accumulator's, for which the "
+           "consumers wait before the last barrier";
+  if (names(" fresh, ") || names("@fresh "))
+    return "a stage's first wait passes at once: skipping it saves time";
+  if (names("k_tail")) return "steps beyond K multiply zeros, with which TMA fills them";
+  if (names("ring_end") || names(" k_loop") || (deleted && starts(t, "@more bra mma_ring")))
+    return "the turn of the whole ring and the single stages make the same steps";
+  if (m.label == "mma_empty" &&
+      (names("_desc") || names("tmem_sfb") || names("tmem_scales") || names("acc, ")))
+    return "an empty tile's addresses and sets of scales reach no instruction";
+  if (names("wide") || names("whole")) return "two stores of 16 bytes write what one of 32 does";
+  if (names("or.b32 desc_base") || names("and.b32 desc_base") || names("or.b32 desc_low"))
+    return "a descriptor's leading offset is not read under a 128-byte swizzle, and shared memory "
+           "starts at a multiple of 1024";
+  if (one_more &&
+      (names("is_role, warp, ") || names("first_lane, lane, 0") || names("releaser, lane, 0") ||
+       names("more, lane, 0") || names("is_role, lane, 0") || names("is_loader, thread, 0") ||
+       names("is_role, thread, 0") || names("is_mine, thread, 128")))
+    return "another warp or lane does the same";
+
+  // Arithmetic.
+  if (one_more && (names("0fC2C80000") || names("0f42C80000")))
+    return "beyond 100 the function is its limit: one place more of the bound changes nothing";
+  if (one_more && names("0f00000000") &&
+      (starts(t, "max.NaN.f32") || names(" largest, ") || names(" zero, ") || names(" factor, ")) &&
+      !has(kernel, "f32"))
+    return "FP32's smallest number becomes 0 in D's type, in a scale and in a code";
+  if (cut && times_power_of_two(t) && starts(t, "mul."))
+    return "a product with a power of two is exact";
+  if (cut && (names(", other") || names(", moved;") || names(", received") || names(", part") ||
+              names("block_sum") || names("_total, ") || names(" total, ")))
+    return "sums over K: exact, or rounded within the contract's bound, which no order and no "
+           "rounding of FP32 leaves";
+  if (one_more && starts(t, "mov.f32 ") && names("0f00000000") && (names(" acc") || names("total")))
+    return "FP32's smallest number more in a sum over K, of which the contract leaves the last "
+           "place";
+  if (m.change == "elements exchanged" && starts(t, "mov.b32 {half0, half1}") &&
+      (m.label == "added" || m.label == "each_number" || m.label == "second_pass"))
+    return "two sums over K, which are added, exchange a number: the contract leaves their order";
+  if (starts(t, "mov.u32 codes") && (deleted || one_more))
+    return "eight codes of four bits push out what was there";
+  if (m.label == "as_before" &&
+      (names("bounded") || starts(t, "mul.rn.f32 other, ") || names("neg.f32 decoded, decoded")))
+    return "the long way gives the same codes as the short one";
+  if (m.label == "each_barrier" && has(m.change, "setp.le"))
+    return "one mbarrier more is made, where none is used";
+  if (one_more && starts(t, "add.u32 k_blocks"))
+    return "K is a multiple of 64: rounding up adds 63 more or not";
+  if (one_more && starts(t, "selp.b32 reciprocal"))
+    return "2^32 / GROUP_M, less one or not: a quotient that is one too small is made right";
+
+  if (one_more &&
+      (names("slice_column, column, ") || names("limit1, column, 0") || names("beside, column, ")))
+    return "N is a multiple of 8: between two of them no comparison changes";
+  if (one_more && starts(t, "@more mov.u32 limit")) return "no token of this thread is below 1";
+  if (one_more && names("min.f32 magnitude, magnitude, 0f40C00000"))
+    return "6 and the next number have the same code";
+  if (deleted && starts(t, "mov.f32 zero,"))
+    return "only the lower byte of the pair is stored and decoded";
+  if (m.label == "encoder" && names("mov.b32 {half0, half1}") && m.change == "elements exchanged")
+    return "the greatest of numbers is the same in any order";
+  if (one_more && names("valid, 1")) return "any number but 0 says that there is a tile";
+  if (one_more && starts(t, "add.u32 group_barrier, group"))
+    return "another number for the same barrier";
+  if (deleted && starts(t, "@no_bias bra"))
+    return "without biases the fetch finds no addresses, and -0";
+  if ((m.label == "prefetch_stage" || (m.label == "barriers_ready" && has(kernel, "small"))) &&
+      (names("k_byte, k_block") || names("k_atom, k_block") || names("k_block, k_block, 1")))
+    return "a prefetch's address changes no value";
+  if ((one_more || deleted) && starts(t, "mov.u") && (names(" word") || names(" bytes")) &&
+      has(kernel, "sm90"))
+    return "beyond K the weights are zeros, with which TMA fills them, and a NaN among the scales "
+           "of "
+           "the same row makes all its outputs NaN anyway";
+  if (deleted && starts(m.label, "form_done") &&
+      (starts(t, "ld.param.") || names("is_silu, gate_kind")))
+    return "the tile's first part has loaded the register";
+
+  if (names("valid_half")) return "only prefetches ask it";
+  if (m.label == "consumer_tile" && names(" token, lane, "))
+    return "a prefetch's address changes no value";
+  if (starts(t, "setp.eq.u32 more, early, 0"))
+    return "whether weights are prefetched ahead of the wait changes no value";
+  if (one_more && m.label == "fetch" && starts(t, "mov.u32 k") && names(", 0;"))
+    return "beyond K the weights are zeros, and what they meet is finite";
+  if (one_more && names(", index, 32768")) return "half of a number below 32768, rounded down";
+  if (one_more && starts(t, "add.u32 team_barrier, team"))
+    return "another number for the same barrier";
+  if (names("tokens, tokens, 15") && one_more)
+    return "an MMA of 16 tokens more, whose sums nobody stores";
+  if ((starts(t, "setp.le.u32 more, address, ") && has(m.change, "setp.lt")) ||
+      (starts(t, "sub.u32 address, rows, tile_row") && m.change == "add.u32"))
+    return "MMAs of more tokens than needed give the same sums";
+  if (deleted && names("setp.le.u32 more, address, 64"))
+    return "`more` is false there: MMAs of more tokens than needed give the same sums";
+  if (names("@found max.u32 end") && has(m.change, "predicate dropped"))
+    return "without a lane above, the shuffle gives a lane its own number";
+  if (deleted && names("bad, wrong, 0, bad")) return "an or with 0";
+  if (names("{valid, valid};")) return "a tile that is none has no rows that are read";
+  if (deleted && names("mov.u32 matrix")) return "a lane beyond the pairs has none";
+  if (names("first_group, group_total") && has(m.change, "setp.gt"))
+    return "one round more of lanes without a group";
+
+  // The gate's last places: ex2 and rcp are approximate, and the contract bounds what becomes of
+  // them.
+  const bool of_gate = starts(m.label, "form_silu") || starts(m.label, "form_erf") ||
+                       starts(m.label, "gelu_erf") || names("sigmoid_c") || names("gate_c") ||
+                       names(" t, s, s;") || names(", l, t;") || names("q, e, 0f3F800000");
+  if ((cut || (one_more && names(", 0f"))) && of_gate && !names("bias"))
+    return "the last place of FP32 of what approximate instructions make: it differs between "
+           "chips, "
+           "and the contract leaves it open";
+
+  // Outputs that nobody stores.
+  if ((one_more || deleted) && starts(t, "mov.u16 of_"))
+    return "factors of columns beyond the matrix, which nobody stores";
+  if (deleted && m.label == "consumer" && starts(t, "mov.f32 ") && names("0f00000000"))
+    return "a tile's first MMA does not read the sums before it";
+  if (names("sub.u32 turns, rows, tile_row") && m.change == "add.u32")
+    return "more rows are gathered than a tile has: nobody stores what becomes of them";
+  if (deleted && starts(t, "@awaited bra"))
+    return "the barrier's phase is over: another wait for it passes at once";
+  if ((one_more || deleted) && starts(t, "mov.") &&
+      (names(" kept") || names(" fetched") || names(" low, 0f3F80") || names(" high, 0f3F80")))
+    return "of outputs beyond the matrix, which nobody stores";
+  if (names("nothing, ") || starts(t, "@nothing "))
+    return m.change == "delete" || has(m.change, "setp.gt")
+               ? "a warp without outputs skips what it would not store"
+               : "";
+  if (m.change == "predicate dropped" &&
+      ((starts(t, "@has_columns ") && has(kernel, "x1_")) ||
+       (starts(t, "@has_rows ") && (has(kernel, "_1x") || has(kernel, "pair_2x")))))
+    return "a cluster of one in this direction has nothing beyond the matrix";
+
+  if ((has(kernel, "grouped_sm90_decode") || has(kernel, "grouped_sm90_permute")) &&
+      (names("wrong") || names("flags") || (m.label == "tiles_given" && !starts(t, "ld."))))
+    return "what is wrong with the table the product behind this kernel tells, too";
+
+  // Sums of ranges (stream-K).
+  const bool to_flag = starts(t, "@first_lane st.") ||
+                       (starts(t, "@more st.") && (names("[flag], ") || names("[own_flag], ")));
+  if (to_flag && names("global.b64") && has(m.change, "predicate"))
+    return "every lane writes the same number to the flag";
+  if (deleted && m.label == "give_sums" && names("setp.eq.u32 more, lane, 0"))
+    return "`more` is true there: every lane writes the same number to the flag";
+  if (has(kernel, "permute") && m.label == "units_done" && names(" unit, lane"))
+    return "what counts decoded units is of NVFP4, which the decoder makes";
+  if (m.label == "scheduler_tile" && (names("left, range_end, position") || names("k_count, left")))
+    return "a cluster that takes a whole tile instead of its range's part finishes it alone";
+  if (m.label == "mma_peer_tile" && (names("tile_k_first") || names("tile_row")))
+    return "the second CTA of a pair issues no MMA: where its tile lies reaches no instruction";
+  const warpline::gemm::Config* config = config_of(kernel);
+  return config == nullptr ? "" : reason_of_config(*config, m);
+}
+
+std::string survivor_reason(const SemanticMutant& m) {
+  const std::string& t = m.instruction;
+  const auto names = [&](const char* a) { return has(t, a); };
+  if (m.label == "as_before" && (names("error") || names("factor")))
+    return "the virtual GPU's approximate reciprocal is right to the last place: only a card shows "
+           "what the next step mends";
+  if (starts(t, "div.u32 k_") && names(", 512"))
+    return "differs from K = 262144 on, where a problem takes minutes";
+  if (has(m.change, ".rz."))
+    return "the last place of FP32, at few of the outputs: no drawn one lies near enough to where "
+           "it "
+           "decides";
+  if (m.change == "constant + 1" && names(", 0f"))
+    return "the last place of FP32: no drawn output lies near enough to where it decides";
+  if (names("more, first_unit, 0"))
+    return "needs grids that overlap, which those of the virtual GPU do not";
+  if (m.label == "residual_first" && names("last, group_rows"))
+    return "needs more CTAs than the problems' devices hold: the first tile of a late one";
+  if (names("row_blocks") || names("shr.u32 row_block"))
+    return "needs more than 128 rows or columns and a second batch entry of a tile of few";
+  if (names("early") || (starts(t, "@more bra weights_stage")))
+    return "needs a grid ahead that writes the weights";
+  if (m.change == "operands exchanged" && starts(t, "@one_more sub.u32"))
+    return "a quotient is one too small only where the rest is the divisor, as long as tiles times "
+           "those of a group stay below 2^32";
+  if (names("reciprocal"))
+    return "a quotient is wrong by more than the one that is made right only from three groups on";
+  return "no drawn problem has the values that tell";
+}
+
+} // namespace wltest
