@@ -63,7 +63,7 @@ std::vector<Sides> make_sides() {
        {[](Case& s) { s.device.compute_minor = 3; }, [](Case& s) { s.device.compute_major = 9; }},
        [](Case& s) { s.device.compute_major = 8; },
        "device B200 has compute capability 8.0, which must run one of the library's targets "
-       "(nearest: sm_100f, sm_90a)"},
+       "(nearest: sm_100f, sm_100a, sm_90a)"},
       {"d_type",
        {SET(d_type = WL_BF16), wltest::nvfp4<wl_dual_gemm_args>},
        SET(d_type = static_cast<wl_dtype>(3)),

@@ -311,7 +311,7 @@ TEST_CASE("every rule of the dual GEMM refuses what it names and nothing else",
   // Types that the device has no kernels for, and with them rules of K and of scales.
   args = legal();
   args.a_type = args.b_type = WL_OPERAND_INT8;
-  args.k = 7;
+  args.k = 24;
   const std::set<std::string> of_types = {"types", "type_k_multiple", "sfa_unused", "sfb1_unused",
                                           "sfb2_unused"};
   DeviceLimits b300 = b200();

@@ -202,6 +202,7 @@ TEST_CASE("the nearest value of each rule of the dual GEMM is legal", "[host][ru
     args.m = 256, args.n = 4096, args.k = 7168, args.l = 1 + static_cast<int64_t>(draws.below(3));
     args.d_type = static_cast<wl_dtype>(draws.below(3));
     draw(draws, &args, integers, pointers);
+    if (draws.one_in(8)) args.b_type = WL_OPERAND_MXFP4; // which few draws make
     if (draws.one_in(4)) args.config = draws.one_in(2) ? "fastest" : "dual_gemm_sm100_n64_bf16";
     if (draws.one_in(8)) args.a_type = WL_OPERAND_F16, args.b_type = WL_OPERAND_NVFP4;
     nearest.check(args);
