@@ -105,8 +105,7 @@ bool right_linear(wl_context* context, const Kernel& kernel, const DualGemmCase&
   message = linear.message();
   wl_status status = message.empty() ? WL_SUCCESS : WL_ERROR_INVALID_ARGUMENT;
   std::vector<std::pair<void*, size_t>> memory = linear.memory();
-  // A decoder lets its product start when the work ahead of both has ended: B needs no wait of its
-  // own.
+  // A decoder lets its product start when the work ahead of both has ended: B needs no other wait.
   if (const auto* config = find_config(c.config);
       config->family == warpline::gemm::Family::sm90 && !config->direct)
     memory[1].second = 0;
@@ -430,7 +429,8 @@ static Kernel kernel_of(const warpline::Image& image) {
     r.run = Kernel::Run::drawn;
     r.profile = drawn.configuration->profile;
     r.sms = drawn.configuration->sms;
-    r.ledger = !r.name.starts_with("moe_up_") && !r.name.starts_with("moe_down_");
+    r.ledger = !r.name.starts_with("moe_up_") && !r.name.starts_with("moe_down_") &&
+               r.name != "gemm_sm100_decode";
     if (const warpline::gemm::Config* product = find_config(drawn.configuration->name)) {
       vgpu::check::LedgerNames names = ledger_names(*product);
       names["EDGES"] = "1";
