@@ -33,6 +33,9 @@ int64_t product_columns(const Config& config, const Problem& problem) {
   return config.swapped ? sm100_tokens(rows_an_entry(problem)) : config.tile_n;
 }
 
+// How often L2 is read for SFB of a cluster's columns: multicast, or of MX types by each CTA.
+int64_t sfb_copies(const Config& config) { return config.kind == Kind::mx ? config.cluster_m : 1; }
+
 // Bytes of one K tile of one cluster, or of a half that shares K, read from L2 and arriving in one
 // of its CTAs. Of a cluster inside the matrix.
 struct KTile {
@@ -51,10 +54,10 @@ KTile k_tile(const Config& config, const Problem& problem) {
   t.b = config.cluster_n * b_bytes;
   t.b_in = b_bytes / config.cta_group;
   t.sfb_in = sm100_sfb_bytes(config);
-  t.sfb = config.cluster_n * t.sfb_in;
+  t.sfb = config.cluster_n * sfb_copies(config) * t.sfb_in;
   t.a_multicast = config.cluster_n > 1;
   t.b_multicast = config.cluster_m > config.cta_group;
-  t.sfb_multicast = config.cluster_m > 1;
+  t.sfb_multicast = config.cluster_m > sfb_copies(config);
   return t;
 }
 
@@ -124,11 +127,12 @@ Traffic traffic(const Config& config, const Problem& problem) {
       loads * ctas_m * clusters_n * a_rows(config, problem) * row_bytes(types.a, config.tile_k);
   result.sfa = loads * clusters_m * config.cluster_m * clusters_n * sm100_sfa_bytes(config);
   result.b = loads * clusters_m * tiles_n * b_rows(config) * row_bytes(types.b, config.tile_k);
-  result.sfb = loads * clusters_m * clusters_n * config.cluster_n * sm100_sfb_bytes(config);
+  result.sfb = loads * clusters_m * clusters_n * config.cluster_n * sfb_copies(config) *
+               sm100_sfb_bytes(config);
   // A and SFA arrive in every CTA of a cluster's row; B once in each MMA, SFB in each CTA.
   result.delivered = (result.a + result.sfa) * config.cluster_n +
                      result.b * (config.cluster_m / config.cta_group) +
-                     result.sfb * config.cluster_m;
+                     result.sfb * (config.cluster_m / sfb_copies(config));
   return result;
 }
 

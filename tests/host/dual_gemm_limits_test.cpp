@@ -81,7 +81,8 @@ std::vector<Sides> make_sides() {
         typed(WL_OPERAND_TF32, ON(10, 3, k = 4)), typed(WL_OPERAND_INT8, SET(k = 7168)),
         typed(WL_OPERAND_E4M3, SET(b_type = WL_OPERAND_E5M2)),
         typed(WL_OPERAND_MXFP8_E5M2, ON(10, 3, b_type = WL_OPERAND_MXFP4)),
-        typed(WL_OPERAND_E5M2, ON(9, 0, b_type = WL_OPERAND_E4M3))},
+        typed(WL_OPERAND_E5M2, ON(9, 0, b_type = WL_OPERAND_E4M3)),
+        typed(WL_OPERAND_TF32, ON(9, 0, k = 4)), typed(WL_OPERAND_INT8, ON(9, 0, k = 7168))},
        typed(WL_OPERAND_INT8, ON(10, 3, k = 7168)), // B300's tensor cores have no INT8
        "a_type, b_type = WL_OPERAND_INT8 (6), WL_OPERAND_INT8 (6) must be types that the device "
        "has kernels for (nearest: WL_OPERAND_NVFP4 (0), WL_OPERAND_NVFP4 (0))"},

@@ -56,9 +56,13 @@ TEST_CASE("Hopper configurations agree with their PTX", "[host][dual_gemm]") {
                                : ", expected, 128, " + std::to_string(stage - rows_of_a) + ";"));
       const int full = config.stages * stage + consumers * 2 * 8192;
       CHECK(contains(text, " + " + std::to_string(full) + "], "));
-      const bool f8 = config.first_types().a == WL_OPERAND_E4M3;
+      const wl_operand a = config.first_types().a;
+      const bool f8 = a == WL_OPERAND_E4M3;
       const std::string mma = ".m64n" + std::to_string(config.tile_m) +
-                              (f8 ? "k32.f32.e4m3.e4m3" : "k16.f32." + type + "." + type);
+                              (f8                     ? "k32.f32.e4m3.e4m3"
+                               : a == WL_OPERAND_TF32 ? "k8.f32.tf32.tf32"
+                               : a == WL_OPERAND_INT8 ? "k32.s32.s8.s8"
+                                                      : "k16.f32." + type + "." + type);
       // What the tensor core makes of FP8 is added elsewhere, unless 14 bits of sums will do.
       const bool own_sums = !f8 || config.fast_sums;
       CHECK(contains(text, mma + " {acc0_0_0") == own_sums);

@@ -97,6 +97,25 @@ TEST_CASE("cli: a K that no block of NVFP4 has, and what INT8's alpha is", "[vir
   CHECK(json_of(int8 + Words{"--alpha", "0.5"}).find("alpha")->number == 0.5);
 }
 
+TEST_CASE("cli: dual-gemm multiplies operands of every type and says which", "[virtual][cli]") {
+  size_t i = 0;
+  for (const Pair& c : pairs) {
+    const std::string a = c.a, b = c.b;
+    const Words types = Words{"--device", c.device, "--a-type", a, "--b-type", b} + small_sizes;
+    const Words gates[] = {{}, {"--gate", "gelu_tanh", "--bias", "f16"}, {"--gate", "clamped"}};
+    const Json report =
+        json_of(Words{"dual-gemm", "--check", "all", "-l", "2"} + types + gates[i++ % 3]);
+    CHECK(report.find("a_type")->text == a);
+    CHECK(report.find("b_type")->text == b);
+    CHECK(report.find("result")->text == "PASS");
+    CHECK(report.find("wrong")->integer == 0);
+    CHECK(report.find("out")->text == (a == "bf16" ? "bf16" : "f16"));
+    const Json configs = json_of(Words{"configs", "-l", "2"} + types);
+    REQUIRE(!configs.items.empty());
+    CHECK(configs.items[0].find("name")->text == report.find("config")->text);
+  }
+}
+
 TEST_CASE("cli: dual-gemm takes 16-bit activations", "[virtual][cli]") {
   for (const auto& [device, a] : {std::pair<std::string, std::string>{"virtual:h200", "f16"},
                                   {"virtual:h200", "bf16"},
@@ -175,13 +194,12 @@ TEST_CASE("cli: gemm of files whose tensors have other types", "[virtual][cli]")
         json_of({"gemm", "--input", input, "--verify", "--device", device}).find("result")->text ==
         "PASS");
   REQUIRE(warpline_cli({"make-example", input, "--type", "f16"}).status == 0);
-  check_refusal(warpline_cli({"dual-gemm", "--input", input, "--device", "virtual:b200"}), 3,
-                "WL_OPERAND_F16 (1), WL_OPERAND_F16 (1) must be types that the device has kernels");
   check_refusal(warpline_cli({"dual-gemm", "--input", input, "--b-type", "f16"}), 2,
                 "dual-gemm: --b-type cannot be given with --input, the file says it\n");
-  CHECK(json_of({"dual-gemm", "--input", input, "--verify", "--device", "virtual:h200"})
-            .find("result")
-            ->text == "PASS");
+  for (const char* device : {"virtual:b200", "virtual:h200"})
+    CHECK(json_of({"dual-gemm", "--input", input, "--verify", "--device", device})
+              .find("result")
+              ->text == "PASS");
 }
 
 TEST_CASE("cli: --stats counts operands of other types by their bytes", "[virtual][cli]") {
@@ -215,18 +233,22 @@ TEST_CASE("cli: what is refused of operand types", "[virtual][cli]") {
                     "mxfp6_e2m3, mxfp6_e3m2 or mxfp4\n";
   const std::string of_a = std::string("gemm: option --a-type is 'fp16', ") + all,
                     of_b = std::string("gemm: option --b-type is 'F16', ") + all,
-                    of_configs = std::string("configs: option --a-type is 'half', ") + all;
+                    of_configs = std::string("configs: option --a-type is 'half', ") + all,
+                    of_dual = std::string("dual-gemm: option --a-type is 'fp8', ") + all;
   const Words sizes = {"-m", "33", "-n", "136", "-k", "128"};
   const Case cases[] = {
       {{"gemm", "--a-type", "fp16"}, 2, of_a.c_str()},
       {{"gemm", "--b-type", "F16"}, 2, of_b.c_str()},
       {{"configs", "--a-type", "half"}, 2, of_configs.c_str()},
-      {{"dual-gemm", "--a-type", "int8"},
-       2,
-       "dual-gemm: option --a-type is 'int8', must be nvfp4, f16, bf16, e4m3 or e5m2\n"},
-      {{"dual-gemm", "--b-type", "int8"},
-       2,
-       "dual-gemm: option --b-type is 'int8', must be nvfp4, f16, bf16, e4m3 or e5m2\n"},
+      {{"dual-gemm", "--a-type", "fp8"}, 2, of_dual.c_str()},
+      {{"dual-gemm", "--a-type", "int8", "--b-type", "int8", "--device", "virtual:b300"},
+       3,
+       "wl_dual_gemm_check: a_type, b_type = WL_OPERAND_INT8 (6), WL_OPERAND_INT8 (6) must be "
+       "types"},
+      {{"dual-gemm", "--a-type", "mxfp4", "--b-type", "mxfp4", "--device", "virtual:h200"},
+       3,
+       "wl_dual_gemm_check: a_type, b_type = WL_OPERAND_MXFP4 (11), WL_OPERAND_MXFP4 (11) must be "
+       "types"},
       {{"gemm", "--a-type", "f16", "--b-type", "bf16", "--device", "virtual:b200"},
        3,
        "wl_gemm_check: a_type, b_type = WL_OPERAND_F16 (1), WL_OPERAND_BF16 (2) must be types that "

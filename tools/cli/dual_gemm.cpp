@@ -48,8 +48,9 @@ Options declare(Request& r) {
   declare_counting(&o, &r);
   o.text("--input", "FILE",
          "safetensors with a, b1, b2 (U8 or F4, [rows, K/2]), a_scale, b1_scale,\n"
-         "b2_scale (F8_E4M3, [rows, K/16]), or a, or all of them, of F16 or BF16,\n"
-         "[rows, K], without scales, and optional alpha1, alpha2 and a_tensor_scale, "
+         "b2_scale (F8_E4M3, [rows, K/16]), or of other types, without scales (F16, BF16,\n"
+         "F32 as tf32, F8_E4M3, F8_E5M2 or I8, [rows, K]), and optional alpha1, alpha2 and\n"
+         "a_tensor_scale, "
          "b1_tensor_scale,\n"
          "b2_tensor_scale (F32), as quantize writes, bias1, bias2 (F32, F16 or BF16, [N])",
          r.input);

@@ -246,15 +246,14 @@ typedef enum wl_gate {
  * written. A batch of L problems lies contiguously: operand entry l starts l * rows * K / 2 bytes
  * in, scale entry l starts l * wl_sf_bytes() in, D entry l starts l * batch_stride_d elements in;
  * factors and biases serve all.
- * a_type and b_type may name other types, [L, M, K] and [L, N, K] elements, K as at wl_gemm_args.
- * On Blackwell, with D in WL_F16 or WL_BF16: A and both B FP16, BF16, TF32 or (B200) INT8, all of
- * one type; or A FP16 or BF16 and both B NVFP4, which each run decodes to A's type in the workspace
- * first, 2 bytes an element; or A and both B each E4M3 or E5M2, or each an MXFP8, MXFP6 or MXFP4
- * type. On Hopper A FP16, with D in WL_F16 or WL_BF16, or BF16, with D in WL_BF16, both B NVFP4; or
- * all three of a 16-bit type, D of it too; or A and both B each E4M3 or E5M2, D in WL_F16 or
- * WL_BF16, with sums as WL_FAST_ACCUMULATION says. alpha1 and alpha2 take in the tensors' scales.
- * No value of an operand is rounded or scaled but TF32's: subnormal numbers, infinities and NaN
- * count as what they are.
+ * a_type and b_type may name other types, [L, M, K] and [L, N, K] elements, K as at wl_gemm_args,
+ * with D in WL_F16 or WL_BF16: A and both B TF32 or INT8 (not on B300), all of one type, or each
+ * E4M3 or E5M2; on Blackwell FP16 or BF16, all of one type, or each an MXFP8, MXFP6 or MXFP4 type,
+ * or A FP16 or BF16 and both B NVFP4, which each run decodes to A's type in the workspace first, 2
+ * bytes an element; on Hopper FP16 or BF16, all of one type, D of it too, or A FP16, or BF16 with D
+ * in WL_BF16, and both B NVFP4. alpha1 and alpha2 take in the tensors' scales; sums of FP8 on
+ * Hopper are as WL_FAST_ACCUMULATION says. No value of an operand is rounded or scaled but TF32's:
+ * subnormal numbers, infinities and NaN count as what they are.
  *
  * Beyond the ordinary, with x1 and x2 as FP32 numbers, as the limit leaves them:
  *   An NVFP4 scale of 0x7F, or an MX scale of 0xFF, is NaN, and so is every output whose sums it
