@@ -204,7 +204,8 @@ TEST_CASE("the nearest value of each rule of the dual GEMM is legal", "[host][ru
     draw(draws, &args, integers, pointers);
     if (draws.one_in(8)) args.b_type = WL_OPERAND_MXFP4; // which few draws make
     if (draws.one_in(4)) args.config = draws.one_in(2) ? "fastest" : "dual_gemm_sm100_n64_bf16";
-    if (draws.one_in(8)) args.a_type = WL_OPERAND_F16, args.b_type = WL_OPERAND_NVFP4;
+    if (draws.one_in(8) && !gemm::unpacked(args.a_type))
+      args.a_type = WL_OPERAND_F16, args.b_type = WL_OPERAND_NVFP4;
     nearest.check(args);
   }
   const std::set<std::string> expected = {"m_range",
@@ -294,7 +295,8 @@ TEST_CASE("the nearest value of each rule of wl_gemm is legal", "[host][rules][n
     draw(draws, &args, integers, pointers);
     if (draws.one_in(2)) args.residual = nullptr;
     if (draws.one_in(4)) args.config = draws.one_in(2) ? "fastest" : "gemm_sm100_n64_bf16";
-    if (draws.one_in(8)) args.a_type = WL_OPERAND_F16, args.b_type = WL_OPERAND_NVFP4;
+    if (draws.one_in(8) && !gemm::unpacked(args.a_type))
+      args.a_type = WL_OPERAND_F16, args.b_type = WL_OPERAND_NVFP4;
     nearest.check(args);
   }
   // Every rule that names a nearest value, but those of sizes, pointers, memory and overlap.
