@@ -85,7 +85,7 @@ Bytes bytes_of(float value) {
 
 void draw_way(Draw& draw, Problem* problem, int64_t products) {
   problem->runs = 2;
-  constexpr int64_t few = 1 << 19;
+  constexpr int64_t few = 1 << 17;
   problem->in_a_row = draw.pick("in a row", {1, 1, 2});
   if (products > few) problem->in_a_row = draw.note("in a row", 1);
   const auto way =

@@ -74,6 +74,8 @@ Configuration configuration_of(const Config& config, const char* decoder, const 
   if (config.turned) c.rows = config.tile_m * config.cluster[0], c.columns = config.columns();
   c.depth = c.turn = config.stages * config.tile_k * config.split_k;
   c.long_k = c.shares_k ? 14 * config.tile_k : 2 * c.depth;
+  // CTAs that wait for each other's flags in memory: stages come round once.
+  if (config.spread) c.long_k = c.depth + config.tile_k * config.split_k;
   if (config.family == warpline::gemm::Family::sm90_native || config.direct) return c;
   if (!config.fused()) {
     const uint32_t nvfp4 = bit(WL_OPERAND_NVFP4);

@@ -31,6 +31,9 @@ std::string percent(int part, int whole) {
   return text;
 }
 
+// What a person writes of draws, which stays.
+constexpr char drawn_heading[] = "## Drawn";
+
 bool killed_elsewhere(const SemanticMutant& m, const Results& results,
                       const std::map<uint64_t, Elsewhere>& elsewhere) {
   const auto found = elsewhere.find(m.key);
@@ -45,7 +48,13 @@ bool killed_elsewhere(const SemanticMutant& m, const Results& results,
 
 SemanticPage::SemanticPage(std::string path) : path_(std::move(path)) {
   std::ifstream in(path_);
+  bool drawn = false;
   for (std::string line; std::getline(in, line);) {
+    if (line.rfind("## ", 0) == 0) drawn = line == drawn_heading;
+    if (drawn) {
+      drawn_ += line + "\n";
+      continue;
+    }
     const std::vector<std::string> c = cells(line);
     if (c.size() == 7 && c[1].size() == 16 &&
         c[2].find_first_not_of("0123456789") == std::string::npos) {
@@ -162,7 +171,8 @@ void SemanticPage::write(const std::vector<Kernel>& kernels, const Results& resu
        << table.str()
        << "\n## Survivors\n\n| kernel | line, label | instruction | change | left because |\n"
           "|---|---|---|---|---|\n"
-       << survivors.str() << "\n## Without effect\n\n| kernel | reason | mutants |\n|---|---|---|\n"
+       << survivors.str() << "\n"
+       << drawn_ << "## Without effect\n\n| kernel | reason | mutants |\n|---|---|---|\n"
        << reasons.str();
 }
 

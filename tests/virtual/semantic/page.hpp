@@ -28,7 +28,7 @@ private:
     std::vector<std::string> survivors; // cells of the table
     std::map<std::string, int> reasons;
   };
-  std::string path_, told_;
+  std::string path_, told_, drawn_; // drawn_: the section "Drawn", which a person writes
   std::map<std::string, Line> before_;
 };
 
