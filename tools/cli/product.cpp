@@ -157,7 +157,8 @@ ProductRun ProductRunner::run(const Plan& plan) {
     const auto start = std::chrono::steady_clock::now();
     run_once();
     result.seconds = seconds_since(start);
-    if (request_.stats) result.counted.json = virtual_stats();
+    if (request_.stats)
+      result.counted = {virtual_stats(), {}, workspace.get(), result.plan.workspace_bytes};
   }
   if (session_) {
     const std::string wrong = session_->write(request_.trace);

@@ -19,21 +19,31 @@ double number(const Json& object, const char* key) {
 void report_traffic(Report& report, const Json& stats, const Counted& counted, double least) {
   double read = 0, delivered = 0;
   const Json* tensors = stats.find("tensors");
-  for (const auto& [name, address] : counted.tensors) {
-    if (tensors == nullptr) break;
+  const auto add = [&](const char* name, const auto& is_it) {
+    double r = 0, d = 0, loads = 0;
+    bool found = false;
     for (const Json& tensor : tensors->items) {
       const Json* at = tensor.find("address");
-      if (at == nullptr || at->integer != reinterpret_cast<uint64_t>(address)) continue;
-      const double r = number(tensor, "read_bytes"), d = number(tensor, "delivered_bytes");
-      read += r;
-      delivered += d;
-      report.add(format("%s from L2", name),
-                 bytes_text(r) + format(" in %.0f loads, ", number(tensor, "loads")) +
-                     bytes_text(d) + " delivered",
-                 format("tma_%s", name),
-                 "{\"read_bytes\": " + json_number(r) + ", \"delivered_bytes\": " + json_number(d) +
-                     "}");
+      if (at == nullptr || !is_it(at->integer)) continue;
+      found = true;
+      r += number(tensor, "read_bytes"), d += number(tensor, "delivered_bytes");
+      loads += number(tensor, "loads");
     }
+    if (!found) return;
+    read += r;
+    delivered += d;
+    report.add(format("%s from L2", name),
+               bytes_text(r) + format(" in %.0f loads, ", loads) + bytes_text(d) + " delivered",
+               format("tma_%s", name),
+               "{\"read_bytes\": " + json_number(r) + ", \"delivered_bytes\": " + json_number(d) +
+                   "}");
+  };
+  if (tensors != nullptr) {
+    for (const auto& [name, address] : counted.tensors)
+      add(name,
+          [&, start = reinterpret_cast<uint64_t>(address)](uint64_t at) { return at == start; });
+    const auto start = reinterpret_cast<uint64_t>(counted.workspace);
+    add("workspace", [&](uint64_t at) { return at - start < counted.workspace_bytes; });
   }
   report.add("L2 to SMs",
              bytes_text(read) + format(" read, %.2f times the least, ", read / least) +

@@ -13,6 +13,8 @@ namespace warpline::cli {
 struct Counted {
   std::string json;                                         // vgpuStatsJson()
   std::vector<std::pair<const char*, const void*>> tensors; // names and addresses
+  const void* workspace = nullptr; // where a launch may leave operands of the next
+  size_t workspace_bytes = 0;
 };
 
 // Counts from zero from here on, and what is counted on demand too.
