@@ -221,6 +221,11 @@ TEST_CASE("cli: --stats counts operands of other types by their bytes", "[virtua
     CHECK((stats.find("tma_SFA") != nullptr) == (c.scale_block != 0));
     CHECK((stats.find("tma_SFB") != nullptr) == (c.scale_block != 0));
   }
+  // Decoded weights, of 2 bytes, come from the workspace.
+  const Json stats = json_of({"gemm", "-m", "256", "-n", "128", "-k", "1024", "--device",
+                              "virtual:b200", "--a-type", "f16", "--b-type", "nvfp4", "--stats"});
+  CHECK(stats.find("tma_B") == nullptr);
+  CHECK(stats.find("tma_workspace")->find("read_bytes")->number == 2 * 128 * 1024);
 }
 
 TEST_CASE("cli: what is refused of operand types", "[virtual][cli]") {
