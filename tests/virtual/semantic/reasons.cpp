@@ -135,7 +135,8 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   if (one_more &&
       (names("is_role, warp, ") || names("first_lane, lane, 0") || names("releaser, lane, 0") ||
        names("more, lane, 0") || names("is_role, lane, 0") || names("is_loader, thread, 0") ||
-       names("is_role, thread, 0") || names("is_mine, thread, 128")))
+       names("is_role, thread, 0") || names("is_mine, thread, 128") ||
+       (m.label == "groups_fetched" && names("more, warp, 0"))))
     return "another warp or lane does the same";
 
   // Arithmetic.
@@ -184,7 +185,8 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
     return "another number for the same barrier";
   if (deleted && starts(t, "@no_bias bra"))
     return "without biases the fetch finds no addresses, and -0";
-  if ((m.label == "prefetch_stage" || (m.label == "barriers_ready" && has(kernel, "small"))) &&
+  if ((m.label == "prefetch_stage" || (m.label == "barriers_ready" && has(kernel, "small")) ||
+       (m.label == "barriers_done" && has(kernel, "stream"))) &&
       (names("k_byte, k_block") || names("k_atom, k_block") || names("k_block, k_block, 1")))
     return "a prefetch's address changes no value";
   if ((one_more || deleted) && starts(t, "mov.u") && (names(" word") || names(" bytes")) &&
@@ -263,6 +265,8 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
     return "every lane writes the same number to the flag";
   if (deleted && m.label == "give_sums" && names("setp.eq.u32 more, lane, 0"))
     return "`more` is true there: every lane writes the same number to the flag";
+  if (m.label == "spread_poll" && names("is_mine, lane, 0") && !deleted)
+    return "every lane writes the same number to the flag";
   if (has(kernel, "permute") && m.label == "units_done" && names(" unit, lane"))
     return "what counts decoded units is of NVFP4, which the decoder makes";
   if (m.label == "scheduler_tile" && (names("left, range_end, position") || names("k_count, left")))
