@@ -60,7 +60,9 @@ GroupSizes draw_groups(const Configuration& c, wl_operand type, Draw& draw) {
   // Of longer lists, the last with the most groups, too.
   s.hostile = (draw.pick("hostile", {0, 0, 1, 0}) != 0 && index != 0 && !of_tiles) ||
               draw.index() == 2 * all_sizes - 1;
-  s.has_status = draw.pick("with status", {1, 0, 1}) != 0;
+  // Where it tells what is wrong.
+  s.has_status = draw.pick("with status", {1, 0, 1}) != 0 || (s.hostile && !s.masked);
+  draw.note("with status", static_cast<int>(s.has_status));
   // Where nothing has scales, too: then they mean nothing.
   s.has_tiles = draw.pick("with sf_tiles", {0, 1}) != 0;
   s.b_gap = 16 * draw.pick("gap of B", {0, 1, 5});
@@ -152,12 +154,20 @@ GroupTable table_of(const GroupSizes& s, int64_t tile, const std::string& kind, 
   }
   if (s.hostile) {
     std::vector<int32_t>& numbers = s.masked ? t.sizes : t.ends;
+    const std::vector<int32_t> right = numbers;
     const int32_t wrong[] = {-1, INT32_MIN, INT32_MAX, static_cast<int32_t>(s.m + 1), 0, 1};
     for (uint64_t i = 0; i < 3; ++i)
       numbers[random.below(i, numbers.size())] = wrong[random.below(10 + i, std::size(wrong))];
     // Ends behind the first decrease, or behind one beyond M, however far behind it.
     if (numbers.size() > 16 && random.below(21, 2) == 0) numbers[0] = static_cast<int32_t>(s.m);
     if (numbers.size() > 256) numbers[random.below(20, 64)] = INT32_MAX;
+    // Or nothing but one end that is 1 less than the one ahead, and 0 ahead of the first.
+    if (const uint64_t only = random.below(22, 4); !s.masked && only < 2) {
+      numbers = right;
+      size_t g = only == 0 || numbers.size() < 3 ? 0 : 2 + random.below(23, numbers.size() - 2);
+      if (g != 0 && numbers.size() > 32 && random.below(24, 2) == 0) g = 32; // a warp's next round
+      numbers[g] = (g == 0 ? 0 : numbers[g - 1]) - 1;
+    }
   }
   if (s.gathers) {
     t.a_rows = s.a_rows;
