@@ -291,7 +291,9 @@ private:
 //   128 bytes of K of a tile of 128 columns: 240 and 3.1 a token, or 125 and 4 where MMAs bound it;
 //     of 64 columns half of it and 60, of 192 1.37 times that, half as much again with SPLIT_K; of
 //     turned tiles of 128 rows 205 and 3.1 a column, or 110 and 4, of 64 rows half of it, 60 more
-//     where a pair shares, of consumers that take turns 76 and 4; no less than 2250 from a load to
+//     where a pair shares, of consumers that take turns 76 and 4; without a pair and with more than
+//     one row of tiles, L2 gives an SM 40 bytes a clock (an H100, 2026-11-26: 256 x 2880 x 2880 in
+//     FP8 by 64 x 48, 12.1 us); no less than 2250 from a load to
 //     its end, 2000 where rows of tiles share B, by the stages; 3 more for each row of a box of A
 //     beyond M
 //   a cluster that shares loads: 1000 to start, and a 66th less for them
@@ -391,7 +393,9 @@ Cost sm90_native_cost(const Config& config, const Problem& problem, const Device
   const bool dual = config.b_tensors == 2;
   // FP8 whose sums are added in FP32: what adds them is not all hidden.
   const bool promotes = !config.fast_sums && (config.a_types & bit(WL_OPERAND_E4M3)) != 0;
-  const double stage = stage_clocks(config) * (promotes ? 1.03 : 1);
+  double stage = stage_clocks(config) * (promotes ? 1.03 : 1);
+  if (config.turned && config.tile_m == 64 && rows == 1 && problem.m > config.tile_m)
+    stage = std::max(stage, 128.0 * (config.tile_m + config.columns()) / 40);
   const double latency = problem.m > config.tile_m ? 2000 : 2250;
   const int64_t own_blocks = divide_up(k_blocks, config.split_k);
   result.tile_clocks = static_cast<double>(own_blocks) * std::max(stage, latency / config.stages);
