@@ -89,13 +89,35 @@ int64_t least_share(const Config& config, const Problem& problem) {
   return std::max<int64_t>(divide_up(problem.k, config.tile_k) / 3, 4);
 }
 
-// BOX_AS_M of sm90_native_config.inc: a box of A has no rows beyond M.
-bool box_as_m(const Config& config) {
-  return cluster_rows(config) == 1 && !config.grouped && !config.mn_major;
+// CUTS_BOXES of sm90_native_config.inc.
+bool cuts_boxes(const Config& config) { return !config.grouped && !config.mn_major; }
+
+// Rows of an operand, and how tiles take them: CTAs share a tile's, or MMAs have 64 each.
+struct Rows {
+  int64_t all;
+  int tile, sharers;
+  bool of_mmas, cut;
+  // Of a tile that the first map is for: all there are where they make one tile.
+  int whole() const {
+    const bool one = cut && all < tile && sharers == 1 && (!of_mmas || all > tile - 64);
+    return one ? static_cast<int>(all) : tile;
+  }
+  // Of a box of it, and of the last tile, which may have fewer: sm90_native_cut.inc.
+  int box() const { return whole() / sharers; }
+  int last_box() const {
+    const auto left = static_cast<int>(all % tile);
+    if (!cut || left == 0 || all == whole()) return box();
+    const int parts = of_mmas ? (left + 63) / 64 : sharers;
+    return parts == 1 ? left : 8 * ((left + 8 * parts - 1) / (8 * parts));
+  }
+};
+Rows rows_of_a(const Config& config, const Problem& problem) {
+  return {problem.groups.rows_of_a(problem.m), config.tile_m,
+          config.turned ? 1 : cluster_rows(config), config.turned, cuts_boxes(config)};
 }
-int box_rows_of_a(const Config& config, const Problem& problem) {
-  if (box_as_m(config)) return static_cast<int>(std::min<int64_t>(config.tile_m, problem.m));
-  return config.turned ? config.tile_m : config.tile_m / cluster_rows(config);
+Rows rows_of_b(const Config& config, const Problem& problem) {
+  return {problem.n, config.columns(), config.turned ? cluster_rows(config) : 1, !config.turned,
+          cuts_boxes(config)};
 }
 
 // That a plan launches, `resident` being all that fit.
@@ -127,8 +149,8 @@ cuapi::CUtensorMapDataType map_type(wl_operand type) {
 // is 128 bytes of rows of a stage's K. `entries` of L, `stride` bytes apart, 0: without gaps.
 wl_status operand_map(const wl_context& context, const char* name, const void* address,
                       wl_operand type, wl_layout layout, int64_t rows, const Problem& problem,
-                      const Config& config, int box_rows, cuapi::CUtensorMap* map,
-                      int64_t entries = 1, int64_t stride = 0) {
+                      const Config& config, int box_rows, int64_t entries, int64_t stride,
+                      cuapi::CUtensorMap* map) {
   const bool mn_major = layout == WL_MN_MAJOR;
   const int64_t contiguous = mn_major ? rows : problem.k, others = mn_major ? problem.k : rows;
   const auto row_bytes = static_cast<uint64_t>(contiguous * format_of(type).bits / 8);
@@ -182,25 +204,58 @@ wl_status output_map(const wl_context& context, const char* name, const void* ad
   return make_tensor_map(context, desc, map);
 }
 
+// Of an operand: what whole tiles load by, and, unless null, what the last one does.
+struct Maps {
+  cuapi::CUtensorMap *whole, *last = nullptr;
+};
+template <class Params>
+Maps maps_of_a(Params* params) {
+  if constexpr (requires { params->map_a_last; }) return {&params->map_a, &params->map_a_last};
+  return {&params->map_a};
+}
+template <class Params>
+Maps maps_of_b(Params* params) {
+  if constexpr (requires { params->map_b_last; }) return {&params->map_b, &params->map_b_last};
+  return {&params->map_b};
+}
+template <class Params>
+Maps maps_of_b2(Params* params) {
+  if constexpr (requires { params->map_b2_last; }) return {&params->map_b2, &params->map_b2_last};
+  return {&params->map_b2};
+}
+
 // Parameters of the problem, whose operands and rows may be those of a run: allocates nothing.
 template <class Params>
 wl_status fill_params(const wl_context& context, const Problem& problem, const Config& config,
                       int64_t clusters, Params* params) {
   const Operands& o = problem.operands;
   const Types& types = problem.types;
+  const auto map_of = [&](const char* name, const void* address, wl_operand type, wl_layout layout,
+                          const Rows& of, int64_t entries, int64_t stride, Maps maps) {
+    WL_TRY(operand_map(context, name, address, type, layout, of.all, problem, config, of.box(),
+                       entries, stride, maps.whole));
+    if (maps.last == nullptr) return WL_SUCCESS;
+    if (of.last_box() == of.box()) {
+      *maps.last = *maps.whole;
+      return WL_SUCCESS;
+    }
+    return operand_map(context, name, address, type, layout, of.all, problem, config, of.last_box(),
+                       entries, stride, maps.last);
+  };
   // Turned, the kernel's A is B.
-  const int rows = cluster_rows(config);
-  WL_TRY(operand_map(context, "A", o.a, types.a, types.a_layout,
-                     problem.groups.rows_of_a(problem.m), problem, config,
-                     box_rows_of_a(config, problem),
-                     config.turned ? &params->map_b : &params->map_a, problem.l));
-  WL_TRY(operand_map(context, "B", o.b[0], types.b, types.b_layout, problem.n, problem, config,
-                     config.turned ? config.columns() / rows : config.columns(),
-                     config.turned ? &params->map_a : &params->map_b, problem.b_entries(),
-                     problem.b_stride()));
+  const bool turned = config.turned;
+  const Rows of_a = rows_of_a(config, problem), of_b = rows_of_b(config, problem);
+  WL_TRY(map_of("A", o.a, types.a, types.a_layout, of_a, problem.l, 0,
+                turned ? maps_of_b(params) : maps_of_a(params)));
+  WL_TRY(map_of("B", o.b[0], types.b, types.b_layout, of_b, problem.b_entries(), problem.b_stride(),
+                turned ? maps_of_a(params) : maps_of_b(params)));
   if constexpr (requires { params->map_b2; })
-    WL_TRY(operand_map(context, "B2", o.b[1], types.b, types.b_layout, problem.n, problem, config,
-                       config.columns(), &params->map_b2, problem.b_entries(), problem.b_stride()));
+    WL_TRY(map_of("B2", o.b[1], types.b, types.b_layout, of_b, problem.b_entries(),
+                  problem.b_stride(), maps_of_b2(params)));
+  if constexpr (requires { params->rows_of_a; }) {
+    params->rows_of_a = static_cast<uint32_t>((turned ? of_b : of_a).whole());
+    params->rows_of_b = static_cast<uint32_t>((turned ? of_a : of_b).whole());
+  }
   WL_TRY(output_map(context, "D", o.d, problem, config, problem.ldd, problem.batch_stride_d,
                     &params->map_d));
   if (o.residual != nullptr)
@@ -220,10 +275,10 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
   }
   fill_problem(problem, params);
   params->column_scales = address_of(o.column);
-  const bool of_a = config.mn_major ? types.a_layout == WL_MN_MAJOR : types.a == WL_OPERAND_E5M2;
-  const bool of_b = config.mn_major ? types.b_layout == WL_MN_MAJOR : types.b == WL_OPERAND_E5M2;
-  params->operand_types = (of_a ? 1 : 0) + (of_b ? 2 : 0);
-  if (config.turned) params->operand_types = (of_b ? 1 : 0) + (of_a ? 2 : 0);
+  const bool other_a = config.mn_major ? types.a_layout == WL_MN_MAJOR : types.a == WL_OPERAND_E5M2;
+  const bool other_b = config.mn_major ? types.b_layout == WL_MN_MAJOR : types.b == WL_OPERAND_E5M2;
+  params->operand_types = (other_a ? 1 : 0) + (other_b ? 2 : 0);
+  if (turned) params->operand_types = (other_b ? 1 : 0) + (other_a ? 2 : 0);
   params->tiles_m = static_cast<uint32_t>(divide_up(problem.m, rows_of_cluster(config)));
   params->tiles_n = static_cast<uint32_t>(divide_up(problem.n, columns_of_cluster(config)));
   if (config.turned) std::swap(params->tiles_m, params->tiles_n);
@@ -294,8 +349,8 @@ private:
 //     where a pair shares, of consumers that take turns 76 and 4; without a pair and with more than
 //     one row of tiles, L2 gives an SM 40 bytes a clock (an H100, 2026-11-26: 256 x 2880 x 2880 in
 //     FP8 by 64 x 48, 12.1 us); no less than 2250 from a load to
-//     its end, 2000 where rows of tiles share B, by the stages; 3 more for each row of a box of A
-//     beyond M
+//     its end, 2000 where rows of tiles share B, by the stages; of an MN-major operand 3 more
+//     for each row of a box of A beyond M
 //   a cluster that shares loads: 1000 to start, and a 66th less for them
 //   DRAM bytes of the whole device: 2200, in a single wave of whole tiles whose CTAs share no rows
 //     of B 1900, with STREAM_K 2400; of up to 64 tokens and tiles of up to 64 columns 2400 in one
@@ -418,7 +473,7 @@ Cost sm90_native_cost(const Config& config, const Problem& problem, const Device
     if (parts > 0)
       shared_clocks = 1000 + part / 48 + static_cast<double>(parts) * (1200 + part / 56);
   }
-  beyond *= box_as_m(config)
+  beyond *= cuts_boxes(config)
                 ? 0
                 : 3 * static_cast<double>(std::max<int64_t>(config.tile_m - problem.m, 0));
   const auto row_bytes = static_cast<double>(problem.k * format_of(problem.types.a).bits / 8);

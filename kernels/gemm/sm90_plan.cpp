@@ -487,7 +487,7 @@ private:
 // The model, in SM clocks, from measurements of the dual GEMM on an H200 at 1.75 GHz:
 //   wgmma: 64 x N x 16 takes N / 2, at least 16; a consumer of 32 columns runs 8 of them a stage
 //   decoding: 200 instructions of each warp a stage; a tenth of them shows under longer MMAs, of up
-//   to 64 tokens without a second set of consumers four tenths
+//   to 64 tokens without a second set of consumers, or in more than one wave, four tenths
 //   DRAM bytes of the whole device: 2400
 //   launches, first loads and the end of the last tile: 8000
 //   the exchange of SPLIT_K CTAs: 700, and 24 a token for what a CTA sends of its sums (16 bytes a
@@ -557,7 +557,8 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
   const double mma = consumers * 8 * std::max(config.tile_m / 2.0, 16.0);
   const double decode = consumers * 200;
   const bool few = config.split_k == 1 && config.tile_m <= 64;
-  const double shows = std::min(mma, decode) * (few ? 0.4 : 0.1);
+  const bool again = config.tile_m <= 64 && result.waves > 1;
+  const double shows = std::min(mma, decode) * (few || again ? 0.4 : 0.1);
   // Of two CTAs an SM: those of a grid that starts while the decoder runs come to the SMs that it
   // leaves free.
   const int64_t sms = std::max(device.sm_count, 1);
