@@ -134,9 +134,9 @@ STRUCTS = {"wl_dual_gemm_args": DualGemmArgs, "wl_gemm_args": GemmArgs, "wl_grou
 class Library:
     """One context; statuses become exceptions that carry the library's sentence."""
 
-    def __init__(self, device=0):
-        self.lib = c.CDLL(os.environ.get("WARPLINE_LIBRARY",
-                                         str(ROOT / "build" / "libwarpline.so")))
+    def __init__(self, device=0, path=None):
+        self.lib = c.CDLL(path or os.environ.get("WARPLINE_LIBRARY",
+                                                 str(ROOT / "build" / "libwarpline.so")))
         self.lib.wl_last_error.restype = c.c_char_p
         self.lib.wl_sf_bytes.argtypes = [c.c_int, c.c_int64, c.c_int64]
         self.lib.wl_sf_bytes.restype = c.c_size_t

@@ -17,7 +17,8 @@ epilogue, for f16 and bf16.
 Operand sets rotate: together they exceed three times the L2. Graphs of calls take turns, one replay
 each and every other round in reverse; a time is the median over the replays, launches included.
 `burst` has a pause before each replay, so that the card is within its power when one starts.
-`--configs` times every configuration that runs instead, for the model of the choice.
+`--configs` times every configuration that runs instead, for the model of the choice. `--beside`
+times another build of the library in the same turns: `before` by `ours` is what a change gains.
 """
 import argparse
 import json
@@ -175,6 +176,10 @@ def compare(library, harness, kind, m, n, k, options):
     row["config"] = ours[0].config
     row["error"] = sets[0].wrong(ours[0])
     graphs = {"ours": harness.captured(ours * repeats)}
+    if options.beside:
+        before = [s.plan(options.beside) for s in sets]
+        row["config_before"] = before[0].config
+        graphs["before"] = harness.captured(before * repeats)
     try:
         torch_calls = [s.peer() for s in sets]
         graphs["torch"] = harness.captured(torch_calls * repeats)
@@ -201,7 +206,7 @@ def compare(library, harness, kind, m, n, k, options):
     for end in ("", "_burst"):
         if "torch" + end in row:
             row["ratio" + end] = row["torch" + end] / row["ours" + end]
-        for ours_of, peer in (("ours", "lt"), ("gelu", "ltgelu")):
+        for ours_of, peer in (("ours", "lt"), ("gelu", "ltgelu"), ("ours", "before")):
             if peer + end in row:
                 row["ratio_" + peer + end] = row[peer + end] / row[ours_of + end]
     return row
@@ -213,7 +218,8 @@ COLUMNS = (("m", "M", "%5d"), ("n", "N", "%6d"), ("k", "K", "%6d"), ("ours", "ou
            ("ratio_burst", "ratio", "%6.3f"), ("lt", "lt", "%8.2f"), ("lt_place", "of 8", "%2d"),
            ("ratio_lt", "ratio", "%6.3f"), ("ratio_lt_burst", "burst", "%6.3f"),
            ("gelu", "gelu", "%8.2f"), ("ltgelu", "lt gelu", "%8.2f"),
-           ("ratio_ltgelu", "ratio", "%6.3f"))
+           ("ratio_ltgelu", "ratio", "%6.3f"), ("before", "before", "%8.2f"),
+           ("ratio_before", "ratio", "%6.3f"))
 
 
 def line(row):
@@ -229,7 +235,7 @@ def means(rows):
     for kind, m in sorted({(row["kind"], row["m"]) for row in rows}):
         mean = {"kind": kind, "m": m}
         for key in ("ratio", "ratio_burst", "ratio_lt", "ratio_lt_burst", "ratio_ltgelu",
-                    "ratio_ltgelu_burst"):
+                    "ratio_ltgelu_burst", "ratio_before"):
             values = [r[key] for r in rows if (r["kind"], r["m"]) == (kind, m) and key in r]
             if values:
                 mean[key] = math.exp(sum(map(math.log, values)) / len(values))
@@ -247,6 +253,7 @@ def main():
     parser.add_argument("--replays", type=int, default=12)
     parser.add_argument("--pause", type=float, default=5, help="milliseconds ahead of a burst")
     parser.add_argument("--configs", action="store_true", help="time every configuration instead")
+    parser.add_argument("--beside", help="another libwarpline.so")
     parser.add_argument("--no-cublaslt", action="store_true")
     parser.add_argument("--gelu", action="store_true", help="bias and GELU against cuBLASLt's")
     parser.add_argument("--layouts", default="k,k", type=lambda text: text.split(","),
@@ -257,6 +264,8 @@ def main():
 
     options.cublaslt = None if options.no_cublaslt else cublaslt.CublasLt()
     library = warpline.Library()
+    if options.beside:
+        options.beside = warpline.Library(path=options.beside)
     harness = Harness(options.replays)
     copy, peak = floors()
     head = {"layouts": options.layouts,

@@ -19,10 +19,10 @@ def d_dtype(a_type):
 
 
 class Library(abi.Library):
-    def __init__(self, device=0):
+    def __init__(self, device=0, path=None):
         torch.cuda.init()
         torch.zeros(1, device="cuda")
-        super().__init__(device)
+        super().__init__(device, path)
 
     def plan(self, problem, d, config=None, flags=0):
         return Plan(self, problem, d, config, flags)
