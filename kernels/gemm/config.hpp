@@ -180,8 +180,10 @@ constexpr int sm100_stage_bytes(const Config& c) {
 constexpr int sm100_exchange_bytes(const Config& c) {
   return c.swapped ? sm100_swapped_exchange_bytes(c.split_k) : sm100_exchange_bytes(c.split_k);
 }
+// Factors of the columns, where they have some, lie behind; with shared K in bytes that are there.
 constexpr int sm100_bias_bytes(const Config& c) {
-  return c.swapped ? 8 * 128 : sm100_bias_bytes(c.tile_n, c.epilogue);
+  if (c.swapped) return 8 * 128;
+  return sm100_bias_bytes(c.tile_n, c.epilogue) * (c.column_factors && c.split_k == 1 ? 2 : 1);
 }
 constexpr int sm100_barriers(const Config& c) {
   return 2 * c.stages + (c.one_mma() ? 2 : 3) * c.acc_stages +

@@ -142,6 +142,7 @@ inline Config sm100_plain_config(const char* name, Image (*image)(), int b_tenso
   if (kind == Kind::f8) takes(bit(WL_OPERAND_E4M3) | bit(WL_OPERAND_E5M2), false);
   if (kind == Kind::tf32) takes(bit(WL_OPERAND_TF32), true);
   if (kind == Kind::i8) takes(bit(WL_OPERAND_INT8), true), c.target = "sm_100a";
+  c.column_factors = b_tensors == 1 && (kind == Kind::f8 || kind == Kind::i8);
   c.shared_bytes = sm100_shared_bytes(c);
   return c;
 }
@@ -163,7 +164,7 @@ inline Config sm100_mx_config(const char* name, Image (*image)(), int b_tensors,
 // Of groups of rows.
 inline Config sm100_grouped(Config config) {
   config.grouped = true;
-  config.decodes_b = false;
+  config.decodes_b = config.column_factors = false;
   config.shared_bytes = sm100_shared_bytes(config);
   return config;
 }

@@ -18,13 +18,20 @@ namespace {
 
 // The parameter block of the contract in sm100.ptx; offsets are compared with the loaded kernel.
 #define RUNTIME_TYPES
+#define COLUMN_FACTORS 1
 struct Params {
 #define PARAM WL_PARAM_FIELD
 #include "kernels/gemm/sm100_params.def"
 };
 
-std::vector<Param> param_layout(bool runtime_types) {
+std::vector<Param> param_layout(bool runtime_types, bool column_factors) {
   using Block = Params;
+  if (column_factors)
+    return {
+#define PARAM WL_PARAM_LAYOUT
+#include "kernels/gemm/sm100_params.def"
+    };
+#undef COLUMN_FACTORS
   if (runtime_types)
     return {
 #define PARAM WL_PARAM_LAYOUT
@@ -250,6 +257,7 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
   fill_problem(problem, params);
   params->sfd = address_of(o.sfd);
   params->d_scale = address_of(o.d_scale);
+  params->column_scales = address_of(o.column);
   const int64_t tile_rows = int64_t{config.rows()} * config.cluster_m;
   params->tiles_m = static_cast<uint32_t>(divide_up(problem.m, tile_rows));
   params->tiles_n =
@@ -281,7 +289,7 @@ LaunchConfig cluster_launch(const Config& config) {
 wl_status load(wl_context* context, const Config& config, const Kernel** kernel) {
   KernelNeeds needs;
   const bool typed = config.kind != Kind::nvfp4;
-  needs.params = !config.grouped ? param_layout(typed)
+  needs.params = !config.grouped ? param_layout(typed, config.column_factors)
                  : typed         ? typed_grouped_param_layout()
                                  : grouped_param_layout();
   needs.dynamic_shared_bytes = config.shared_bytes;

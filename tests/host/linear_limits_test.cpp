@@ -85,9 +85,11 @@ std::vector<Sides> make_sides() {
       {"col_taken",
        {on_h200(SET(col = at<float>(0x640000000000))), on_h200([](Case& s) {
           s.args.a_type = s.args.b_type = WL_OPERAND_INT8, s.args.col = at<float>(0x640000000000);
-        })},
-       typed(WL_OPERAND_E4M3, SET(col = at<float>(0x640000000000))),
-       "col: address 0x640000000000 is given, must be null but for FP8 and INT8 operands on Hopper "
+        }),
+        typed(WL_OPERAND_E4M3, SET(col = at<float>(0x640000000000))),
+        typed(WL_OPERAND_INT8, SET(col = at<float>(0x640000000000)))},
+       typed(WL_OPERAND_BF16, SET(col = at<float>(0x640000000000))),
+       "col: address 0x640000000000 is given, must be null but for FP8 and INT8 operands "
        "(nearest: null)"},
       {"a_layout",
        {on_hopper(SET(a_layout = WL_MN_MAJOR)), SET(a_layout = WL_K_MAJOR)},

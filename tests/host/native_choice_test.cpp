@@ -118,16 +118,23 @@ TEST_CASE("sums of 14 bits are taken where they are asked for", "[host][linear][
 
 TEST_CASE("factors of columns are for configurations that take them", "[host][linear][native]") {
   const float factor = 2;
-  gemm::Problem problem = problem_of(256, 512, 512, {WL_OPERAND_INT8, WL_OPERAND_INT8}, WL_F32);
-  problem.operands.column = &factor;
-  std::string reason;
-  for (const gemm::Config& config : linear::configs()) {
-    if (!config.takes(problem.types) || config.d_type != WL_F32) continue;
-    DeviceLimits device = h200();
-    if (config.blackwell()) device.compute_major = 10;
-    INFO(config.name);
-    CHECK(gemm::can_run(config, problem, device, &reason) == config.column_factors);
-    CHECK(config.column_factors == !config.blackwell());
-    if (!config.column_factors) CHECK(reason == "it takes no factors of columns");
+  for (const wl_operand type :
+       {WL_OPERAND_INT8, WL_OPERAND_E4M3, WL_OPERAND_F16, WL_OPERAND_TF32, WL_OPERAND_NVFP4}) {
+    gemm::Problem problem = problem_of(256, 512, 512, {type, type}, WL_F32);
+    problem.operands.column = &factor;
+    std::string reason;
+    int taken[2] = {};
+    for (const gemm::Config& config : linear::configs()) {
+      if (!config.takes(problem.types) || config.d_type != WL_F32) continue;
+      DeviceLimits device = h200();
+      if (config.blackwell()) device.compute_major = 10;
+      INFO(config.name);
+      CHECK(gemm::can_run(config, problem, device, &reason) == config.column_factors);
+      if (!config.column_factors) CHECK(reason == "it takes no factors of columns");
+      taken[config.blackwell()] += config.column_factors;
+    }
+    const bool eight_bits = type == WL_OPERAND_INT8 || type == WL_OPERAND_E4M3;
+    CHECK((taken[0] != 0) == eight_bits); // Hopper
+    CHECK((taken[1] != 0) == eight_bits);
   }
 }

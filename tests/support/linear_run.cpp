@@ -34,6 +34,16 @@ LinearOperands operands_of(const LinearCase& c, float alpha) {
   // Eighths, which all types of D hold.
   for (int64_t i = 0; c.residual && i < c.l * c.m * c.n; ++i)
     operands.residual.push_back(static_cast<float>((i * 7 + i / 5) % 61 - 30) / 8);
+  // Of both signs, and products that FP32 rounds.
+  const auto factors = [&](int64_t count, uint64_t stream) {
+    const Random numbers(c.seed, stream);
+    std::vector<float> all;
+    for (int64_t i = 0; i < count; ++i)
+      all.push_back(static_cast<float>(4 * numbers.uniform(static_cast<uint64_t>(i)) - 2));
+    return all;
+  };
+  if (c.row) operands.row = factors(c.l * c.m, 56);
+  if (c.col) operands.col = factors(c.n, 57);
   if (!c.bias) return operands;
   for (int64_t i = 0; i < c.n; ++i)
     operands.bias.push_back(static_cast<float>(2 * random.uniform(static_cast<uint64_t>(i)) - 1));
@@ -54,7 +64,8 @@ LinearRun::LinearRun(wl_context* context, const LinearCase& c, const LinearRun* 
       bias_(context, operands_.bias),
       residual_(context,
                 c.residual ? rounded(operands_.residual, c.d_type) : std::vector<uint8_t>()),
-      sfa_(context, problem_.a, true), sfb_(context, problem_.b1, true), d_(context, c.m, c.n, c.l),
+      row_(context, operands_.row), col_(context, operands_.col), sfa_(context, problem_.a, true),
+      sfb_(context, problem_.b1, true), d_(context, c.m, c.n, c.l),
       plain_(context, std::vector<uint8_t>(bytes_of_d(c), 0x7F)) {
   const bool nvfp4 = c.d_type == WL_NVFP4;
   wl_gemm_args args{};
@@ -71,6 +82,8 @@ LinearRun::LinearRun(wl_context* context, const LinearCase& c, const LinearRun* 
   args.b_layout = types_of(c).b_layout; // A's is K-major in what first_types says
   args.alpha = static_cast<const float*>(factors_.pointer);
   if (c.bias) args.bias = bias_.pointer;
+  if (c.row) args.row = static_cast<const float*>(row_.pointer);
+  if (c.col) args.col = static_cast<const float*>(col_.pointer);
   args.bias_type = WL_F32;
   if (c.residual) args.residual = residual_.pointer;
   args.activation = operands_.activation;

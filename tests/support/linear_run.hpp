@@ -19,6 +19,7 @@ struct LinearCase {
   uint64_t seed = 1;
   bool bias = true, residual = false; // a residual: D of 16 or 32 bits
   bool static_weights = false;
+  bool row = false, col = false; // factors
 };
 
 // A plan and its operands, of exact sums. A may be what another one writes, in NVFP4 or FP16.
@@ -45,7 +46,7 @@ private:
   const LinearRun* before_;
   Problem problem_;
   LinearOperands operands_;
-  DeviceBuffer a_, b_, factors_, bias_, residual_;
+  DeviceBuffer a_, b_, factors_, bias_, residual_, row_, col_;
   ScaleBuffer sfa_, sfb_;
   GuardedOperand d_; // of NVFP4
   DeviceBuffer plain_;

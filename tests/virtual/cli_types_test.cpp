@@ -136,9 +136,13 @@ TEST_CASE("cli: dual-gemm takes 16-bit activations", "[virtual][cli]") {
 
 TEST_CASE("cli: gemm with factors of columns, and with the tensor core's own sums",
           "[virtual][cli]") {
-  for (const char* type : {"e4m3", "int8"}) {
-    const Words words = {"gemm", "-m", "20",       "-n", "72",       "-k",          "128",
-                         "-l",   "2",  "--a-type", type, "--device", "virtual:h200"};
+  for (const auto& [type, device] : {std::pair<const char*, const char*>{"e4m3", "virtual:h200"},
+                                     {"int8", "virtual:h200"},
+                                     {"e4m3", "virtual:b200"},
+                                     {"int8", "virtual:b200"},
+                                     {"e5m2", "virtual:b300"}}) {
+    const Words words = {"gemm", "-m", "20",       "-n", "72",       "-k",  "128",
+                         "-l",   "2",  "--a-type", type, "--device", device};
     for (const Words& more : {Words{"--col"}, Words{"--col", "--row", "--act", "silu"}}) {
       const Json report = json_of(words + more);
       CHECK(report.find("result")->text == "PASS");
@@ -146,9 +150,13 @@ TEST_CASE("cli: gemm with factors of columns, and with the tensor core's own sum
     }
     CHECK_FALSE(json_of(words).find("col")->boolean);
   }
-  check_refusal(warpline_cli({"gemm", "-m", "20", "-n", "72", "-k", "128", "--a-type", "f16",
-                              "--col", "--device", "virtual:h200"}),
-                3, "must be null but for FP8 and INT8 operands on Hopper");
+  for (const auto& [type, device] : {std::pair<const char*, const char*>{"f16", "virtual:h200"},
+                                     {"f16", "virtual:b200"},
+                                     {"nvfp4", "virtual:b200"},
+                                     {"mxfp8_e4m3", "virtual:b200"}})
+    check_refusal(warpline_cli({"gemm", "-m", "20", "-n", "72", "-k", "128", "--a-type", type,
+                                "--col", "--device", device}),
+                  3, "must be null but for FP8 and INT8 operands (nearest: null)");
 
   // The flag reaches the library, which takes such sums where they are faster.
   const ChildResult logged =

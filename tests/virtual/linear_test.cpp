@@ -1,5 +1,6 @@
 // wl_gemm on the virtual GPUs, beside the problems of tests/problems: one behind the other, of what
 // the one before wrote.
+#include "kernels/linear/linear.hpp"
 #include "tests/support/captured_graph.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/linear_run.hpp"
@@ -63,4 +64,33 @@ TEST_CASE("GEMMs of each other's outputs in a graph", "[virtual][linear]") {
   expect_right(first);
   expect_right(second);
   expect_right(third);
+}
+
+// Columns of a tile's both halves and of the next tile, of which some lie beyond N.
+TEST_CASE("factors of columns on Blackwell, in every configuration that takes them",
+          "[virtual][linear]") {
+  wl_context* context = virtual_context("b200");
+  REQUIRE(set_checks("all,advice"));
+  const std::string schedules[] = {"lazy", "random:7", "eager", "hold:2"};
+  uint64_t seed = 400;
+  int configurations = 0;
+  for (const warpline::gemm::Config& config : warpline::linear::configs()) {
+    if (!config.blackwell() || !config.column_factors) continue;
+    ++configurations;
+    for (const bool row : {false, true}) {
+      LinearCase c{150, 376, 208, 2, config.d_type, config.name, seed};
+      c.col = true, c.row = row, c.bias = seed % 3 != 0;
+      const std::string& schedule = schedules[seed++ % 4];
+      INFO(c.config << ", row " << row << ", bias " << c.bias << ", schedule " << schedule
+                    << ", seed " << c.seed);
+      REQUIRE(set_schedule(schedule));
+      const LinearRun run(context, c);
+      REQUIRE(run.message() == "");
+      REQUIRE(run.run(nullptr) == WL_SUCCESS);
+      REQUIRE(wl_stream_synchronize(context, nullptr) == WL_SUCCESS);
+      expect_right(run);
+    }
+  }
+  CHECK(configurations == 18);
+  REQUIRE(set_checks("off"));
 }

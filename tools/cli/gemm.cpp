@@ -61,7 +61,7 @@ Options declare(Request& r) {
   o.choice("--bias", "a random bias of this type for each column of D", r.bias,
            {"f32", "f16", "bf16"});
   o.flag("--row", "a random factor for each row of D", r.row);
-  o.flag("--col", "a random factor for each column of D; of FP8 and INT8 on Hopper", r.col);
+  o.flag("--col", "a random factor for each column of D; of FP8 and INT8", r.col);
   o.flag("--fast-accumulation",
          "FP8 on Hopper: sums of the tensor core's 14 bits (WL_FAST_ACCUMULATION)", r.fast);
   o.flag("--residual", "a random residual, of D's type; none with --out nvfp4", r.residual);

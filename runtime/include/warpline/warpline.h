@@ -419,8 +419,8 @@ typedef struct wl_gemm_args {
   uint32_t flags;    /* of enum wl_plan_flags */
   wl_operand a_type; /* of A; where it has no block scales, sfa is null */
   wl_operand b_type; /* of B, likewise */
-  /* device, [N], multiplies columns of the sum, 4-byte aligned, null = 1. Of FP8 and INT8 operands
-   * on Hopper; else null. */
+  /* device, [N], multiplies columns of the sum, 4-byte aligned, null = 1. Of FP8 and INT8 operands;
+   * else null. */
   const float* col;
   wl_layout a_layout; /* of A; WL_MN_MAJOR: [L, K, M], M a multiple of 8 */
   wl_layout b_layout; /* of B; WL_MN_MAJOR: [L, K, N] */
