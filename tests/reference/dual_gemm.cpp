@@ -86,6 +86,7 @@ typedef float HalfFloats __attribute__((vector_size(32)));
 WL_TARGET_CLONES void multiply_tile(const float* a, int64_t row_stride, const float* panel,
                                     int64_t k_count, double* sums) {
   Doubles low[tile_rows], high[tile_rows];
+#pragma GCC unroll 4 // all of them: arrays then stay in registers
   for (int64_t r = 0; r < tile_rows; ++r) {
     __builtin_memcpy(&low[r], sums + r * panel_columns, sizeof low[r]);
     __builtin_memcpy(&high[r], sums + r * panel_columns + panel_columns / 2, sizeof high[r]);
@@ -95,8 +96,10 @@ WL_TARGET_CLONES void multiply_tile(const float* a, int64_t row_stride, const fl
     for (int64_t k = k0; k < k0 + block; ++k) {
       Floats b;
       __builtin_memcpy(&b, panel + k * panel_columns, sizeof b);
+#pragma GCC unroll 4
       for (int64_t r = 0; r < tile_rows; ++r) partial[r] += a[r * row_stride + k] * b;
     }
+#pragma GCC unroll 4
     for (int64_t r = 0; r < tile_rows; ++r) {
       HalfFloats halves[2];
       __builtin_memcpy(halves, &partial[r], sizeof halves);
@@ -104,6 +107,7 @@ WL_TARGET_CLONES void multiply_tile(const float* a, int64_t row_stride, const fl
       high[r] += __builtin_convertvector(halves[1], Doubles);
     }
   }
+#pragma GCC unroll 4
   for (int64_t r = 0; r < tile_rows; ++r) {
     __builtin_memcpy(sums + r * panel_columns, &low[r], sizeof low[r]);
     __builtin_memcpy(sums + r * panel_columns + panel_columns / 2, &high[r], sizeof high[r]);
