@@ -53,6 +53,7 @@ struct Panels {
   std::vector<Range> row, column;
   std::vector<Range> columns; // of kColumns each
   Range all_rows, all_columns;
+  std::vector<int64_t> a_exponent, b_exponent; // as run_aligned needs them
 
   void build(const PlainMma& op, const unsigned char* a_bytes, const unsigned char* b_bytes);
 
@@ -128,10 +129,9 @@ double power_of_two(int exponent) { return std::bit_cast<double>(uint64_t(expone
 inline float cut_to_f32(double value, int bits) {
   const double size = std::fabs(value);
   if (size >= 0x1p-126 && size < 0x1p127) // a double has 29 bits more
-    return std::bit_cast<float>(
-        std::bit_cast<uint32_t>(float(std::bit_cast<double>(std::bit_cast<uint64_t>(value) &
-                                                            ~uint64_t{0} << 29))) &
-        ~0u << (23 - bits));
+    return std::bit_cast<float>(std::bit_cast<uint32_t>(float(std::bit_cast<double>(
+                                    std::bit_cast<uint64_t>(value) & ~uint64_t{0} << 29))) &
+                                ~0u << (23 - bits));
   float cut = float(value);
   if (std::isinf(cut)) return cut;
   if (std::fabs(double(cut)) > std::fabs(value)) cut = std::nextafterf(cut, 0.0f);
@@ -226,7 +226,7 @@ void run_exact(const PlainMma& op, const Panels& p, const float* scale_a, const 
   }
 }
 
-void run(const PlainMma& op, const Panels& p, const float* scale_a, const float* scale_b, float* d,
+void run(const PlainMma& op, Panels& p, const float* scale_a, const float* scale_b, float* d,
          ptrdiff_t ld) {
   switch (op.accumulation) {
   case Accumulation::exact:
@@ -238,11 +238,17 @@ void run(const PlainMma& op, const Panels& p, const float* scale_a, const float*
   }
 }
 
-thread_local Panels panels;
+// The variables of a thread by a function of its own: where one is named, each use asks for the
+// address.
+[[gnu::noipa]] Panels& panels_of_thread() {
+  thread_local Panels panels;
+  return panels;
+}
 
 void run(const PlainMma& op, const unsigned char* a, const unsigned char* b, const float* scale_a,
          const float* scale_b, float* d, ptrdiff_t ld) {
   assert(op.k <= kMaxK);
+  Panels& panels = panels_of_thread();
   panels.build(op, a, b);
   if (!op.kept) return run(op, panels, scale_a, scale_b, d, ld);
   // Each row of a sparse A meets rows of K of its own.

@@ -68,9 +68,9 @@ void run_sequential(const PlainMma& op, const Panels& p, float* d, ptrdiff_t ld)
   }
 }
 
-void run_aligned(const PlainMma& op, const Panels& p, float* d, ptrdiff_t ld) {
+void run_aligned(const PlainMma& op, Panels& p, float* d, ptrdiff_t ld) {
   // Exponents of operands once; the exponent of a product is the sum of its operands' exponents.
-  thread_local std::vector<int64_t> a_exponent, b_exponent;
+  std::vector<int64_t>&a_exponent = p.a_exponent, &b_exponent = p.b_exponent;
   a_exponent.resize(p.a.size());
   b_exponent.resize(p.b.size());
   constexpr int64_t kNone = -100000;
@@ -123,8 +123,8 @@ void run_aligned(const PlainMma& op, const Panels& p, float* d, ptrdiff_t ld) {
       for (int i = 0; i < k; ++i)
         for (int l = 0; l < kLanes; ++l) sum[l] += std::trunc(product[i][l] * up[l]);
       for (int l = 0; l < kLanes; ++l) {
-        const float result = sums[l] ? cut_to_f32(sum[l] * down[l], op.result_bits)
-                                     : canonical(float(plain[l]));
+        const float result =
+            sums[l] ? cut_to_f32(sum[l] * down[l], op.result_bits) : canonical(float(plain[l]));
         line[size_t(c + l)] =
             op.d == MmaResult::f16 ? num::f16_to_f32(num::f32_to_f16(result)) : result;
       }
