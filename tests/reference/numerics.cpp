@@ -32,7 +32,8 @@ uint64_t encode_magnitude(double magnitude, int exponent_bits, int mantissa_bits
   const int smallest_exponent = 1 - bias;
   const int binade = static_cast<int>(std::bit_cast<uint64_t>(magnitude) >> 52) - 1023;
   const int exponent = std::max(binade, smallest_exponent);
-  // Less than 2^12: of a sum with 1.5 * 2^52 a double keeps the integer nearest to them, even of two.
+  // Less than 2^12: of a sum with 1.5 * 2^52 a double keeps the integer nearest to them, even of
+  // two.
   constexpr double integers = 0x1.8p52;
   const double units = magnitude * power_of_two(mantissa_bits - exponent) + integers - integers;
   return (static_cast<uint64_t>(exponent - smallest_exponent) << mantissa_bits) +
