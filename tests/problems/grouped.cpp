@@ -40,7 +40,7 @@ GroupSizes draw_groups(const Configuration& c, wl_operand type, Draw& draw) {
   s.count = std::array<int64_t, all_sizes + 1>{3, 1, 128, 5, 17, 256, 512, 3}[index];
   const bool many = s.count > 20;
   s.n = step * (1 + below(draw, "n", many ? 2 : 2 * c.columns / step));
-  s.k = many ? 64 * (1 + below(draw, "k", 2)) : 64 * (1 + below(draw, "k", 5 * c.depth / 128));
+  s.k = many ? 64 * (1 + below(draw, "k", 2)) : 64 * (1 + below(draw, "k", 5 * c.depth / 256));
   const bool as_models = s.count == 5;
   if (as_models) s.n = draw.pick<int64_t>("n of a model", {768, 2880, 64});
   if (as_models) s.k = 64 * (1 + below(draw, "k of a model", 2));
@@ -69,7 +69,7 @@ GroupSizes draw_groups(const Configuration& c, wl_operand type, Draw& draw) {
   s.sfb_gap = 16 * draw.pick("gap of SFB", {0, 3});
   s.bias_gap = 8 * draw.pick("gap of biases", {0, 2});
   const int64_t tile = c.rows;
-  const int64_t most = as_models ? tile + 130 : 3 * tile + below(draw, "m", 4 * tile) + 130;
+  const int64_t most = as_models ? tile + 130 : 2 * tile + below(draw, "m", 3 * tile) + 130;
   const int64_t rows = many ? s.count * 2 : most;
   s.row_stride = s.masked ? 1 + below(draw, "row_stride", 2 * rows / s.count) : 0;
   s.m = s.masked ? s.count * s.row_stride + below(draw, "rows behind", 9) : rows;

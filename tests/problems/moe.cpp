@@ -196,7 +196,10 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const bool routed = !c.kernels.empty();
   const int64_t most_tokens = warpline::gemm::Groups::most_routed / a.top_k;
   if (routed) a.tokens = draw.note("tokens", std::min(a.tokens, most_tokens));
-  // Each of their rows has CTAs of its own: many of narrow matrices, or wide ones of few.
+  // Each of their rows has CTAs of its own: many of narrow matrices, or wide ones of few; in the
+  // problem that all checks follow, few.
+  if (routed && draw.index() % all_sizes == 1)
+    a.tokens = draw.note("tokens", std::clamp<int64_t>(12 / a.top_k, 1, a.tokens));
   if (routed && a.tokens * a.top_k > 16) {
     a.hidden = draw.note("hidden", std::min<int64_t>(a.hidden, 128));
     a.intermediate = draw.note("intermediate", std::min<int64_t>(a.intermediate, 64));
@@ -204,7 +207,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   if (routed && draw.index() % 3 == 1) { // a long K, where stages come round
     const bool is_up = c.name.find("_up_") != std::string::npos;
     a.experts = draw.note<int64_t>("experts", 2);
-    a.tokens = draw.note("tokens", std::clamp<int64_t>(6 / a.top_k, 1, a.tokens));
+    a.tokens = draw.note("tokens", std::clamp<int64_t>(3 / a.top_k, 1, a.tokens));
     a.hidden = draw.note<int64_t>("hidden", is_up ? 1344 : 64);
     a.intermediate = draw.note<int64_t>("intermediate", is_up ? 64 : 1344);
   }

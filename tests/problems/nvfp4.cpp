@@ -29,10 +29,11 @@ Operand draw_operand(int64_t rows, int64_t k, int64_t l, uint8_t base, uint64_t 
   for (size_t i = 0; i < o.values.size(); ++i)
     o.values[i] = static_cast<uint8_t>(values.bits(i) >> 56);
   const auto blocks = static_cast<uint64_t>(k / 16);
+  Scales kind = Scales::plain;
   for (size_t i = 0; i < o.scales.size(); ++i) {
     const uint64_t row = i / blocks;
     uint8_t code = static_cast<uint8_t>(base + scales.below(i, codes));
-    Scales kind = kind_of_row(kinds, row);
+    if (i % blocks == 0) kind = kind_of_row(kinds, row);
     if (of == Rows::finite && (kind == Scales::largest || kind == Scales::one_nan))
       kind = Scales::plain;
     switch (kind) {

@@ -133,7 +133,7 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
       s.n = c.columns + step * (1 + below("n", c.columns / step - 1));
       s.n = (s.n + 15) / 16 * 16;
       s.k = c.depth + c.tile_k + 64 * (1 + below("k", c.tile_k / 64));
-      s.l = c.rows * c.columns <= 16384 ? 2 : 1;
+      s.l = c.rows * c.columns <= 4096 ? 2 : 1;
       break;
     case 1: // one tile of a long K: where clusters share K, all of them share this tile
       draw.note<std::string>("sizes", "one tile");
@@ -149,9 +149,9 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
       // block of scales along N.
       s.n = step * (1 + below("n", 4));
       s.k = 64 * (1 + below("k", 3));
-      s.l = 1 + below("l", 5);
+      s.l = 1 + below("l", 4);
       if (draw.index() >= all_sizes && draw.index() / all_sizes % 2 == 1)
-        s.k = 64 * (1 + below("k", 36)), s.l = 1;
+        s.k = 64 * (1 + below("k", 24)), s.l = 1;
       else if (draw.index() >= all_sizes)
         s.n = step * (1 + below("n", 320 / step)), s.l = 1 + below("l", 2);
       break;
@@ -159,14 +159,14 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
       draw.note<std::string>("sizes", "any");
       s.m = 1 + below("m", 200);
       s.n = step * (1 + below("n", 200 / step));
-      s.k = 64 * (1 + below("k", 16));
-      s.l = 1 + below("l", 3);
+      s.k = 64 * (1 + below("k", 8));
+      s.l = 1 + below("l", 2);
       break;
     case 4: // whole tiles, a whole group of them
       draw.note<std::string>("sizes", "whole groups");
       s.m = c.rows * c.group;
-      s.n = 3 * c.columns;
-      if (s.m < 16) s.m = 16, s.n = 2 * c.columns;
+      s.n = 2 * c.columns;
+      if (s.m < 16) s.m = 16;
       s.k = c.tile_k;
       break;
     case 5: // a whole group and a part of one
@@ -175,9 +175,10 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
       // Of small tiles, more than two groups.
       s.m = c.rows * (c.group * (8 <= c.rows && c.rows <= 32 ? 2 : 1) + below("m", 2)) +
             (c.rows > c.cta_rows ? c.cta_rows : 1 + below("rest", c.rows - 1));
-      s.n = 3 * c.columns - (c.columns > c.cta_columns ? c.cta_columns : step);
+      s.n = (c.rows * c.columns <= 8192 ? 3 : 2) * c.columns -
+            (c.columns > c.cta_columns ? c.cta_columns : step);
       s.k = has_later_rows(c, draw) ? 192 : 64;
-      s.l = c.rows <= 64 && !has_later_rows(c, draw) ? 2 : 1;
+      s.l = c.rows <= 32 && !has_later_rows(c, draw) ? 2 : 1;
       break;
     default: { // whole tiles and whole turns of the stages; three tiles in one of the directions
       draw.note<std::string>("sizes", "whole tiles");
@@ -185,7 +186,7 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
       s.m = c.rows * (high ? 3 : 1);
       s.n = c.columns * (high ? 1 : 3);
       s.k = c.turn;
-      s.l = c.rows * c.columns <= 16384 ? 3 : 1;
+      s.l = c.rows * c.columns <= 4096 ? 2 : 1;
       if (c.turn != c.depth) s.m = c.rows, s.n = c.columns, s.l = 1;
       if (32 <= c.rows && c.rows < 128) s.m = 128, s.n = c.columns; // whole blocks of scales
       // Clusters that share K turn their stages within one tile: once and a half, or twice as well.

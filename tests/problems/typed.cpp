@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace wltest::problems {
 
@@ -47,14 +48,21 @@ bool has_powers(wl_operand type, Powers* powers) {
   return type == WL_OPERAND_E4M3 || type == WL_OPERAND_E5M2;
 }
 
-uint32_t code_of(wl_operand type, double value, double scale, uint64_t bits) {
+uint32_t code_of(wl_operand type, double value, double scale) {
   Powers powers{};
   if (has_powers(type, &powers) && scale != 0 && !std::isnan(scale))
     scale = std::ldexp(1.0, std::clamp(std::ilogb(scale), powers.least, powers.most));
-  const uint32_t code = encode_element(type, value * scale);
-  // The tensor core leaves out the lower bits of FP32.
-  const bool finite = std::isfinite(value * scale);
-  return type == WL_OPERAND_TF32 && finite ? code | (bits & 0x1FFF) : code;
+  return encode_element(type, value * scale);
+}
+
+// Of all E2M1 values, 16 in a row, under all UE4M3 scales.
+const std::vector<uint32_t>& codes_of(wl_operand type) {
+  static thread_local std::map<wl_operand, std::vector<uint32_t>> of_types;
+  std::vector<uint32_t>& codes = of_types[type];
+  for (uint32_t i = 0; codes.size() < 16 * 256; ++i)
+    codes.push_back(code_of(type, decode_e2m1(static_cast<uint8_t>(i % 16)),
+                            decode_ue4m3(static_cast<uint8_t>(i / 16))));
+  return codes;
 }
 
 bool is_mx(wl_operand type) { return type >= WL_OPERAND_MXFP8_E4M3; }
@@ -98,28 +106,45 @@ Operand retyped(const Operand& from, wl_operand type, int64_t k, uint64_t seed, 
   const Random kinds(seed, 13), places(seed, 14), others(seed, 15);
   const Alone alone = alone_of(type);
   const bool mx = is_mx(type);
+  constexpr uint8_t one = 0x38; // as a UE4M3 scale
+  constexpr uint32_t infinity = 0x7F800000;
+  const uint32_t* codes = type == WL_OPERAND_INT8 ? nullptr : codes_of(type).data();
   if (mx) set_mx_scales(from, &to);
   for (int64_t row = 0; row < from.l * from.rows; ++row) {
     const auto r = static_cast<uint64_t>(row);
     const uint64_t kind = kinds.below(r, 32);
     const auto only = static_cast<int64_t>(places.below(r, static_cast<uint64_t>(k)));
     const uint8_t* values = &from.values[static_cast<size_t>(row * from.k / 2)];
+    const uint8_t* scales = &from.scales[static_cast<size_t>(row * from.k / 16)];
     uint8_t* out = &to.values[static_cast<size_t>(row) * to.row_bytes()];
-    for (int64_t i = 0; i < k; ++i) {
-      const uint64_t bits = others.bits(r * static_cast<uint64_t>(k) + static_cast<uint64_t>(i));
-      const double scale = decode_ue4m3(from.scales[static_cast<size_t>((row * from.k + i) / 16)]);
-      uint32_t code = type == WL_OPERAND_INT8
-                          ? integer_of(kind % 4 == 3, bits)
-                          : code_of(type, decode_e2m1(nibble(values, i)), mx ? 1 : scale, bits);
-      if (all_bits && kind % 4 == 3) code = spread(type, bits);
-      // All numbers of 6 bits.
-      if (element_bits(type) == 6 && kind % 4 == 3) code = static_cast<uint32_t>(bits & 0x3F);
-      if (kind < alone.count) {
-        const bool negative = row % 2 == 1 && type != WL_OPERAND_INT8;
-        const uint32_t sign = negative ? uint32_t{1} << (element_bits(type) - 1) : 0;
-        code = i == only ? alone.codes[kind] | sign : 0;
-      }
-      set_element(type, out, i, code);
+    const auto random = [&](int64_t i) {
+      return others.bits(r * static_cast<uint64_t>(k) + static_cast<uint64_t>(i));
+    };
+    const auto fill = [&](const auto& code_at) {
+      for (int64_t i = 0; i < k; ++i) set_element(type, out, i, code_at(i));
+    };
+    const auto plain = [&](int64_t i) {
+      return codes[16 * (mx ? one : scales[i / 16]) + nibble(values, i)];
+    };
+    if (kind < alone.count) {
+      const bool negative = row % 2 == 1 && type != WL_OPERAND_INT8;
+      const uint32_t sign = negative ? uint32_t{1} << (element_bits(type) - 1) : 0;
+      fill([&](int64_t i) { return i == only ? alone.codes[kind] | sign : 0; });
+    } else if (element_bits(type) == 6 && kind % 4 == 3) { // all numbers of 6 bits
+      fill([&](int64_t i) { return static_cast<uint32_t>(random(i) & 0x3F); });
+    } else if (all_bits && kind % 4 == 3) {
+      fill([&](int64_t i) { return spread(type, random(i)); });
+    } else if (type == WL_OPERAND_INT8) {
+      fill([&](int64_t i) { return integer_of(kind % 4 == 3, random(i)); });
+    } else if (type == WL_OPERAND_TF32) {
+      // The tensor core leaves out the lower bits of FP32.
+      fill([&](int64_t i) {
+        const uint32_t code = plain(i);
+        const bool finite = (code & infinity) != infinity;
+        return finite ? code | static_cast<uint32_t>(random(i) & 0x1FFF) : code;
+      });
+    } else {
+      fill(plain);
     }
   }
   return to;

@@ -28,18 +28,40 @@ struct Tables {
   }
 };
 
+// The same of the codes of another type, without scales.
+void decode_codes(wl_operand type, const uint8_t* row, int64_t k0, int64_t k_count, float* out,
+                  int64_t stride) {
+  const auto each = [&](const auto& value_at) {
+    for (int64_t k = 0; k < k_count; ++k) out[k * stride] = value_at(k0 + k);
+  };
+  if (type == WL_OPERAND_TF32) {
+    each([&](int64_t k) { return static_cast<float>(decode_tf32(element_at(type, row, k))); });
+    return;
+  }
+  const float* decoded = decoded_codes(type).data();
+  switch (element_bits(type)) {
+  case 8:
+    return each([&](int64_t k) { return decoded[row[k]]; });
+  case 16:
+    return each([&](int64_t k) { return decoded[row[2 * k] | row[2 * k + 1] << 8]; });
+  default:
+    return each([&](int64_t k) { return decoded[element_at(type, row, k)]; });
+  }
+}
+
 // k_count elements from k0 on, of NVFP4 a multiple of 16, of row `row` (counted over all batch
 // entries) as FP32; element k0 + k goes to out[k * stride].
 void decode_row(const Tables& tables, const Operand& operand, int64_t row, int64_t k0,
                 int64_t k_count, float* out, int64_t stride) {
   if (operand.type != WL_OPERAND_NVFP4) {
     const uint8_t* values = operand.values.data() + static_cast<size_t>(row) * operand.row_bytes();
-    const bool scaled = !operand.scales.empty();
-    const uint8_t* scales = operand.scales.data() + (scaled ? row * (operand.k / mx_block) : 0);
+    decode_codes(operand.type, values, k0, k_count, out, stride);
+    if (operand.scales.empty()) return;
+    const uint8_t* scales = operand.scales.data() + row * (operand.k / mx_block);
+    double scale = 1;
     for (int64_t k = 0; k < k_count; ++k) {
-      const double scale = scaled ? decode_ue8m0(scales[(k0 + k) / mx_block]) : 1;
-      const uint32_t code = element_at(operand.type, values, k0 + k);
-      out[k * stride] = static_cast<float>(decode_element(operand.type, code) * scale);
+      if (k == 0 || (k0 + k) % mx_block == 0) scale = decode_ue8m0(scales[(k0 + k) / mx_block]);
+      out[k * stride] = static_cast<float>(out[k * stride] * scale);
     }
     return;
   }
@@ -64,6 +86,7 @@ typedef float HalfFloats __attribute__((vector_size(32)));
 WL_TARGET_CLONES void multiply_tile(const float* a, int64_t row_stride, const float* panel,
                                     int64_t k_count, double* sums) {
   Doubles low[tile_rows], high[tile_rows];
+#pragma GCC unroll 4 // all of them: arrays then stay in registers
   for (int64_t r = 0; r < tile_rows; ++r) {
     __builtin_memcpy(&low[r], sums + r * panel_columns, sizeof low[r]);
     __builtin_memcpy(&high[r], sums + r * panel_columns + panel_columns / 2, sizeof high[r]);
@@ -73,8 +96,10 @@ WL_TARGET_CLONES void multiply_tile(const float* a, int64_t row_stride, const fl
     for (int64_t k = k0; k < k0 + block; ++k) {
       Floats b;
       __builtin_memcpy(&b, panel + k * panel_columns, sizeof b);
+#pragma GCC unroll 4
       for (int64_t r = 0; r < tile_rows; ++r) partial[r] += a[r * row_stride + k] * b;
     }
+#pragma GCC unroll 4
     for (int64_t r = 0; r < tile_rows; ++r) {
       HalfFloats halves[2];
       __builtin_memcpy(halves, &partial[r], sizeof halves);
@@ -82,6 +107,7 @@ WL_TARGET_CLONES void multiply_tile(const float* a, int64_t row_stride, const fl
       high[r] += __builtin_convertvector(halves[1], Doubles);
     }
   }
+#pragma GCC unroll 4
   for (int64_t r = 0; r < tile_rows; ++r) {
     __builtin_memcpy(sums + r * panel_columns, &low[r], sizeof low[r]);
     __builtin_memcpy(sums + r * panel_columns + panel_columns / 2, &high[r], sizeof high[r]);

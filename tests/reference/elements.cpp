@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
+#include <map>
+#include <mutex>
 
 namespace wltest {
 
@@ -38,6 +41,15 @@ uint32_t element_at(wl_operand type, const uint8_t* row, int64_t k) {
 
 void set_element(wl_operand type, uint8_t* row, int64_t k, uint32_t code) {
   const int bits = element_bits(type);
+  if (bits == 8) {
+    row[k] = static_cast<uint8_t>(code);
+    return;
+  }
+  if (bits == 16) {
+    const auto half = static_cast<uint16_t>(code);
+    std::memcpy(&row[2 * k], &half, sizeof half);
+    return;
+  }
   const int64_t first = k * bits;
   const int shift = static_cast<int>(first % 8);
   const uint64_t mask = ((uint64_t{1} << bits) - 1) << shift;
@@ -71,6 +83,17 @@ double decode_element(wl_operand type, uint32_t code) {
   default:
     return decode_e2m1(static_cast<uint8_t>(code));
   }
+}
+
+const std::vector<float>& decoded_codes(wl_operand type) {
+  static std::mutex mutex;
+  static std::map<wl_operand, std::vector<float>> of_types;
+  const std::lock_guard lock(mutex);
+  std::vector<float>& values = of_types[type];
+  if (values.empty())
+    for (uint32_t code = 0; code < 1u << element_bits(type); ++code)
+      values.push_back(static_cast<float>(decode_element(type, code)));
+  return values;
 }
 
 uint32_t encode_element(wl_operand type, double value) {

@@ -19,6 +19,14 @@ constexpr int64_t step = 32;       // of K, of one MMA
 constexpr int64_t promotion = 128; // of K
 constexpr int kept_bits = 13;
 constexpr int no_exponent = -1000;
+constexpr uint32_t magnitude = 0x7FFFFFFF, infinity = 0x7F800000;
+
+#if defined(__x86_64__)
+#define WL_TARGET_CLONES                                                                           \
+  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define WL_TARGET_CLONES
+#endif
 
 // Rows with zeros behind K, to whole steps.
 struct Rows {
@@ -48,19 +56,36 @@ Rows decoded(const Operand& operand) {
   return rows;
 }
 
-// The sum after one more step.
-float added(float sum, const float* a, const int* a_exponents, const float* b,
-            const int* b_exponents) {
-  int top = sum == 0 || !std::isfinite(sum) ? no_exponent : std::ilogb(sum);
-  float products[step], plain = sum;
+// 2^exponent, of a normal number.
+float power_of_two(int exponent) {
+  return std::bit_cast<float>(static_cast<uint32_t>(exponent + 127) << 23);
+}
+
+// Of a normal number.
+int exponent_of(float value) {
+  return static_cast<int>(std::bit_cast<uint32_t>(value) >> 23 & 0xFF) - 127;
+}
+
+// The sum after one more step. Products of FP8 are 0, of 2^-32 to 2^32, or not finite, and so are
+// sums, which have no bits below 2^-45.
+WL_TARGET_CLONES float added(float sum, const float* a, const int* a_exponents, const float* b,
+                             const int* b_exponents) {
+  int top = no_exponent;
+  float products[step];
   for (int64_t i = 0; i < step; ++i) {
     top = std::max(top, a_exponents[i] + b_exponents[i]);
     products[i] = a[i] * b[i];
   }
-  for (int64_t i = 0; i < step; ++i) plain += products[i];
-  if (!std::isfinite(plain) || top < no_exponent / 2) return plain;
+  uint32_t largest = std::bit_cast<uint32_t>(sum) & magnitude;
+  for (int64_t i = 0; i < step; ++i)
+    largest = std::max(largest, std::bit_cast<uint32_t>(products[i]) & magnitude);
+  if (sum != 0 && largest < infinity) top = std::max(top, exponent_of(sum));
+  if (largest >= infinity || top < no_exponent / 2) {
+    for (int64_t i = 0; i < step; ++i) sum += products[i];
+    return sum;
+  }
   // In units of the last bit that is kept.
-  const float unit = std::ldexp(1.0f, top - kept_bits), per_unit = 1 / unit;
+  const float unit = power_of_two(top - kept_bits), per_unit = power_of_two(kept_bits - top);
   auto units = static_cast<int32_t>(sum * per_unit);
   for (int64_t i = 0; i < step; ++i) units += static_cast<int32_t>(products[i] * per_unit);
   const float exact = static_cast<float>(units) * unit;

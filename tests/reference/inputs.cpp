@@ -10,14 +10,6 @@
 namespace wltest {
 namespace {
 
-constexpr uint64_t gamma = 0x9E3779B97F4A7C15;
-
-uint64_t mix(uint64_t z) {
-  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9;
-  z = (z ^ z >> 27) * 0x94D049BB133111EB;
-  return z ^ z >> 31;
-}
-
 constexpr uint8_t e4m3_half = 0x30, e4m3_one = 0x38, e4m3_two = 0x40, e4m3_largest = 0x7E;
 constexpr uint8_t e4m3_smallest = 0x01; // 2^-9
 constexpr uint8_t e2m1_one = 0x2;
@@ -105,15 +97,8 @@ size_t Operand::row_bytes() const {
 
 Random::Random(uint64_t seed, uint64_t stream) : key(mix(mix(seed + gamma) + stream * gamma)) {}
 
-uint64_t Random::bits(uint64_t index) const { return mix(key + (index + 1) * gamma); }
-
 double Random::uniform(uint64_t index) const {
   return static_cast<double>(bits(index) >> 40) * 0x1p-24;
-}
-
-// The multiply-high method; its bias of bound / 2^32 is far below what a test could see.
-uint64_t Random::below(uint64_t index, uint64_t bound) const {
-  return (bits(index) >> 32) * bound >> 32;
 }
 
 const char* name_of(InputKind kind) {

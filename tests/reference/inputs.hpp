@@ -14,11 +14,20 @@ namespace wltest {
 // gamma = 2^64 / golden ratio, made odd. Draws may be taken in any order; streams of different keys
 // do not interfere.
 struct Random {
+  static constexpr uint64_t gamma = 0x9E3779B97F4A7C15;
   uint64_t key;
   Random(uint64_t seed, uint64_t stream);
-  uint64_t bits(uint64_t index) const;
+  static uint64_t mix(uint64_t z) {
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9;
+    z = (z ^ z >> 27) * 0x94D049BB133111EB;
+    return z ^ z >> 31;
+  }
+  uint64_t bits(uint64_t index) const { return mix(key + (index + 1) * gamma); }
   double uniform(uint64_t index) const; // [0, 1), 24 bits as an FP32 generator has
-  uint64_t below(uint64_t index, uint64_t bound) const;
+  // The multiply-high method; its bias of bound / 2^32 is far below what a test could see.
+  uint64_t below(uint64_t index, uint64_t bound) const {
+    return (bits(index) >> 32) * bound >> 32;
+  }
 };
 
 // One operand in plain layout, a batch of l matrices one after the other.

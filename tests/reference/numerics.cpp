@@ -25,14 +25,17 @@ double decode(uint32_t code, int exponent_bits, int mantissa_bits) {
 }
 
 // The magnitude's code, exponent and mantissa as one number, as if the exponent had no upper limit.
-// nearbyint rounds to nearest even, and a carry out of the mantissa lands in the exponent.
+// A carry out of the mantissa lands in the exponent.
 uint64_t encode_magnitude(double magnitude, int exponent_bits, int mantissa_bits) {
   if (magnitude == 0) return 0;
   const int bias = (1 << (exponent_bits - 1)) - 1;
   const int smallest_exponent = 1 - bias;
   const int binade = static_cast<int>(std::bit_cast<uint64_t>(magnitude) >> 52) - 1023;
   const int exponent = std::max(binade, smallest_exponent);
-  const double units = std::nearbyint(magnitude * power_of_two(mantissa_bits - exponent));
+  // Less than 2^12: of a sum with 1.5 * 2^52 a double keeps the integer nearest to them, even of
+  // two.
+  constexpr double integers = 0x1.8p52;
+  const double units = magnitude * power_of_two(mantissa_bits - exponent) + integers - integers;
   return (static_cast<uint64_t>(exponent - smallest_exponent) << mantissa_bits) +
          static_cast<uint64_t>(units);
 }

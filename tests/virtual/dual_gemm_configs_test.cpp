@@ -81,11 +81,11 @@ warpline::cli::Json count(const DualGemmCase& c) {
 TEST_CASE("every Blackwell configuration at its edges", "[virtual]") {
   size_t i = 0;
   for (const Config* config : blackwell_configs())
-    for (size_t s = 0; s < 2; ++s, ++i) {
+    for (size_t s = 0; s < (config->d_type == WL_F16 ? 2 : 1); ++s, ++i) {
       const int64_t m = kM[(5 * i + 2 * s) % kM.size()], n = kN[(5 * i + s) % kN.size()];
       int64_t k = kK[(3 * i + s) % kK.size()];
       const int64_t l = i % 7 == 3 ? 3 : 1;
-      if (k == 7168 && m * n * l > 40000) k = 1472;
+      if (k == 7168 && m * n * l > 10000) k = 1472;
       expect_exact(make_case(*config, m, n, k, l, i), kSchedules[(i / 2 + s) % kSchedules.size()]);
     }
 }
@@ -107,7 +107,7 @@ TEST_CASE("Blackwell configurations run twice over more tiles than clusters are 
   // of tests/problems do so on a device of one cluster.
   size_t i = 0;
   for (const Config* config : blackwell_configs()) {
-    if (config->d_type != WL_F16 || i++ % 3 != 0) continue;
+    if (config->d_type != WL_F16 || i++ % 6 != 0) continue;
     DualGemmCase c = make_case(*config, 1100, 3104, 320, 1, i);
     c.runs = i % 4 == 1 ? 2 : 1;
     expect_exact(c, kSchedules[i % kSchedules.size()]);
@@ -134,12 +134,13 @@ TEST_CASE("STREAM_K configurations run again and again in a workspace that nobod
   size_t i = 0;
   for (const Config* config : blackwell_configs()) {
     if (config->grid != warpline::dual_gemm::Grid::stream_k) continue;
-    // Of other types than NVFP4, one type of D is enough: how K is shared is the same text.
+    // How K is shared is the same text for all types: less of others than NVFP4 and FP16.
     const bool nvfp4 = config->kind == warpline::gemm::Kind::nvfp4;
-    if (!nvfp4 && config->d_type != WL_F16) continue;
+    const bool in_f16 = config->d_type == WL_F16;
+    if (!nvfp4 && !in_f16) continue;
     for (int64_t k : {1472, 7168})
       for (bool graph : {false, true}) {
-        if (!nvfp4 && graph != (k == 7168)) continue;
+        if (!(nvfp4 && in_f16) && graph != (k == 7168)) continue;
         DualGemmCase c =
             make_case(*config, i % 2 == 0 ? 300 : 129, i % 3 == 0 ? 264 : 136, k, 1, i);
         // Where sums round, they do so in the same order every time.
@@ -164,7 +165,7 @@ TEST_CASE("STREAM_K configurations run again and again in a workspace that nobod
 TEST_CASE("what the virtual GPU counts is what the cost model says", "[virtual]") {
   for (const Config* config : blackwell_configs()) {
     if (config->d_type != WL_F16) continue;
-    const DualGemmCase c = make_case(*config, 300, 264, 832, 2, 1);
+    const DualGemmCase c = make_case(*config, 300, 264, 448, 2, 1);
     INFO(describe(c));
     const warpline::cli::Json counted = count(c);
     int64_t read = 0, delivered = 0;
@@ -192,7 +193,7 @@ TEST_CASE("a tile that one warpgroup drains takes fewer instructions", "[virtual
     const Config* both = warpline::dual_gemm::find_config(twin);
     REQUIRE(both != nullptr);
     const auto instructions = [](const Config& of) {
-      return count(make_case(of, 300, 3104, 320, 3, 1)).find("warp_instructions")->integer;
+      return count(make_case(of, 300, 3104, 320, 2, 1)).find("warp_instructions")->integer;
     };
     INFO(config->name);
     CHECK(instructions(*config) < instructions(*both));

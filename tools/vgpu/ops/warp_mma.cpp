@@ -83,12 +83,17 @@ void for_results(const Mma& x, F&& f) {
     for (uint32_t i = 0; i < x.m / 4; ++i) f(l, i, l / 4 + 8 * (i / 2), 2 * (l % 4) + i % 2);
 }
 
+[[gnu::noipa]] Panels& panels_of_thread() {
+  thread_local Panels panels;
+  return panels;
+}
+
 Step mma(Warp& w, const Inst& inst, uint32_t mask) {
   const Mma& x = *static_cast<const Mma*>(inst.data);
   if (mask != ~0u)
     w.fault(inst, mask, FaultCode::illegal_instruction, "aligned",
             "mma.sync needs all 32 lanes; some have exited or do not exist");
-  static thread_local Panels p;
+  Panels& p = panels_of_thread();
   gather(w, inst, x, p);
   if (x.sparse) read_codes(w, inst, x, p);
   const uint32_t terms = x.terms();

@@ -8,7 +8,16 @@ using tensor::MmaResult;
 
 namespace {
 constexpr uint32_t kRows = 64, kRowBytes = 32; // of A
+
+struct Buffers { // of a thread, kept from one MMA to the next
+  std::vector<uint8_t> a_rows, b_rows;
+  std::vector<uint32_t> tile;
+};
+[[gnu::noipa]] Buffers& buffers_of_thread() {
+  thread_local Buffers buffers;
+  return buffers;
 }
+} // namespace
 
 void WarpgroupMma::reserve(Cluster& cluster) {
   auto shared = [&](OperandSpan s) {
@@ -81,7 +90,7 @@ void WarpgroupMma::gather_registers(std::vector<uint8_t>& out) {
 bool WarpgroupMma::perform(Cluster& cluster) {
   const tensor::PlainMma& shape = data->shape;
   uint32_t n = static_cast<uint32_t>(shape.n);
-  std::vector<uint8_t> a_rows, b_rows;
+  auto& [a_rows, b_rows, tile] = buffers_of_thread();
   if (data->a_in_registers)
     gather_registers(a_rows);
   else
@@ -91,7 +100,7 @@ bool WarpgroupMma::perform(Cluster& cluster) {
   // Element e of lane l in warp w: row 16 w + l div 4 + 8 ((e div 2) mod 2), column
   // 8 (e div 4) + 2 (l mod 4) + e mod 2. A register holds one, or two of 16 bits.
   bool halves = shape.d == MmaResult::f16;
-  std::vector<uint32_t> tile(size_t(kRows) * n);
+  tile.resize(size_t(kRows) * n);
   auto each = [&](auto&& fn) {
     for (uint32_t w = 0; w < 4; ++w)
       for (uint32_t r = 0; r < data->d.size(); ++r) {

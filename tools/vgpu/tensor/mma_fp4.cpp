@@ -335,9 +335,9 @@ struct Scratch { // of a thread, kept from one MMA to the next
 
 // A function of its own: in one that holds the variables of a thread, each use asks for the
 // address.
-[[gnu::noinline]] void multiply(Fp4Path path, const ScaledOperand& a, const ScaledOperand& b, int m,
-                                int n, int k, int block, float* d, ptrdiff_t ld, bool accumulate,
-                                Scratch& scratch) {
+[[gnu::noipa]] void multiply(Fp4Path path, const ScaledOperand& a, const ScaledOperand& b, int m,
+                             int n, int k, int block, float* d, ptrdiff_t ld, bool accumulate,
+                             Scratch& scratch) {
   auto& [panels, tile] = scratch;
   panels.build(a, b, m, n, k, block);
   if (!panels.tame)

@@ -51,9 +51,18 @@ struct Panels {
   std::vector<double> a; // [m][k]
   std::vector<double> b; // [k][n_padded]
   std::vector<Range> row, column;
+  std::vector<Range> columns; // of kColumns each
   Range all_rows, all_columns;
+  std::vector<int64_t> a_exponent, b_exponent; // as run_aligned needs them
 
   void build(const PlainMma& op, const unsigned char* a_bytes, const unsigned char* b_bytes);
+
+  // Whether all products of this row with kColumns columns, of which this is one, are zeros: tiles
+  // that reach beyond a matrix have many.
+  bool adds_zeros(int r, int c) const {
+    const Range &of_row = row[size_t(r)], &of_columns = columns[size_t(c / kColumns)];
+    return of_row.finite && of_columns.finite && (of_row.zero() || of_columns.zero());
+  }
 
   // Whether a double holds any partial sum of the products of this row and column exactly.
   bool fits(const Range& r, const Range& c) const {
@@ -69,6 +78,11 @@ void merge(Range& all, const Range& one) {
   all.finite = all.finite && one.finite;
 }
 
+// Zero bytes are zeros in every type.
+bool is_zero(const unsigned char* bytes, int count) {
+  return bytes[0] == 0 && std::memcmp(bytes, bytes + 1, size_t(count) - 1) == 0;
+}
+
 void Panels::build(const PlainMma& op, const unsigned char* a_bytes, const unsigned char* b_bytes) {
   m = op.m, n = op.n, k = op.k;
   const int a_k = op.kept ? k / 2 : k;
@@ -77,10 +91,15 @@ void Panels::build(const PlainMma& op, const unsigned char* a_bytes, const unsig
   b.assign(size_t(k) * size_t(n_padded), 0.0);
   row.assign(size_t(m), Range());
   column.assign(size_t(n), Range());
+  columns.assign(size_t(n_padded / kColumns), Range());
   all_rows = all_columns = Range();
   float values[kMaxK];
   int a_pitch = row_bytes(op.a, op.a_packing, a_k), b_pitch = row_bytes(op.b, op.b_packing, k);
   for (int r = 0; r < m; ++r) {
+    if (is_zero(a_bytes + r * a_pitch, a_pitch)) {
+      std::fill_n(&a[size_t(r * a_k)], a_k, op.negate_a ? -0.0 : 0.0);
+      continue;
+    }
     decode_row(op.a, op.a_packing, a_bytes + r * a_pitch, a_k, values);
     for (int i = 0; i < a_k; ++i) {
       a[size_t(r * a_k + i)] = op.negate_a ? -values[i] : values[i];
@@ -89,11 +108,17 @@ void Panels::build(const PlainMma& op, const unsigned char* a_bytes, const unsig
     merge(all_rows, row[size_t(r)]);
   }
   for (int c = 0; c < n; ++c) {
+    if (is_zero(b_bytes + c * b_pitch, b_pitch)) {
+      if (op.negate_b)
+        for (int i = 0; i < k; ++i) b[size_t(i * n_padded + c)] = -0.0;
+      continue;
+    }
     decode_row(op.b, op.b_packing, b_bytes + c * b_pitch, k, values);
     for (int i = 0; i < k; ++i) {
       b[size_t(i * n_padded + c)] = op.negate_b ? -values[i] : values[i];
       column[size_t(c)].include(values[i]);
     }
+    merge(columns[size_t(c / kColumns)], column[size_t(c)]);
     merge(all_columns, column[size_t(c)]);
   }
 }
@@ -101,7 +126,12 @@ void Panels::build(const PlainMma& op, const unsigned char* a_bytes, const unsig
 double power_of_two(int exponent) { return std::bit_cast<double>(uint64_t(exponent + 1023) << 52); }
 
 // Toward zero, to so many mantissa bits.
-float cut_to_f32(double value, int bits) {
+inline float cut_to_f32(double value, int bits) {
+  const double size = std::fabs(value);
+  if (size >= 0x1p-126 && size < 0x1p127) // a double has 29 bits more
+    return std::bit_cast<float>(std::bit_cast<uint32_t>(float(std::bit_cast<double>(
+                                    std::bit_cast<uint64_t>(value) & ~uint64_t{0} << 29))) &
+                                ~0u << (23 - bits));
   float cut = float(value);
   if (std::isinf(cut)) return cut;
   if (std::fabs(double(cut)) > std::fabs(value)) cut = std::nextafterf(cut, 0.0f);
@@ -165,7 +195,7 @@ void run_exact(const PlainMma& op, const Panels& p, const float* scale_a, const 
   double scale_d = std::ldexp(1.0, -op.scale_d);
   for (int r = 0; r < p.m; ++r) {
     float* row = d + r * ld;
-    kernels().dot_row(&p.a[size_t(r * p.k)], p.b.data(), p.k, p.n_padded, sum.data());
+    kernels().dot_row(p, r, sum.data());
     if (scale_a != nullptr)
       for (int c = 0; c < p.n; ++c) sum[size_t(c)] *= double(scale_a[r]) * double(scale_b[c]);
     std::fill(line.begin(), line.end(), 0.0f);
@@ -196,7 +226,7 @@ void run_exact(const PlainMma& op, const Panels& p, const float* scale_a, const 
   }
 }
 
-void run(const PlainMma& op, const Panels& p, const float* scale_a, const float* scale_b, float* d,
+void run(const PlainMma& op, Panels& p, const float* scale_a, const float* scale_b, float* d,
          ptrdiff_t ld) {
   switch (op.accumulation) {
   case Accumulation::exact:
@@ -208,11 +238,17 @@ void run(const PlainMma& op, const Panels& p, const float* scale_a, const float*
   }
 }
 
-thread_local Panels panels;
+// The variables of a thread by a function of its own: where one is named, each use asks for the
+// address.
+[[gnu::noipa]] Panels& panels_of_thread() {
+  thread_local Panels panels;
+  return panels;
+}
 
 void run(const PlainMma& op, const unsigned char* a, const unsigned char* b, const float* scale_a,
          const float* scale_b, float* d, ptrdiff_t ld) {
   assert(op.k <= kMaxK);
+  Panels& panels = panels_of_thread();
   panels.build(op, a, b);
   if (!op.kept) return run(op, panels, scale_a, scale_b, d, ld);
   // Each row of a sparse A meets rows of K of its own.
@@ -231,7 +267,11 @@ void run(const PlainMma& op, const unsigned char* a, const unsigned char* b, con
       std::copy_n(line, one.n_padded, &one.b[size_t(i) * size_t(one.n_padded)]);
       for (int c = 0; c < op.n; ++c) one.column[size_t(c)].include(float(line[c]));
     }
-    for (const Range& c : one.column) merge(one.all_columns, c);
+    one.columns.assign(size_t(one.n_padded / kColumns), Range());
+    for (int c = 0; c < op.n; ++c) {
+      merge(one.columns[size_t(c / kColumns)], one.column[size_t(c)]);
+      merge(one.all_columns, one.column[size_t(c)]);
+    }
     run(op, one, scale_a ? scale_a + r : nullptr, scale_b, d + r * ld, ld);
   }
 }
@@ -348,6 +388,7 @@ void mma_integer(const PlainMma& op, bool saturate, const unsigned char* a, cons
     std::fill(sum.begin(), sum.end(), 0);
     for (int i = 0; i < a_k; ++i) {
       int32_t x = value(op.a, a[r * a_k + i]);
+      if (x == 0) continue;
       const int32_t* line = &b_all[size_t((op.kept ? op.kept[r * a_k + i] : i) * op.n)];
       for (int c = 0; c < op.n; ++c) sum[size_t(c)] += x * line[c];
     }

@@ -2,10 +2,13 @@
 // its own for every instruction set: function multiversioning by the linker does not run under the
 // thread sanitizer.
 
-// Sums of products of one row with all columns.
-void dot_row(const double* a, const double* b, int k, int n_padded, double* out) {
+// Sums of products of one row with all columns. Zeros add nothing to a sum that starts as 0.
+void dot_row(const Panels& p, int row, double* out) {
+  const double *a = &p.a[size_t(row * p.k)], *b = p.b.data();
+  const int n_padded = p.n_padded;
   for (int c = 0; c < n_padded; c += kColumns) {
     Doubles sum[2] = {};
+    const int k = p.adds_zeros(row, c) ? 0 : p.k;
     for (int i = 0; i < k; ++i) {
       Doubles b0, b1;
       std::memcpy(&b0, b + i * n_padded + c, sizeof b0);
@@ -65,41 +68,67 @@ void run_sequential(const PlainMma& op, const Panels& p, float* d, ptrdiff_t ld)
   }
 }
 
-void run_aligned(const PlainMma& op, const Panels& p, float* d, ptrdiff_t ld) {
+void run_aligned(const PlainMma& op, Panels& p, float* d, ptrdiff_t ld) {
   // Exponents of operands once; the exponent of a product is the sum of its operands' exponents.
-  std::vector<int> a_exponent(p.a.size()), b_exponent(p.b.size());
-  constexpr int kNone = -100000;
+  std::vector<int64_t>&a_exponent = p.a_exponent, &b_exponent = p.b_exponent;
+  a_exponent.resize(p.a.size());
+  b_exponent.resize(p.b.size());
+  constexpr int64_t kNone = -100000;
+  constexpr int kLanes = 8; // columns at a time
   // Every operand and accumulator is a normal double or zero.
   auto exponent_of = [](double x) {
-    int field = int(std::bit_cast<uint64_t>(x) >> 52 & 0x7FF);
+    const auto field = int64_t(std::bit_cast<uint64_t>(x) >> 52 & 0x7FF);
     return field == 0 || field == 0x7FF ? kNone : field - 1023;
   };
   for (size_t i = 0; i < p.a.size(); ++i) a_exponent[i] = exponent_of(p.a[i]);
   for (size_t i = 0; i < p.b.size(); ++i) b_exponent[i] = exponent_of(p.b[i]);
   double scale_d = std::ldexp(1.0, -op.scale_d);
+  std::vector<float> line(size_t(p.n_padded));
   for (int r = 0; r < p.m; ++r) {
-    for (int c = 0; c < p.n; ++c) {
-      double start = op.accumulate ? d[r * ld + c] * scale_d : 0.0;
-      double product[kMaxK], plain = start;
-      int top = exponent_of(start);
-      for (int i = 0; i < p.k; ++i) {
-        size_t ai = size_t(r * p.k + i), bi = size_t(i * p.n_padded + c);
-        product[i] = p.a[ai] * p.b[bi];
-        plain += product[i];
-        top = std::max(top, a_exponent[ai] + b_exponent[bi]);
+    float* row = d + r * ld;
+    std::fill(line.begin(), line.end(), 0.0f);
+    if (op.accumulate) std::memcpy(line.data(), row, size_t(p.n) * sizeof(float));
+    const double* a = &p.a[size_t(r * p.k)];
+    const int64_t* a_exponents = &a_exponent[size_t(r * p.k)];
+    for (int c = 0; c < p.n; c += kLanes) {
+      double start[kLanes], plain[kLanes], product[kMaxK][kLanes];
+      int64_t top[kLanes];
+      bool negative_zero = false;
+      for (int l = 0; l < kLanes; ++l) {
+        start[l] = plain[l] = line[size_t(c + l)] * scale_d;
+        top[l] = exponent_of(start[l]);
+        negative_zero |= start[l] == 0 && std::signbit(start[l]);
       }
-      float result;
-      if (!std::isfinite(plain) || top <= kNone / 2) {
-        result = canonical(float(plain));
-      } else {
+      // Zeros add nothing, but that they make a negative zero a positive one.
+      const int k = p.adds_zeros(r, c) && !negative_zero ? 0 : p.k;
+      for (int i = 0; i < k; ++i) {
+        const double* b = &p.b[size_t(i * p.n_padded + c)];
+        const int64_t* b_exponents = &b_exponent[size_t(i * p.n_padded + c)];
+        for (int l = 0; l < kLanes; ++l) {
+          product[i][l] = a[i] * b[l];
+          plain[l] += product[i][l];
+          top[l] = std::max(top[l], a_exponents[i] + b_exponents[l]);
+        }
+      }
+      double up[kLanes], down[kLanes], sum[kLanes];
+      bool sums[kLanes];
+      for (int l = 0; l < kLanes; ++l) {
+        sums[l] = std::isfinite(plain[l]) && top[l] > kNone / 2;
+        if (!sums[l]) top[l] = 0;
         // Exact: |top| < 300, so both powers and all products with them are normal or cut to 0.
-        double up = power_of_two(op.fraction_bits - top),
-               down = power_of_two(top - op.fraction_bits);
-        double sum = std::trunc(start * up);
-        for (int i = 0; i < p.k; ++i) sum += std::trunc(product[i] * up);
-        result = cut_to_f32(sum * down, op.result_bits);
+        up[l] = power_of_two(int(op.fraction_bits - top[l]));
+        down[l] = power_of_two(int(top[l] - op.fraction_bits));
+        sum[l] = std::trunc(start[l] * up[l]);
       }
-      d[r * ld + c] = op.d == MmaResult::f16 ? num::f16_to_f32(num::f32_to_f16(result)) : result;
+      for (int i = 0; i < k; ++i)
+        for (int l = 0; l < kLanes; ++l) sum[l] += std::trunc(product[i][l] * up[l]);
+      for (int l = 0; l < kLanes; ++l) {
+        const float result =
+            sums[l] ? cut_to_f32(sum[l] * down[l], op.result_bits) : canonical(float(plain[l]));
+        line[size_t(c + l)] =
+            op.d == MmaResult::f16 ? num::f16_to_f32(num::f32_to_f16(result)) : result;
+      }
     }
+    std::memcpy(row, line.data(), size_t(p.n) * sizeof(float));
   }
 }
