@@ -12,6 +12,7 @@ namespace warpline {
 namespace {
 
 constexpr size_t least_match = 6; // below it, length and distance cost about as much as literals
+constexpr size_t least_again = 4; // at the distance of the match before, which costs a byte
 constexpr size_t long_match = 64; // taken without a look at the next position
 constexpr int longest_chain = 96;
 constexpr uint32_t none = UINT32_MAX;
@@ -61,6 +62,7 @@ std::string pack_text(std::string_view base, std::string_view text, size_t limit
   struct Match {
     size_t length = 0, from = 0;
   };
+  size_t distance = 0; // of the match before
   const auto longest = [&](size_t at) {
     Match best;
     uint32_t candidate = at + least_match <= all.size() ? latest[hash_at(all, at)] : none;
@@ -73,6 +75,12 @@ std::string pack_text(std::string_view base, std::string_view text, size_t limit
       }
       candidate = previous[candidate];
     }
+    if (distance != 0 && at < all.size()) {
+      const size_t from = at - distance;
+      const size_t length = equal_bytes(all.data() + from, all.data() + at, most);
+      // Two bytes less to say.
+      if (length >= least_again && length + 2 >= best.length) best = {length, from};
+    }
     return best;
   };
 
@@ -80,7 +88,7 @@ std::string pack_text(std::string_view base, std::string_view text, size_t limit
   size_t literals_from = base.size();
   for (size_t at = base.size(); at < all.size() && out.size() < limit;) {
     Match match = longest(at);
-    if (match.length < least_match) {
+    if (match.length < (at - match.from == distance ? least_again : least_match)) {
       remember(at++);
       continue;
     }
@@ -95,7 +103,8 @@ std::string pack_text(std::string_view base, std::string_view text, size_t limit
     put_number(&out, at - literals_from);
     out.append(all, literals_from, at - literals_from);
     put_number(&out, match.length);
-    put_number(&out, at - match.from);
+    put_number(&out, at - match.from == distance ? 0 : at - match.from);
+    distance = at - match.from;
     for (const size_t end = at + match.length; at < end;) remember(at++);
     literals_from = at;
   }

@@ -23,6 +23,7 @@ bool read_number(std::string_view* packed, size_t* value) {
 bool unpack_text(std::string_view base, std::string_view packed, size_t size, std::string* text) {
   text->clear();
   text->reserve(size);
+  size_t before = 0;
   while (text->size() < size) {
     size_t literals, length, distance;
     if (!read_number(&packed, &literals) || literals > packed.size() ||
@@ -32,6 +33,8 @@ bool unpack_text(std::string_view base, std::string_view packed, size_t size, st
     packed.remove_prefix(literals);
     if (text->size() == size) break;
     if (!read_number(&packed, &length) || !read_number(&packed, &distance)) return false;
+    if (distance == 0) distance = before;
+    before = distance;
     if (length > size - text->size() || distance == 0 || distance > base.size() + text->size())
       return false;
     if (distance > text->size()) {

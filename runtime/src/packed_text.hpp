@@ -3,7 +3,8 @@
 // bytes:
 //   repeat: literal count, that many bytes, match length, distance back (absent at the end)
 // Numbers are little-endian base 128, the high bit saying that more follows. Distances count back
-// from the current position in base + output, in bytes; a match may overlap its own output.
+// from the current position in base + output, in bytes, 0 as far as the match before, since texts
+// that differ in single words go on as they did; a match may overlap its own output.
 #pragma once
 
 #include <cstddef>
