@@ -25,9 +25,7 @@ struct Random {
   uint64_t bits(uint64_t index) const { return mix(key + (index + 1) * gamma); }
   double uniform(uint64_t index) const; // [0, 1), 24 bits as an FP32 generator has
   // The multiply-high method; its bias of bound / 2^32 is far below what a test could see.
-  uint64_t below(uint64_t index, uint64_t bound) const {
-    return (bits(index) >> 32) * bound >> 32;
-  }
+  uint64_t below(uint64_t index, uint64_t bound) const { return (bits(index) >> 32) * bound >> 32; }
 };
 
 // One operand in plain layout, a batch of l matrices one after the other.
