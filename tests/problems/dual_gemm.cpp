@@ -3,6 +3,7 @@
 
 #include "kernels/dual_gemm/dual_gemm.hpp"
 #include "tests/problems/edges.hpp"
+#include "tests/problems/telling.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -95,8 +96,14 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
       draw.index() % all_sizes % 2 == 0 && !is_small(draw) && s.k >= edges_k && codes;
   if (edges) draw.note<std::string>("values", "edges");
   const Gate gate = draw_gate(draw, ties);
-  const BiasType bias = draw_bias_type(draw, ties);
-  const std::string biased = draw.pick<const char*>("biases", {"both", "the first", "the second"});
+  BiasType bias = draw_bias_type(draw, ties);
+  std::string biased = draw.pick<const char*>("biases", {"both", "the first", "the second"});
+  // Where edges do not show each way of computing a gate, biases do.
+  const size_t turn = draw.index() % all_sizes;
+  if (!nvfp4 && !edges && (turn == 4 || turn == 6)) {
+    bias = {true, WL_F32, draw.note("bias_type", WL_F32)};
+    biased = draw.note<std::string>("biases", "both");
+  }
   const bool has_bias[2] = {bias.given && biased != "the second",
                             bias.given && biased != "the first"};
   Numbers biases[2][2]; // of a product, of a run
@@ -112,6 +119,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   }
   const bool in_a = alias == "B1 is in A" && s.l == 1 && s.n <= s.m && types.a == types.b;
   wltest::Problem problems[2];
+  Sums sums[2];
   for (int run = 0; run < 2 && filled; ++run) {
     wltest::Problem& q = problems[run];
     q = {s.m, s.n, s.k, s.l, {}, {}, {}, 1, 1};
@@ -143,6 +151,10 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     }
     // Where a register holds some rows of many columns, columns differ, and the other way round.
     if (edges && run == 1) make_edges(&q, factors, c.profile == "h200", seed);
+    sums[run] = sums_of(c, p.config, q);
+    if (!nvfp4 && !edges && has_bias[0] && has_bias[1] && bias.type == WL_F32)
+      tell_by_biases(sums[run], {0, s.l * s.m, 0, q.alpha1, q.alpha2}, gate, c.type, seed,
+                     &biases[0][run], &biases[1][run]);
   }
   add_operand("a", "sfa", types.a, {problems[0].a, problems[1].a}, padding, filled, draw, &p);
   add_operand("b1", "sfb1", types.b, {problems[0].b1, problems[1].b1}, padding, filled, draw, &p);
@@ -170,11 +182,10 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   if (nvfp4) sfd.misalignment = draw_alignment(draw, "sfd");
   for (int run = 0; run < 2 && filled; ++run) {
     const wltest::Problem& q = problems[run];
-    const Sums sums = sums_of(c, p.config, q);
     const std::vector<float> out = gated_replayed(
-        sums, {gate, q.alpha1, q.alpha2, biases[0][run].values, biases[1][run].values});
+        sums[run], {gate, q.alpha1, q.alpha2, biases[0][run].values, biases[1][run].values});
     if (nvfp4) {
-      const Operand blocks = quantized(out, sums, d_scale.runs[run]);
+      const Operand blocks = quantized(out, sums[run], d_scale.runs[run]);
       d.runs.push_back(blocks.values);
       expect_scales(blocks, &sfd);
       continue;

@@ -3,7 +3,7 @@
 
 #include "kernels/gemm/rules.hpp"
 #include "kernels/grouped/grouped.hpp"
-#include "tests/problems/products.hpp"
+#include "tests/problems/telling.hpp"
 #include "tests/reference/grouped.hpp"
 
 #include <algorithm>
@@ -315,6 +315,11 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   wltest::Problem problems[2];
   std::vector<float> alphas[2][2];
   Numbers biases[2][2], rows[2], residuals[2];
+  const bool cancels = (in_place || apart) && element == 2;
+  const bool tells = dual && !nvfp4 && has_bias[0] && has_bias[1] && bias.type == WL_F32;
+  std::vector<GroupRange> ranges[2];
+  Sums sums[2];
+  uint32_t wrong[2] = {};
   for (size_t run = 0; run < 2 && filled; ++run) {
     const uint64_t seed = (draw.seed_for("operands") + run) * 16;
     tables[run] = table_of(s, c.rows, kind, seed);
@@ -341,6 +346,19 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     }
     if (in_place || apart)
       residuals[run] = draw_numbers(static_cast<size_t>(s.m * s.n), c.type, 4, seed + 8);
+    ranges[run] = ranges_of(tables[run], s.m, &wrong[run]);
+    sums[run] = accumulate_groups(
+        q, tables[run], 1, {}, [&](const wltest::Problem& of) { return sums_of(c, p.config, of); });
+    if (run == 1 && cancels)
+      cancel(grouped_linear_replayed(
+                 sums[run], ranges[run],
+                 {activation, alphas[0][run], rows[run].values, biases[0][run].values, {}}),
+             c.type, &residuals[run]);
+    for (size_t g = 0; g < ranges[run].size() && tells; ++g)
+      tell_by_biases(sums[run],
+                     {ranges[run][g].first, ranges[run][g].end, g * static_cast<size_t>(s.n),
+                      has_alpha[0] ? alphas[0][run][g] : 1, has_alpha[1] ? alphas[1][run][g] : 1},
+                     gate, c.type, seed + g, &biases[0][run], &biases[1][run]);
   }
   const auto add = [&](const char* name, size_t misalignment, const auto& bytes) {
     Input in{name, misalignment, {}, ""};
@@ -405,28 +423,23 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   Output status{"status", s.has_status ? draw_float_alignment(draw, "status") : 0, {}, {}};
   if (!s.has_status) draw.note<std::string>("status", "null");
   for (size_t run = 0; run < 2 && filled; ++run) {
-    uint32_t bits = 0;
-    const std::vector<GroupRange> ranges = ranges_of(tables[run], s.m, &bits);
-    const Sums sums =
-        accumulate_groups(problems[run], tables[run], 1, {},
-                          [&](const wltest::Problem& of) { return sums_of(c, p.config, of); });
     std::vector<float> out;
     if constexpr (dual)
       out = grouped_gated_replayed(
-          sums, ranges,
+          sums[run], ranges[run],
           {gate, alphas[0][run], alphas[1][run], biases[0][run].values, biases[1][run].values});
     else
-      out = grouped_linear_replayed(sums, ranges,
+      out = grouped_linear_replayed(sums[run], ranges[run],
                                     {activation, alphas[0][run], rows[run].values,
                                      biases[0][run].values, residuals[run].values});
     const Operand blocks =
-        nvfp4 ? quantized(out, sums, d_scale.runs[run]) : Operand{s.m, s.n, 1, {}, {}};
+        nvfp4 ? quantized(out, sums[run], d_scale.runs[run]) : Operand{s.m, s.n, 1, {}, {}};
     Bytes image(nvfp4 ? blocks.values.size() : layout.bytes());
     std::vector<bool> written(image.size(), false);
     const Bytes codes = nvfp4 ? blocks.values : rounded(out, c.type);
     const size_t row_bytes = codes.size() / static_cast<size_t>(s.m);
     const size_t pitch = nvfp4 ? row_bytes : element * static_cast<size_t>(layout.pitch());
-    for (const GroupRange& range : ranges)
+    for (const GroupRange& range : ranges[run])
       for (int64_t row = range.first; row < range.end; ++row) {
         const size_t at = static_cast<size_t>(row) * pitch;
         std::memcpy(&image[at], &codes[static_cast<size_t>(row) * row_bytes], row_bytes);
@@ -443,7 +456,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
       sfd.written_by.push_back(std::move(scales));
     }
     // What was there before stays.
-    const uint32_t before = 0x80000010u, after = before | bits;
+    const uint32_t before = 0x80000010u, after = before | wrong[run];
     Bytes first(4), last(4);
     std::memcpy(first.data(), &before, 4), std::memcpy(last.data(), &after, 4);
     status.before.push_back(first), status.runs.push_back(last);

@@ -3,7 +3,7 @@
 
 #include "kernels/moe/parts.hpp"
 #include "tests/problems/moe.hpp"
-#include "tests/problems/products.hpp"
+#include "tests/problems/telling.hpp"
 #include "tests/reference/linear.hpp"
 #include "tests/reference/moe.hpp"
 
@@ -140,7 +140,7 @@ Problem make_quantize(const Configuration& c, Draw& draw, Values wanted) {
   const std::string kind = draw_kind_of_ids(draw);
   work.ldx = work.k + draw.pick<int64_t>("ldx", {0, 24, 8});
   const float value =
-      draw.pick("d_scale value", {1.0f, 0.25f, 0.013f, 3.0f, 1e4f, 0x1p-126f, 0x1p+126f});
+      draw.pick("d_scale value", {1.0f, 0.3125f, 0.013f, 3.0f, 1e4f, 0x1p-126f, 0x1p+126f});
   const bool given = value != 1 || draw.below("d_scale", 2) != 0;
   if (given)
     p.inputs.push_back(
@@ -157,7 +157,8 @@ Problem make_quantize(const Configuration& c, Draw& draw, Values wanted) {
     ids.runs = {bytes_of(o.ids)};
     ends.runs = {bytes_of(o.order.ends)};
     positions.runs = {bytes_of(o.order.positions)};
-    const Matrix values = make_matrix(order.tokens, work.k, 1, type, draw.seed_for("operands"));
+    Matrix values = make_matrix(order.tokens, work.k, 1, type, draw.seed_for("operands"));
+    tell_by_ties(given ? value : 1, draw.seed_for("ties"), &values);
     // What lies between the rows has a magnitude that changes a block's scale.
     const std::vector<uint16_t> between(static_cast<size_t>((order.tokens - 1) * work.ldx + work.k),
                                         type == OutputType::f16 ? 0x7BFF : 0x7F7F);

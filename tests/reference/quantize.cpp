@@ -69,7 +69,7 @@ Inverse::Inverse(float d_scale) {
   sixth = over_six;
 }
 
-void quantize_block(const float* x, const Inverse& scale_of_all, uint8_t* codes, uint8_t* scale) {
+float block_factor(const float* x, const Inverse& scale_of_all, uint8_t* scale) {
   float largest = 0;
   for (int i = 0; i < 16; ++i) largest = std::fmax(largest, std::fabs(x[i]));
   const volatile float scaled = largest * scale_of_all.sixth;
@@ -77,6 +77,11 @@ void quantize_block(const float* x, const Inverse& scale_of_all, uint8_t* codes,
   const auto decoded = static_cast<float>(decode_e4m3(*scale));
   const volatile float reciprocal = decoded == 0 ? 0.0f : 1.0f / decoded;
   const volatile float factor = scale_of_all.inverse * reciprocal;
+  return factor;
+}
+
+void quantize_block(const float* x, const Inverse& scale_of_all, uint8_t* codes, uint8_t* scale) {
+  const float factor = block_factor(x, scale_of_all, scale);
   for (int i = 0; i < 16; i += 2) {
     const volatile float low = x[i] * factor, high = x[i + 1] * factor;
     codes[i / 2] = static_cast<uint8_t>(encode_e2m1(double{low}) | encode_e2m1(double{high}) << 4);
@@ -214,23 +219,31 @@ Folded fold(const Matrix& w, const Norm& norm, const std::vector<float>& bias) {
   return folded;
 }
 
+NormalisedRow normalised_row(const Matrix& x, size_t row, const Norm& norm, float d_scale) {
+  NormalisedRow out{std::vector<float>(static_cast<size_t>(x.k)), {}, Inverse(d_scale)};
+  read_row(x, row * out.plain.size(), &out.plain);
+  const RowStatistics of_row = statistics(out.plain.data(), x.k, norm);
+  const bool layer = norm.kind == Norm::Kind::layer;
+  out.inverse.inverse =
+      layer ? std::fma(of_row.rstd, 0.0f, out.inverse.inverse) : out.inverse.inverse * of_row.rstd;
+  out.inverse.sixth = out.inverse.inverse * 0x1.555556p-3f;
+  out.values = out.plain;
+  to_quantise(&out.values, of_row, norm);
+  for (float& value : out.plain)
+    if (layer) value = (value - of_row.mean) * of_row.rstd;
+  return out;
+}
+
 Operand quantize(const Matrix& x, const Norm& norm, float d_scale) {
   Operand out{x.rows, x.k, x.l, {}, {}};
   out.values.resize(x.codes.size() / 2);
   out.scales.resize(x.codes.size() / 16);
-  const Inverse of_all(d_scale);
-  std::vector<float> row(static_cast<size_t>(x.k));
-  for (size_t first = 0; first < x.codes.size(); first += row.size()) {
-    read_row(x, first, &row);
-    const RowStatistics of_row = statistics(row.data(), x.k, norm);
-    const bool layer = norm.kind == Norm::Kind::layer;
-    Inverse inverse = of_all;
-    inverse.inverse =
-        layer ? std::fma(of_row.rstd, 0.0f, of_all.inverse) : of_all.inverse * of_row.rstd;
-    inverse.sixth = inverse.inverse * 0x1.555556p-3f;
-    to_quantise(&row, of_row, norm);
-    for (size_t i = 0; i < row.size(); i += 16)
-      quantize_block(&row[i], inverse, &out.values[(first + i) / 2], &out.scales[(first + i) / 16]);
+  const auto k = static_cast<size_t>(x.k);
+  for (size_t first = 0; first < x.codes.size(); first += k) {
+    const NormalisedRow row = normalised_row(x, first / k, norm, d_scale);
+    for (size_t i = 0; i < k; i += 16)
+      quantize_block(&row.values[i], row.inverse, &out.values[(first + i) / 2],
+                     &out.scales[(first + i) / 16]);
   }
   return out;
 }

@@ -35,6 +35,7 @@ struct Inverse {
 // largest = max |x|, NaN passed over   scale = e4m3(largest * sixth)   r = 1 / scale, 0 for 0
 // factor = inverse * r                 code = e2m1(x * factor)
 void quantize_block(const float* x, const Inverse& scale_of_all, uint8_t* codes, uint8_t* scale);
+float block_factor(const float* x, const Inverse& scale_of_all, uint8_t* scale);
 
 // Values and scales in plain layout.
 Operand quantize(const Matrix& x, float d_scale);
@@ -53,6 +54,12 @@ struct RowStatistics {
 };
 RowStatistics statistics(const float* row, int64_t k, const Norm& norm);
 Operand quantize(const Matrix& x, const Norm& norm, float d_scale);
+// One row on its way there: before gamma and beta, what codes are made of, and their factors.
+struct NormalisedRow {
+  std::vector<float> plain, values;
+  Inverse inverse;
+};
+NormalisedRow normalised_row(const Matrix& x, size_t row, const Norm& norm, float d_scale);
 // The normalised rows as FP32 numbers, RMSNorm's x * gamma * rstd rounded twice.
 std::vector<float> normalised(const Matrix& x, const Norm& norm);
 // The same rounded to x's type.

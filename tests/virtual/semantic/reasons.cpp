@@ -120,6 +120,9 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   if (m.label == "operands_release" || m.label == "operands_drain")
     return "the commits that this loop waits for come before the accumulator's, for which the "
            "consumers wait before the last barrier";
+  if (has(kernel, "norm_linear_rstd") &&
+      (starts(t, "rcp.rn.f32 inverse") || starts(t, "mov.f32 inverse") || names(" row_inverse,")))
+    return "the kernel makes no codes: nothing reads their factors";
   if (names(" fresh, ") || names("@fresh "))
     return "a stage's first wait passes at once: skipping it saves time";
   if (names("k_tail")) return "steps beyond K multiply zeros, with which TMA fills them";
@@ -269,7 +272,10 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
     return "`more` is true there: every lane writes the same number to the flag";
   if (m.label == "spread_poll" && names("is_mine, lane, 0") && !deleted)
     return "every lane writes the same number to the flag";
-  if (has(kernel, "permute") && m.label == "units_done" && names(" unit, lane"))
+  const bool of_counters =
+      (m.label == "units_done" && (names(" unit, lane") || names("setp.ne.u32 more, part, 0"))) ||
+      (m.label == "next_counter" && !names("more"));
+  if (has(kernel, "sm90_permute") && of_counters)
     return "what counts decoded units is of NVFP4, which the decoder makes";
   if (m.label == "scheduler_tile" && (names("left, range_end, position") || names("k_count, left")))
     return "a cluster that takes a whole tile instead of its range's part finishes it alone";
