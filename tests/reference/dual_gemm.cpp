@@ -1,6 +1,7 @@
 #include "tests/reference/dual_gemm.hpp"
 #include "tests/reference/elements.hpp"
 #include "tests/reference/linear.hpp"
+#include "tests/reference/target_clones.hpp"
 
 #include <algorithm>
 #include <array>
@@ -70,13 +71,6 @@ void decode_row(const Tables& tables, const Operand& operand, int64_t row, int64
   for (int64_t k = 0; k < k_count; ++k)
     out[k * stride] = tables.value[nibble(values, k)] * tables.scale[scales[k / block]];
 }
-
-#if defined(__x86_64__)
-#define WL_TARGET_CLONES                                                                           \
-  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define WL_TARGET_CLONES
-#endif
 
 typedef float Floats __attribute__((vector_size(64)));
 typedef double Doubles __attribute__((vector_size(64)));

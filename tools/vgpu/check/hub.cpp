@@ -253,8 +253,7 @@ void Hub::access(const exec::Access& a, const Origin& origin) {
 
 void Hub::access_lanes(const exec::Access& a, const uint64_t* addresses, uint32_t mask, uint64_t lo,
                        uint64_t hi, const Origin& origin) {
-  const bool shown = a.space == exec::Space::Global || a.space == exec::Space::Shared;
-  if (shown && !observers_.empty()) {
+  if (a.space == exec::Space::Global || a.space == exec::Space::Shared) {
     Bytes b;
     b.space = a.space == exec::Space::Global ? Space::Global : Space::Shared;
     b.cta = a.space == exec::Space::Shared ? a.cta : 0;
