@@ -28,6 +28,12 @@ TEST_CASE("packed texts come back as they were", "[host][images]") {
     }
   CHECK(pack_text(lines, lines).size() < 16);
   CHECK(pack_text("", lines).size() < lines.size() / 20);
+  // A single letter that differs costs its place, itself, and a match as far back as the one
+  // before.
+  std::string other = noise;
+  for (size_t i = 50; i < other.size(); i += 100) other[i] = static_cast<char>(~other[i]);
+  CHECK(round_trip(noise, other) == other);
+  CHECK(pack_text(noise, other).size() <= 4 * (other.size() / 100) + 8);
 }
 
 TEST_CASE("a packed text that is cut or bent is refused", "[host][images]") {
@@ -39,6 +45,8 @@ TEST_CASE("a packed text that is cut or bent is refused", "[host][images]") {
   CHECK_FALSE(unpack_text("", packed, text.size() - 1, &result));
   CHECK_FALSE(unpack_text("", packed, text.size() + 1, &result));
   CHECK_FALSE(unpack_text("", packed + "x", text.size(), &result));
+  // The first match cannot be as far back as the one before.
+  CHECK_FALSE(unpack_text("base", std::string("\1x\4\0", 4), 5, &result));
   std::mt19937 random(2);
   for (int i = 0; i < 2000; ++i) {
     std::string bent = packed;

@@ -2,6 +2,7 @@
 // (tests/hardware/oracle_wgmma.cpp).
 #include "tests/reference/dual_gemm.hpp"
 #include "tests/reference/elements.hpp"
+#include "tests/reference/target_clones.hpp"
 
 #include <algorithm>
 #include <array>
@@ -20,13 +21,6 @@ constexpr int64_t promotion = 128; // of K
 constexpr int kept_bits = 13;
 constexpr int no_exponent = -1000;
 constexpr uint32_t magnitude = 0x7FFFFFFF, infinity = 0x7F800000;
-
-#if defined(__x86_64__)
-#define WL_TARGET_CLONES                                                                           \
-  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define WL_TARGET_CLONES
-#endif
 
 // Rows with zeros behind K, to whole steps.
 struct Rows {
