@@ -16,6 +16,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -29,6 +30,7 @@ using Sketch = std::bitset<1 << 15>;
 
 struct Blob {
   std::string label, bytes, packed; // label: what names it in the assembler file
+  std::optional<PackBase> index;    // while others are packed against it
   Sketch sketch;                    // of `bytes`
   const Blob* base = nullptr;       // what it is packed against
   int depth = 0;                    // bases to unpack before it
@@ -83,19 +85,24 @@ Sketch sketch_of(const std::string& bytes) {
 class Bases {
 public:
   void pack(Blob* blob) {
-    const std::string alone = pack_text("", blob->bytes);
-    blob->packed = alone;
     blob->sketch = sketch_of(blob->bytes);
-    for (const std::vector<const Blob*>& offered : {latest_, like(*blob)})
-      for (const Blob* base : offered) try_base(blob, base);
-    if (blob->packed.size() * 2 >= alone.size()) {
-      blob->packed = alone;
+    for (const Blob* base : latest_) try_base(blob, base);
+    for (const Blob* base : like(*blob)) try_base(blob, base);
+    // Packed alone no further than decides.
+    const size_t decides = blob->base ? 2 * blob->packed.size() : SIZE_MAX;
+    std::string alone = pack_text("", blob->bytes, decides);
+    if (alone.size() <= decides) {
+      blob->packed = std::move(alone);
       blob->base = nullptr;
       blob->depth = 0;
       standing_.push_back(blob);
     }
+    blob->index.emplace(blob->bytes);
     latest_.push_back(blob);
-    if (latest_.size() > most_latest) latest_.erase(latest_.begin());
+    if (latest_.size() > most_latest) {
+      if (latest_[0]->base != nullptr) latest_[0]->index.reset(); // stands not alone
+      latest_.erase(latest_.begin());
+    }
     check(*blob);
   }
 
@@ -116,8 +123,9 @@ private:
   }
   static void try_base(Blob* blob, const Blob* base) {
     if (base->depth >= most_depth) return;
-    std::string packed = pack_text(base->bytes, blob->bytes, blob->packed.size());
-    if (packed.size() >= blob->packed.size()) return;
+    const size_t best = blob->base ? blob->packed.size() : SIZE_MAX;
+    std::string packed = pack_text(*base->index, blob->bytes, best);
+    if (packed.size() >= best) return;
     blob->packed = std::move(packed);
     blob->base = base;
     blob->depth = base->depth + 1;
@@ -130,7 +138,8 @@ private:
       fail(blob.label + " does not unpack to what was packed");
   }
 
-  std::vector<const Blob*> standing_, latest_;
+  std::vector<const Blob*> standing_;
+  std::vector<Blob*> latest_;
 };
 
 std::vector<Kernel> read_kernels(const std::vector<std::string>& files) {

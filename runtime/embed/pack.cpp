@@ -2,6 +2,7 @@
 // bytes as the shortest match has, with a look at the next position.
 #include "runtime/src/packed_text.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -14,11 +15,13 @@ namespace {
 constexpr size_t least_match = 6; // below it, length and distance cost about as much as literals
 constexpr size_t least_again = 4; // at the distance of the match before, which costs a byte
 constexpr size_t long_match = 64; // taken without a look at the next position
+// Of a longer match in the base only the end is looked for again: the base has it, too.
+constexpr size_t known_match = 256, known_end = 64;
 constexpr int longest_chain = 96;
 constexpr uint32_t none = UINT32_MAX;
 
 constexpr int hash_bits = 17;
-size_t hash_at(const std::string& text, size_t position) {
+size_t hash_at(std::string_view text, size_t position) {
   uint64_t bytes = 0;
   std::memcpy(&bytes, text.data() + position, least_match);
   return static_cast<size_t>((bytes * 0x9E3779B97F4A7C15u) >> (64 - hash_bits));
@@ -46,10 +49,26 @@ void put_number(std::string* out, size_t value) {
 
 } // namespace
 
+PackBase::PackBase(std::string_view base)
+    : text(base), latest(size_t{1} << hash_bits, none), previous(base.size(), none) {
+  for (size_t i = 0; i + least_match <= base.size(); ++i) {
+    uint32_t& head = latest[hash_at(base, i)];
+    previous[i] = head;
+    head = static_cast<uint32_t>(i);
+  }
+}
+
 std::string pack_text(std::string_view base, std::string_view text, size_t limit) {
+  return pack_text(PackBase(base), text, limit);
+}
+
+std::string pack_text(const PackBase& indexed, std::string_view text, size_t limit) {
+  const std::string_view base = indexed.text;
   const std::string all = std::string(base) + std::string(text);
-  std::vector<uint32_t> latest(size_t{1} << hash_bits, none), previous(all.size(), none);
-  size_t known = 0; // positions before it are in the chains
+  std::vector<uint32_t> latest = indexed.latest, previous(all.size(), none);
+  std::copy(indexed.previous.begin(), indexed.previous.end(), previous.begin());
+  // Positions before it are in the chains.
+  size_t known = base.size() < least_match ? 0 : base.size() - least_match + 1;
   const auto remember = [&](size_t position) {
     if (position < known || position + least_match > all.size()) return;
     known = position + 1;
@@ -57,7 +76,7 @@ std::string pack_text(std::string_view base, std::string_view text, size_t limit
     previous[position] = head;
     head = static_cast<uint32_t>(position);
   };
-  for (size_t i = 0; i < base.size(); ++i) remember(i);
+  for (size_t i = known; i < base.size(); ++i) remember(i);
 
   struct Match {
     size_t length = 0, from = 0;
@@ -105,7 +124,9 @@ std::string pack_text(std::string_view base, std::string_view text, size_t limit
     put_number(&out, match.length);
     put_number(&out, at - match.from == distance ? 0 : at - match.from);
     distance = at - match.from;
-    for (const size_t end = at + match.length; at < end;) remember(at++);
+    const size_t end = at + match.length;
+    if (match.length > known_match && match.from < base.size()) at = end - known_end;
+    while (at < end) remember(at++);
     literals_from = at;
   }
   if (literals_from < all.size()) {

@@ -11,11 +11,21 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace warpline {
 
+// A base and where its words stand: once for all texts that are packed against it. The base's text
+// stays where it is.
+struct PackBase {
+  explicit PackBase(std::string_view base);
+  std::string_view text;
+  std::vector<uint32_t> latest, previous; // by hash; by position, the one of the same hash before
+};
+
 // runtime/embed, at build time. What is packed in less than `limit` bytes comes whole; else some
 // bytes, no fewer than `limit`, that say nothing.
+std::string pack_text(const PackBase& base, std::string_view text, size_t limit = SIZE_MAX);
 std::string pack_text(std::string_view base, std::string_view text, size_t limit = SIZE_MAX);
 
 // False when `packed` does not describe `size` bytes.
