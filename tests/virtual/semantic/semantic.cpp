@@ -8,6 +8,9 @@
 #include <map>
 #include <set>
 #include <sstream>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 
 namespace wltest {
 
@@ -213,6 +216,28 @@ std::string masked(const std::string& statement) {
   return out;
 }
 
+// Its hash, from `h` on.
+uint64_t masked_hash(std::string_view statement, uint64_t h) {
+  bool number = false;
+  for (const char c : statement) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool digit = (number ? std::isxdigit(byte) : std::isdigit(byte)) != 0;
+    if (!digit || !number) h = fnv_step(h, digit ? '#' : byte);
+    number = digit;
+  }
+  return h;
+}
+
+std::string_view trimmed(std::string_view line) {
+  const size_t first = line.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return line.substr(first, line.find_last_not_of(" \t") + 1 - first);
+}
+
+bool is_label(std::string_view t) {
+  return t.size() > 1 && t.back() == ':' && t.find(' ') == std::string_view::npos && t != "wait:";
+}
+
 // Of a cluster, by the kernel's name.
 int ctas_of(const std::string& kernel) {
   for (size_t i = 1; i + 1 < kernel.size(); ++i)
@@ -225,7 +250,8 @@ int ctas_of(const std::string& kernel) {
 
 } // namespace
 
-std::vector<SemanticMutant> semantic_mutants(const std::string& kernel, const std::string& ptx) {
+std::vector<SemanticMutant> semantic_mutants(const std::string& kernel, const std::string& ptx,
+                                             const std::set<int>* lines) {
   std::vector<SemanticMutant> out;
   std::istringstream in(ptx);
   std::string label;
@@ -234,11 +260,11 @@ std::vector<SemanticMutant> semantic_mutants(const std::string& kernel, const st
   for (std::string line; std::getline(in, line);) {
     ++number;
     const std::string t = trim(line);
-    if (t.size() > 1 && t.back() == ':' && t.find(' ') == std::string::npos && t != "wait:")
-      label = t.substr(0, t.size() - 1);
+    if (is_label(t)) label = t.substr(0, t.size() - 1);
     Statement s;
     if (!parse(line, s)) continue;
     statements = fnv(t, statements);
+    if (lines != nullptr && lines->count(number) == 0) continue;
     const std::vector<Change> its = changes(s);
     if (its.empty()) continue;
     const std::string place = problems::family_of(kernel) + "|" + masked(label) + "|" + masked(t);
@@ -262,22 +288,28 @@ std::vector<SemanticMutant> semantic_mutants(const std::string& kernel, const st
 std::vector<std::vector<SemanticMutant>>
 shared_out(const std::vector<std::pair<std::string, std::string>>& kernels) {
   std::vector<std::vector<SemanticMutant>> out;
-  std::set<std::string> seen;
+  std::unordered_set<uint64_t> seen;
   for (const auto& [name, ptx] : kernels) {
-    const std::vector<SemanticMutant> all = semantic_mutants(name, ptx);
-    std::map<std::string, std::pair<int, int>> lines; // first and last of a new place
-    for (const SemanticMutant& m : all)
-      if (!seen.count(m.place)) {
-        auto [at, fresh] = lines.try_emplace(m.place, m.line, m.line);
-        at->second.second = m.line;
-      }
-    std::vector<SemanticMutant>& mine = out.emplace_back();
-    for (const SemanticMutant& m : all) {
-      const auto found = lines.find(m.place);
-      if (found != lines.end() && (m.line == found->second.first || m.line == found->second.second))
-        mine.push_back(m);
+    std::unordered_map<uint64_t, std::pair<int, int>> places; // first and last line of a new one
+    const uint64_t family = fnv(problems::family_of(name));
+    uint64_t label = family;
+    int number = 0;
+    for (size_t at = 0, end; at < ptx.size(); at = end + 1) {
+      ++number;
+      end = std::min(ptx.find('\n', at), ptx.size());
+      const std::string_view t = trimmed({&ptx[at], end - at});
+      if (is_label(t)) label = masked_hash(t, family);
+      const uint64_t place = masked_hash(t, label);
+      if (seen.count(place) == 0)
+        places.try_emplace(place, number, number).first->second.second = number;
     }
-    for (const auto& [place, at] : lines) seen.insert(place);
+    std::set<int> lines;
+    for (const auto& [place, ends] : places) {
+      lines.insert({ends.first, ends.second});
+      seen.insert(place);
+    }
+    out.push_back(lines.empty() ? std::vector<SemanticMutant>()
+                                : semantic_mutants(name, ptx, &lines));
   }
   return out;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,9 @@ struct SemanticMutant {
   uint64_t key = 0;        // of kernel, statement and change
 };
 
-// Every mutant of every such instruction, in the order of the lines.
-std::vector<SemanticMutant> semantic_mutants(const std::string& kernel, const std::string& ptx);
+// Every mutant of every such instruction, or of those of some lines, in the order of the lines.
+std::vector<SemanticMutant> semantic_mutants(const std::string& kernel, const std::string& ptx,
+                                             const std::set<int>* lines = nullptr);
 
 // Of a family's kernels, in their order, those mutants that stand for all: a statement that several
 // kernels share is bent in the first that has it, and of the places in that kernel where a macro
