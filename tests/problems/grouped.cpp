@@ -37,12 +37,17 @@ GroupSizes draw_groups(const Configuration& c, wl_operand type, Draw& draw) {
   const int64_t step = c.type == WL_NVFP4 ? 64 : 8;
   const bool of_tiles = draw.index() >= first_of_tiles;
   const size_t index = of_tiles ? all_sizes : draw.index() % all_sizes;
-  s.count = std::array<int64_t, all_sizes + 1>{3, 1, 128, 5, 17, 256, 512, 3}[index];
+  // As models have them in longer lists; else as many as pass warps' counting once, and columns of
+  // a slice of a model.
+  const bool whole = draw.index() >= all_sizes;
+  s.count = (whole ? std::array<int64_t, all_sizes + 1>{3, 1, 128, 5, 17, 256, 512, 3}
+                   : std::array<int64_t, all_sizes + 1>{3, 1, 40, 5, 17, 68, 260, 3})[index];
   const bool many = s.count > 20;
   s.n = step * (1 + below(draw, "n", many ? 2 : 2 * c.columns / step));
   s.k = many ? 64 * (1 + below(draw, "k", 2)) : 64 * (1 + below(draw, "k", 5 * c.depth / 256));
   const bool as_models = s.count == 5;
-  if (as_models) s.n = draw.pick<int64_t>("n of a model", {768, 2880, 64});
+  if (as_models)
+    s.n = draw.pick<int64_t>("n of a model", {whole ? 768 : 384, whole ? 2880 : 320, 64});
   if (as_models) s.k = 64 * (1 + below(draw, "k of a model", 2));
   if (index == 0) s.k += 64;         // more than a step of K in the loops of narrow tiles
   if (index == 1) s.k = c.turn + 64; // stages and all loops come round
@@ -135,6 +140,8 @@ std::vector<int64_t> draw_rows(const GroupSizes& s, int64_t tile, const std::str
     const bool end = g == 0 || g + 1 == rows.size();
     if (kind == "ends empty" && end && rows.size() > 1) continue;
     const uint64_t drawn = random.below(100 + g, 64);
+    // Each group with rows has tiles of its own: of very many groups a quarter.
+    if (kind == "few" && s.count > 20 && drawn >= 16) continue;
     take(g, kind == "sides" ? sides[drawn % std::size(sides)] : static_cast<int64_t>(drawn % 5));
   }
   return rows;

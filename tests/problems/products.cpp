@@ -178,7 +178,7 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
       s.n = (c.rows * c.columns <= 8192 ? 3 : 2) * c.columns -
             (c.columns > c.cta_columns ? c.cta_columns : step);
       s.k = has_later_rows(c, draw) ? 192 : 64;
-      s.l = c.rows <= 32 && !has_later_rows(c, draw) ? 2 : 1;
+      s.l = c.rows <= 32 && draw.index() >= all_sizes ? 2 : 1;
       break;
     default: { // whole tiles and whole turns of the stages; three tiles in one of the directions
       draw.note<std::string>("sizes", "whole tiles");

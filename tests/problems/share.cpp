@@ -74,10 +74,10 @@ std::string family_of(const std::string& kernel) {
 void share_problems(std::vector<Operation>* operations) {
   constexpr size_t most = 100, many = 24, some = 4; // statements
   // Of draw_sizes; the others cost next to nothing.
-  constexpr size_t longer[] = {0, 1, 4, 5, 6};
+  constexpr size_t longer[] = {0, 1, 4, 6, 0, 1, 5, 6}, most_longer = 5, small[] = {2, 9, 16, 3};
   std::map<std::string, size_t> own = own_statements();
   for (Operation& operation : *operations) {
-    std::map<std::string, size_t> turns; // by profile
+    std::map<std::string, size_t> turns, pairs; // by profile
     const bool product = operation.args.find("gemm") != std::string::npos;
     for (Configuration& c : operation.configurations) {
       if (c.kernels.empty()) continue;
@@ -112,11 +112,25 @@ void share_problems(std::vector<Operation>* operations) {
       }
       // A problem is of one pair of types.
       const size_t least = statements >= some ? 2 : 1;
-      const size_t count = std::clamp(c.types.size() / 2, least, std::size(longer)) - 1;
-      // Several tiles with edges.
-      c.problems = {2, 9, 16, tile + 1 + 2 * (turn++ % 3)};
-      if (statements >= some || count == 0) c.problems.push_back(3);
-      for (size_t i = 0; i < count; ++i) c.problems.push_back(longer[turn++ % std::size(longer)]);
+      const size_t count = std::clamp(c.types.size() / 2, least, most_longer) - 1;
+      // Small ones: all kinds where there are statements of its own, else some in turn. And several
+      // tiles with edges.
+      const size_t smalls = statements >= some ? std::size(small) : count == 0 ? 3 : 2;
+      size_t& pair = pairs[c.profile];
+      for (size_t i = 0; i < smalls; ++i)
+        c.problems.push_back(small[pair++ % std::size(small)]);
+      if (smalls == 2 && pair % std::size(small) == 0) ++pair; // other pairs next time
+      c.problems.push_back(tile + 1 + 2 * (turn++ % 3));
+      const size_t most_problems = c.problems.size() + count;
+      for (size_t i = 0; i < std::size(longer) && c.problems.size() < most_problems; ++i) {
+        const size_t next = longer[turn++ % std::size(longer)];
+        // Ten clusters that share tiles, of a long K or under all checks, take longest of all.
+        const bool longest = c.shares_k && (next == 1 || next == 6);
+        const auto end = c.problems.end();
+        if ((statements < some && longest) || std::find(c.problems.begin(), end, next) != end)
+          continue;
+        c.problems.push_back(next);
+      }
     }
   }
 }
