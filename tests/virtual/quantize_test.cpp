@@ -340,7 +340,7 @@ TEST_CASE("the quantiser on the virtual B300 and H200", "[virtual]") {
   // A B300 takes the B200's kernels.
   for (const auto& [device, tests] :
        {std::pair{"virtual:b300", "quantise at every edge*,NaN\\, infinity*"},
-        std::pair{"virtual:h200", "[quantize]"}}) {
+        std::pair{"virtual:h200", "[quantize]~quantise more than is resident*"}}) {
     const ChildResult r =
         run_child({build_file("tests/virtual"), tests}, {{"WARPLINE_DRIVER", device}}, 300);
     INFO(device << "\n" << r.out << r.err);
