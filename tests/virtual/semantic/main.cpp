@@ -47,7 +47,7 @@ std::vector<Kernel> all_kernels() {
 int main(int argc, char** argv) {
   std::string wanted, out, results_path = "build/mutation/semantic.txt";
   int jobs = 2, line = 0;
-  size_t rounds = 4, drawn = 0;
+  size_t rounds = most_elsewhere, drawn = 0;
   uint64_t draw_seed = 1;
   bool fresh = false, survivors = false, compare = false, list = false;
   JudgeOptions options;

@@ -337,9 +337,9 @@ places_elsewhere(const std::vector<std::pair<std::string, std::string>>& kernels
       return ctas_of(kernels[a.first].first) > ctas_of(kernels[b.first].first);
     });
     Elsewhere few;
-    for (const size_t i : {size_t{0}, e.size() / 3, 2 * e.size() / 3, e.size() - 1})
-      if (!e.empty() && (few.empty() || few.back().second.key != e[i].second.key))
-        few.push_back(e[i]);
+    const size_t count = std::min(e.size(), most_elsewhere);
+    for (size_t i = 0; i < count; ++i)
+      few.push_back(e[count == 1 ? 0 : i * (e.size() - 1) / (count - 1)]);
     e = std::move(few);
   }
   return all;

@@ -30,7 +30,8 @@ std::vector<std::vector<SemanticMutant>>
 shared_out(const std::vector<std::pair<std::string, std::string>>& kernels); // name, PTX
 
 // The same change of the same statement in other kernels, by their number: a change of a source
-// line is a change of all of them, so that it is noticed when one of them notices. At most four.
+// line is a change of all of them, so that it is noticed when one of them notices.
+constexpr size_t most_elsewhere = 12;
 using Elsewhere = std::vector<std::pair<size_t, SemanticMutant>>;
 std::vector<Elsewhere>
 places_elsewhere(const std::vector<std::pair<std::string, std::string>>& kernels,
