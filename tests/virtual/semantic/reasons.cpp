@@ -47,6 +47,20 @@ const warpline::gemm::Config* config_of(const std::string& kernel) {
   return nullptr;
 }
 
+// Of what asks for the first weights to come to L2 (sm90_native_ahead.inc): it has registers of its
+// own, or such as are found again before they are used. In kernels without it none of these stands
+// below the labels.
+bool asks_ahead(const SemanticMutant& m) {
+  if (m.label == "ask_ahead") return true;
+  if (m.label != "barriers_done") return false;
+  for (const char* of_it :
+       {"asked", " count,", "rest,", "product", "one_more", " group,", "group_rows", "reciprocal",
+        "k_element", "weights", " left,", " whole,", "tile_row,", "tile_column,", "tile_entry,",
+        " first,", "setp.ne.u32 is_role, warp, 0", "more, tile, tile_count"})
+    if (has(m.instruction, of_it)) return true;
+  return false;
+}
+
 // What is so in some configurations only.
 std::string reason_of_config(const warpline::gemm::Config& c, const SemanticMutant& m) {
   using warpline::gemm::Grid;
@@ -67,6 +81,9 @@ std::string reason_of_config(const warpline::gemm::Config& c, const SemanticMuta
       (names("slice") || names("rank") || names("cluster_x") || names("cluster_y") ||
        names("cluster_row")))
     return "a CTA alone in its cluster has rank 0 and all slices";
+  if (sm100 && names("has_rows, first_row, rows") && m.change == "setp.le.u32")
+    return "a tile that begins behind the last row loads zeros, as many bytes as it waits for, and "
+           "stores nothing";
   if (sm100) return "";
   if (c.family == warpline::gemm::Family::sm90_small) {
     // Copies of the loop of warps that bring activations: as many as hold words of registers.
@@ -85,9 +102,20 @@ std::string reason_of_config(const warpline::gemm::Config& c, const SemanticMuta
     if (names("@inside bra fetch")) return "what is loaded replaces the zeros";
     if (c.split_k == 1 && names("ahead, k_end"))
       return "K is not shared: beyond the split is beyond K";
+    if (names("ahead, k_end") && (m.change == "delete" || has(m.change, "setp.le")))
+      return "no step takes what is loaded from behind the split's end, which lies within K";
     if (names("more, k_block, k_end") && has(m.change, "setp.gt"))
       return "one block more, for which no consumer waits";
+    if (of_copy && starts(t, "@more bra activations_done") && m.change == "delete")
+      return "the next copy of the loop ends it, one block later, for which no consumer waits";
   }
+  if (c.family == warpline::gemm::Family::sm90_native && c.b_tensors == 1 && !c.grouped &&
+      c.grid != Grid::stream_k && !c.mn_major && asks_ahead(m))
+    return "only prefetches ask it";
+  if (c.family == warpline::gemm::Family::sm90_native && c.b_tensors == 2 &&
+      (m.label == "storer" || m.label == "given_first") && names("more, given_tile, tile_count"))
+    return "a place that is given later costs time, and nobody waits for one that is given beyond "
+           "the last tile";
   const int rows_of_ctas = c.cluster[0] / c.split_k;
   if (c.split_k == 1 && (names(" split, ") || names("mask_word, split") || names("3, mask_word") ||
                          names("release_rank, split")))
@@ -202,7 +230,10 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
     return "the tile's first part has loaded the register";
 
   if (names("valid_half")) return "only prefetches ask it";
-  if (m.label == "consumer_tile" && names(" token, lane, "))
+  if (m.label == "consumer_tile" &&
+      (names(" token, lane, ") || names("row_offset") || names("row_factors") ||
+       names("end, [m]") || names("some, row_factors, 0") || names("some, token, end") ||
+       (names("setp.lt.and.u32 some, lane, "))))
     return "a prefetch's address changes no value";
   if (starts(t, "setp.eq.u32 more, early, 0"))
     return "whether weights are prefetched ahead of the wait changes no value";
@@ -225,6 +256,25 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   if (deleted && names("mov.u32 matrix")) return "a lane beyond the pairs has none";
   if (names("first_group, group_total") && has(m.change, "setp.gt"))
     return "one round more of lanes without a group";
+
+  if (names("column, group_warp, 16") && one_more)
+    return "of a column only its multiple of 32 counts here, which 3 more than a multiple of 16 do "
+           "not change";
+  if (one_more && names("of_rows, of_rows, 15"))
+    return "16 rows more are gathered, of which the table of the tile has the last one's number: "
+           "nobody stores what becomes of them";
+  if (names("unit_end, rows, 1023") && one_more) return "units beyond the last row are passed over";
+  if (names("job_end, image_end, 31") && one_more) return "jobs beyond the image are passed over";
+  if (names("shr.u32 job_end, job_end, 5") && deleted)
+    return "jobs beyond the image are passed over, and 32 times as many have numbers of 32 bits as "
+           "long as A has less than 2^39 elements";
+  if (m.label == "groups_fetched" && names("shr.u32 each, each, 5") &&
+      (deleted || has(m.change, "shl")))
+    return "the first lane takes all groups";
+  if (names("last, word, 0, last") && deleted) return "every CTA adds the same bits to the status";
+  if ((has(kernel, "grouped_sm90_decode") || has(kernel, "grouped_sm90_permute")) &&
+      names("last, word, 0, last"))
+    return "what is wrong with the table the product behind this kernel tells, too";
 
   // The gate's last places: ex2 and rcp are approximate, and the contract bounds what becomes of
   // them.
@@ -310,6 +360,10 @@ std::string survivor_reason(const SemanticMutant& m) {
   if (m.change == "operands exchanged" && starts(t, "@one_more sub.u32"))
     return "a quotient is one too small only where the rest is the divisor, as long as tiles times "
            "those of a group stay below 2^32";
+  if (names("shr.u32 job_end, job_end, 5"))
+    return "differs from 2^34 elements of A on, which no test has the memory for";
+  if (m.change == "delete" && (names("raw, 0") || names("valid, 1")))
+    return "a register of a block lies where one of another block lay, and holds what that left";
   if (names("reciprocal"))
     return "a quotient is wrong by more than the one that is made right only from three groups on";
   return "no drawn problem has the values that tell";
