@@ -65,8 +65,9 @@ GroupSizes draw_groups(const Configuration& c, wl_operand type, Draw& draw) {
   // Of longer lists, the last with the most groups, too.
   s.hostile = (draw.pick("hostile", {0, 0, 1, 0}) != 0 && index != 0 && !of_tiles) ||
               draw.index() == 2 * all_sizes - 1;
-  // Where it tells what is wrong.
-  s.has_status = draw.pick("with status", {1, 0, 1}) != 0 || (s.hostile && !s.masked);
+  // Where it tells what is wrong; of rows that are gathered and wrong also where nobody asks.
+  s.has_status = draw.pick("with status", {1, 0, 1}) != 0 ||
+                 (s.hostile && !s.masked && !(s.gathers && draw.index() % 2 == 1));
   draw.note("with status", static_cast<int>(s.has_status));
   // Where nothing has scales, too: then they mean nothing.
   s.has_tiles = draw.pick("with sf_tiles", {0, 1}) != 0;
@@ -147,6 +148,16 @@ std::vector<int64_t> draw_rows(const GroupSizes& s, int64_t tile, const std::str
   return rows;
 }
 
+// The number of the first tile of one group of up to 128 rows becomes wrong, in one of the ways.
+void spoil_tile(const std::vector<GroupRange>& ranges, int64_t tiles, uint64_t way, GroupTable* t) {
+  const int32_t wrong[] = {INT32_MAX, -1, static_cast<int32_t>(tiles), INT32_MIN};
+  const auto found = std::find_if(ranges.begin(), ranges.end(), [](const GroupRange& range) {
+    return range.rows() > 0 && range.rows() <= 128;
+  });
+  if (found != ranges.end() && way < std::size(wrong))
+    t->sf_tiles[static_cast<size_t>(found - ranges.begin())] = wrong[way];
+}
+
 // The table of one run.
 GroupTable table_of(const GroupSizes& s, int64_t tile, const std::string& kind, uint64_t seed) {
   GroupTable t;
@@ -197,6 +208,8 @@ GroupTable table_of(const GroupSizes& s, int64_t tile, const std::string& kind, 
       // Of a group without rows the number means nothing.
       if (s.hostile && ranges[g].rows() == 0) t.sf_tiles[g] = g % 2 == 0 ? INT32_MAX : -3;
     }
+    // The last tile, which is no other group's, is that of one of a wrong number.
+    if (s.hostile) spoil_tile(ranges, s.tile_count, random.below(30, 5), &t);
   }
   return t;
 }

@@ -103,6 +103,12 @@ std::vector<GroupRange> ranges_of(const GroupTable& table, int64_t m, uint32_t* 
     start = taken;
   }
   if (status != nullptr) {
+    for (size_t g = 0; g < ranges.size() && !table.sf_tiles.empty(); ++g) {
+      const int64_t first = table.sf_tiles[g];
+      const int64_t end = first + (ranges[g].rows() + tile_rows - 1) / tile_rows;
+      if (ranges[g].rows() > 0 && (first < 0 || end > table.sf_tile_count))
+        wrong |= WL_GROUPS_BAD_TILE;
+    }
     for (const GroupRange& range : ranges)
       for (int64_t i = range.first; i < range.end && !table.rows.empty(); ++i) {
         const int32_t row = table.rows[static_cast<size_t>(i)];
@@ -140,8 +146,9 @@ std::vector<uint8_t> packed_group_scales(const GroupTable& table, int64_t m, int
     const int64_t first = first_scale_tile(table, ranges, g);
     for (int64_t row = range.first; row < range.end; ++row) {
       const int64_t inside = row - range.first;
-      const int64_t at = first + inside / tile_rows;
-      if (at < 0 || at >= tiles) continue;
+      // One beyond the tiles counts as the last one.
+      int64_t at = first + inside / tile_rows;
+      if (at < 0 || at >= tiles) at = tiles - 1;
       for (int64_t s = 0; s < blocks; ++s)
         packed[static_cast<size_t>(at) * tile + scale_offset(inside % tile_rows, s, k)] =
             plain[static_cast<size_t>(row * blocks + s)];
