@@ -78,12 +78,14 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   p.config = draw_config(c, draw);
 
   // Operands. The scales of B tell how large sums are; an alpha that is null leaves them so.
+  const bool large = has_large_integers(types, s);
   Factor alpha[2];
   uint8_t base_b[2];
   for (int product = 0; product < 2; ++product) {
     const std::string name = product == 0 ? "alpha1" : "alpha2";
     const int binades = static_cast<int>(draw.below(name + " scales", 6));
-    alpha[product] = draw_alpha(draw, name, std::ldexp(1.0f, -binades), 1e34f);
+    alpha[product] =
+        draw_alpha(draw, name, std::ldexp(1.0f, -binades - (large ? 20 : 0)), 1e34f, large);
     base_b[product] = static_cast<uint8_t>(fitting_b + (alpha[product].given ? 8 * binades : 0));
   }
   const bool ties = nvfp4 && draw.index() % all_sizes == 2;
@@ -100,7 +102,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   std::string biased = draw.pick<const char*>("biases", {"both", "the first", "the second"});
   // Where edges do not show each way of computing a gate, biases do.
   const size_t turn = draw.index() % all_sizes;
-  if (!nvfp4 && !edges && (turn == 4 || turn == 6)) {
+  if (!nvfp4 && !edges && (turn == 4 || turn == 6 || large)) {
     bias = {true, WL_F32, draw.note("bias_type", WL_F32)};
     biased = draw.note<std::string>("biases", "both");
   }
@@ -129,7 +131,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     q.b1 = draw_operand(s.n, s.blocked_k(), s.l, base_b[0], seed * 4 + 1, codes_of_scales);
     q.b2 = draw_operand(s.n, s.blocked_k(), s.l, base_b[1], seed * 4 + 2, codes_of_scales);
     if (ties) make_ties(&q, run, seed);
-    const bool all_bits = adds_f8_on_hopper(c) && !p.config.empty();
+    const bool all_bits = large || (adds_f8_on_hopper(c) && !p.config.empty());
     q.a = retyped(q.a, types.a, s.k, seed * 4, all_bits);
     q.b1 = retyped(q.b1, types.b, s.k, seed * 4 + 1, all_bits);
     q.b2 = retyped(q.b2, types.b, s.k, seed * 4 + 2, all_bits);

@@ -49,7 +49,9 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
 
   // Operands. The scales of B tell how large sums are; an alpha that is null leaves them so.
   const int binades = static_cast<int>(draw.below("alpha scales", 6));
-  Factor alpha = draw_alpha(draw, "alpha", std::ldexp(1.0f, -binades), 1e30f);
+  const bool large = has_large_integers(types, s);
+  Factor alpha =
+      draw_alpha(draw, "alpha", std::ldexp(1.0f, -binades - (large ? 20 : 0)), 1e30f, large);
   const auto base_b = static_cast<uint8_t>(fitting_b + (alpha.given ? 8 * binades : 0));
   const bool ties = nvfp4 && draw.index() % all_sizes == 2;
   if (ties) {
@@ -71,7 +73,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const BiasType bias = draw_bias_type(draw, ties);
   // Of subnormal factors FP32 keeps fewer places than a kernel that multiplies them by 2^14 first:
   // outputs of FP32's exponents show it where a row's factor comes in between.
-  const bool subnormal = std::fpclassify(alpha.runs[1]) == FP_SUBNORMAL;
+  const bool subnormal = std::fpclassify(alpha.runs[0]) == FP_SUBNORMAL;
   const bool tells = subnormal && c.profile == "h200" && (c.type == WL_F32 || c.type == WL_BF16);
   const bool has_row = draw.pick("with row", {1, 0, 1}) != 0 && !ties && !tells;
   const bool has_col = draw.pick("with col", {0, 1, 1}) != 0 && c.column_factors;
@@ -95,7 +97,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   Factor d_scale = nvfp4 ? draw_d_scale(draw) : Factor{};
   if (ties && d_scale.given) d_scale.runs[0] = d_scale.runs[1] = draw.note("d_scale value", 0.25f);
 
-  const bool cancels = (in_place || apart) && element == 2 && !subnormal;
+  const bool cancels = (in_place || apart) && element == 2;
   wltest::Problem problems[2];
   Beside beside[2];
   for (int run = 0; run < 2 && filled; ++run) {
@@ -109,7 +111,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     q.b1 = draw_operand(s.n, s.blocked_k(), s.l, base_b, seed + 1, codes);
     if (ties) make_one_hot(&q.a, seed), make_powers(&q.b1, {3, 5, 7, 5}, seed);
     // Ranges of K whose sums are not exact make others than all of K.
-    const bool all_bits = adds_f8_on_hopper(c) && !c.shares_k && !p.config.empty();
+    const bool all_bits = large || (adds_f8_on_hopper(c) && !c.shares_k && !p.config.empty());
     q.a = retyped(q.a, types.a, s.k, seed, all_bits);
     q.b1 = retyped(q.b1, types.b, s.k, seed + 1, all_bits);
     if (in_a) q.b1 = first_rows(q.a, s.n);

@@ -98,9 +98,12 @@ bool has_later_rows(const Configuration& c, const Draw& draw) {
 } // namespace
 
 Types draw_types(const Configuration& c, Draw& draw) {
-  // Tiles with each pair of types.
-  const bool of_tiles = draw.index() >= first_of_tiles;
-  size_t turn = draw.index() + (of_tiles ? 0 : draw.below("types", c.types.size()));
+  // In turn, from any of them on. Of up to four pairs tiles without edges see all, those with edges
+  // one that problems 2, 9 and 16 do not.
+  size_t turn = draw.index();
+  if (turn >= first_of_tiles && c.types.size() <= 4)
+    turn = (turn - first_of_tiles) % 2 == 1 ? 3 : (turn - first_of_tiles) / 2;
+  turn += draw.pick<size_t>("first pair", {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, 0);
   while (has_later_rows(c, draw) && c.types[turn % c.types.size()].a != WL_OPERAND_NVFP4) ++turn;
   const Types types = c.types[turn % c.types.size()];
   draw.note("a_type", static_cast<int>(types.a));
@@ -108,6 +111,10 @@ Types draw_types(const Configuration& c, Draw& draw) {
   draw.note("a_layout", static_cast<int>(types.a_layout));
   draw.note("b_layout", static_cast<int>(types.b_layout));
   return types;
+}
+
+bool has_large_integers(const Types& types, const Sizes& sizes) {
+  return types.a == WL_OPERAND_INT8 && types.b == WL_OPERAND_INT8 && sizes.k >= large_integers;
 }
 
 // In the order in which they tell most for their time.
@@ -118,11 +125,11 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
   };
   const int64_t step = c.type == WL_NVFP4 ? 64 : 8; // of N
   Sizes s{1, step, 64, 1};
+  // Pairs of types have main loops of their own, which come round.
+  const int64_t round = c.types.size() > 2 && !has_scales(types.b) ? 2 * c.tile_k : 0;
   if (draw.index() >= first_of_tiles) {
     draw.note<std::string>("sizes", "tiles of little K");
-    s = {c.rows, c.columns, 64 * (1 + below("k", 3)), 1};
-    // Pairs of types have main loops of their own, which come round.
-    if (c.types.size() > 2 && !has_scales(types.b)) s.k += 2 * c.tile_k;
+    s = {c.rows, c.columns, 64 * (1 + below("k", 3)) + round, 1};
     if (draw.index() % 2 == 1)
       s.m += 1 + below("m", c.rows / 2), s.n += step * (1 + below("n", c.columns / step - 1));
   } else
@@ -145,15 +152,19 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
     case 2: // less than a tile
       draw.note<std::string>("sizes", "small");
       s.m = 1 + below("m", std::min<int64_t>(40, 8 * c.rows));
-      // In longer lists also any number of blocks of K, where loops are unrolled, or more than one
-      // block of scales along N.
+      // In longer lists also any number of blocks of K, where loops are unrolled, so many that
+      // clusters share them and sums of INT8 pass FP32's digits; or more than one block of scales
+      // along N, and an entry behind whole pairs of blocks of K.
       s.n = step * (1 + below("n", 4));
-      s.k = 64 * (1 + below("k", 3));
+      s.k = 64 * (1 + below("k", 3)) + round;
       s.l = 1 + below("l", 4);
-      if (draw.index() >= all_sizes && draw.index() / all_sizes % 2 == 1)
-        s.k = 64 * (1 + below("k", 24)), s.l = 1;
-      else if (draw.index() >= all_sizes)
-        s.n = step * (1 + below("n", 320 / step)), s.l = 1 + below("l", 2);
+      if (draw.index() >= all_sizes && draw.index() / all_sizes % 2 == 1) {
+        const int64_t least = types.a == WL_OPERAND_INT8 ? 18 : c.shares_k ? 13 : 1;
+        s.k = 64 * (least + below("k", 25 - least)), s.l = 1;
+      } else if (draw.index() >= all_sizes) {
+        s.n = step * (1 + below("n", 320 / step));
+        s.k = 128 * (1 + below("k", 2)) + round, s.l = 2;
+      }
       break;
     case 3:
       draw.note<std::string>("sizes", "any");
@@ -224,11 +235,12 @@ void Factor::add_to(const std::string& name, std::vector<Input>* inputs) const {
   if (given) inputs->push_back({name, misalignment, {bytes_of(runs[0]), bytes_of(runs[1])}, ""});
 }
 
-Factor draw_alpha(Draw& draw, const std::string& name, float fitting, float huge) {
+Factor draw_alpha(Draw& draw, const std::string& name, float fitting, float huge, bool large) {
   const std::string kind =
-      is_small(draw) ? draw.pick<const char*>(name + " of a small problem",
-                                              {"null", "zero", "huge", "tiny", "negative"})
-                     : draw.pick<const char*>(name + " kind", {"fitting", "null", "negative"});
+      large            ? draw.pick<const char*>(name + " of large sums", {"fitting", "negative"})
+      : is_small(draw) ? draw.pick<const char*>(name + " of a small problem",
+                                                {"null", "zero", "huge", "tiny", "negative"})
+                       : draw.pick<const char*>(name + " kind", {"fitting", "null", "negative"});
   Factor f;
   f.given = kind != "null";
   if (!f.given) {
@@ -242,8 +254,10 @@ Factor draw_alpha(Draw& draw, const std::string& name, float fitting, float huge
                       : kind == "zero"     ? 0.0f
                       : kind == "huge"     ? huge
                                            : 3e-39f;
+  // Under 0, a huge and a tiny one most outputs are alike: in the second run they tell.
+  const bool alike = kind == "zero" || kind == "huge" || kind == "tiny";
   f.runs[0] = value;
-  f.runs[1] = value * 0.7654321f;
+  f.runs[1] = (alike ? fitting : value) * 0.7654321f;
   return f;
 }
 

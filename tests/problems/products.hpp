@@ -42,8 +42,9 @@ struct Factor {
   float runs[2] = {1, 1};
   void add_to(const std::string& name, std::vector<Input>* inputs) const;
 };
-// `fitting` brings sums to the order of 1.
-Factor draw_alpha(Draw& draw, const std::string& name, float fitting, float huge);
+// `fitting` brings sums to the order of 1; sums that are `large` no other would.
+Factor draw_alpha(Draw& draw, const std::string& name, float fitting, float huge,
+                  bool large = false);
 Factor draw_d_scale(Draw& draw);
 
 // A vector or tensor of one type, as bytes and as the numbers that they stand for.
@@ -76,6 +77,10 @@ constexpr uint8_t fitting_b = 0x08;
 // Of a longer K the scales of operands keep to one binade: sums then stay exact in any order.
 constexpr int64_t long_sums = 8192;
 
+// From here on many sums of INT8 have more digits than FP32.
+constexpr int64_t large_integers = 1064;
+bool has_large_integers(const warpline::gemm::Types& types, const Sizes& sizes);
+
 // A's rows are 1 at one k and 0 elsewhere, so that an output is a product of factors and one value
 // of B; and B's values have the magnitudes of four codes and scales of 1 or 2.
 void make_one_hot(Operand* a, uint64_t seed);
@@ -84,7 +89,8 @@ void make_powers(Operand* b, const uint8_t (&code)[4], uint64_t seed);
 // The first k elements of each row of an NVFP4 operand in another type, which holds them exactly.
 // Some rows become one element and zeros: a very large one, a very small one or an infinity. Of
 // NVFP4 it is the operand itself. With `all_bits` some rows of FP8 have numbers that use all bits
-// of their type, in seven binades: FP32 does not hold their sums exactly.
+// of their type, in seven binades, and half the rows of INT8 numbers next to its lowest one: FP32
+// does not hold their sums exactly.
 Operand retyped(const Operand& nvfp4, wl_operand type, int64_t k, uint64_t seed,
                 bool all_bits = false);
 

@@ -48,10 +48,20 @@ void tell_by_biases(const Sums& sums, const BiasedRows& rows, const Gate& gate, 
   constexpr uint64_t tries = 24;
   for (size_t column = 0; column < static_cast<size_t>(sums.n) && count != 0; ++column) {
     if (random.below(4 * tries * column + 3, 8) == 0) continue; // as drawn
+    // A sum of integers that FP32 does not hold, of either product, tells how it is rounded, too.
+    const auto& other_sums = random.below(4 * tries * column + 7, 2) == 0 ? sums.acc1 : sums.acc2;
+    const auto is_cut = [&](size_t i) {
+      return double{towards_zero(other_sums[i])} != double{static_cast<float>(other_sums[i])};
+    };
+    const auto index_of = [&](size_t row) {
+      return (static_cast<size_t>(rows.first) + row) * static_cast<size_t>(sums.n) + column;
+    };
+    bool some_cut = false;
+    for (size_t row = 0; row < count && !some_cut; ++row) some_cut = is_cut(index_of(row));
     for (uint64_t t = 0; t < tries; ++t) {
       const uint64_t at = 4 * (tries * column + t);
-      const size_t row = static_cast<size_t>(rows.first) + random.below(at, count);
-      const size_t i = row * static_cast<size_t>(sums.n) + column;
+      const size_t i = index_of(random.below(at, count));
+      if (some_cut && t + 4 < tries && !is_cut(i)) continue;
       const auto acc1 = static_cast<float>(sums.acc1[i]), acc2 = static_cast<float>(sums.acc2[i]);
       const double exact1 = double{acc1} * rows.alpha1, exact2 = double{acc2} * rows.alpha2;
       // Smaller than the sums, so that the biases' last places are: the first bias beyond an edge

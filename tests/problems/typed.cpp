@@ -83,8 +83,10 @@ void set_mx_scales(const Operand& from, Operand* to) {
     }
 }
 
-// INT8 takes all numbers in some rows, small ones in the others, whose sums 16 bits hold.
-uint32_t integer_of(bool whole_range, uint64_t bits) {
+// INT8 takes all numbers in some rows, small ones in the others, whose sums 16 bits hold, or with
+// `lowest` the four next to -128, whose products have one sign.
+uint32_t integer_of(bool whole_range, bool lowest, uint64_t bits) {
+  if (lowest) return static_cast<uint32_t>(0x80 + bits % 4);
   return whole_range ? static_cast<uint32_t>(bits & 0xFF)
                      : static_cast<uint8_t>(static_cast<int>(bits % 15) - 7);
 }
@@ -132,10 +134,12 @@ Operand retyped(const Operand& from, wl_operand type, int64_t k, uint64_t seed, 
       fill([&](int64_t i) { return i == only ? alone.codes[kind] | sign : 0; });
     } else if (element_bits(type) == 6 && kind % 4 == 3) { // all numbers of 6 bits
       fill([&](int64_t i) { return static_cast<uint32_t>(random(i) & 0x3F); });
-    } else if (all_bits && kind % 4 == 3) {
+    } else if (all_bits && kind % 4 == 3 && type != WL_OPERAND_INT8) {
       fill([&](int64_t i) { return spread(type, random(i)); });
     } else if (type == WL_OPERAND_INT8) {
-      fill([&](int64_t i) { return integer_of(kind % 4 == 3, random(i)); });
+      fill([&](int64_t i) {
+        return integer_of(kind % 4 == 3, all_bits && kind % 2 == 0, random(i));
+      });
     } else if (type == WL_OPERAND_TF32) {
       // The tensor core leaves out the lower bits of FP32.
       fill([&](int64_t i) {
