@@ -45,6 +45,11 @@ GroupSizes draw_groups(const Configuration& c, wl_operand type, Draw& draw) {
   const bool many = s.count > 20;
   s.n = step * (1 + below(draw, "n", many ? 2 : 2 * c.columns / step));
   s.k = many ? 64 * (1 + below(draw, "k", 2)) : 64 * (1 + below(draw, "k", 5 * c.depth / 256));
+  // Pairs of types have main loops of their own, which come round, with stages in turns of two.
+  const int64_t round = c.types.size() > 2 && !warpline::gemm::has_scales(type)
+                            ? (2 + below(draw, "round", 2)) * c.tile_k
+                            : 0;
+  if (s.count == 128) s.k += round;
   const bool as_models = s.count == 5;
   if (as_models)
     s.n = draw.pick<int64_t>("n of a model", {whole ? 768 : 384, whole ? 2880 : 320, 64});
@@ -52,9 +57,7 @@ GroupSizes draw_groups(const Configuration& c, wl_operand type, Draw& draw) {
   if (index == 0) s.k += 64;         // more than a step of K in the loops of narrow tiles
   if (index == 1) s.k = c.turn + 64; // stages and all loops come round
   if (of_tiles) {
-    s.k = 64 * (1 + below(draw, "k", 3));
-    // Pairs of types have main loops of their own, which come round.
-    if (c.types.size() > 2 && !warpline::gemm::has_scales(type)) s.k += 2 * c.tile_k;
+    s.k = 64 * (1 + below(draw, "k", 3)) + round;
     s.n = c.columns < 128 ? 128 + c.columns : c.columns;
     if (draw.index() % 2 == 1) s.n += step;
   }
@@ -170,6 +173,7 @@ GroupTable table_of(const GroupSizes& s, int64_t tile, const std::string& kind, 
     end += r;
     (s.masked ? t.sizes : t.ends).push_back(static_cast<int32_t>(s.masked ? r : end));
   }
+  const bool only_tile = s.has_tiles && random.below(31, 3) == 0;
   if (s.hostile) {
     std::vector<int32_t>& numbers = s.masked ? t.sizes : t.ends;
     const std::vector<int32_t> right = numbers;
@@ -186,6 +190,7 @@ GroupTable table_of(const GroupSizes& s, int64_t tile, const std::string& kind, 
       if (g != 0 && numbers.size() > 32 && random.below(24, 2) == 0) g = 32; // a warp's next round
       numbers[g] = (g == 0 ? 0 : numbers[g - 1]) - 1;
     }
+    if (only_tile || (s.gathers && random.below(22, 4) == 2)) numbers = right;
   }
   if (s.gathers) {
     t.a_rows = s.a_rows;
@@ -209,7 +214,7 @@ GroupTable table_of(const GroupSizes& s, int64_t tile, const std::string& kind, 
       if (s.hostile && ranges[g].rows() == 0) t.sf_tiles[g] = g % 2 == 0 ? INT32_MAX : -3;
     }
     // The last tile, which is no other group's, is that of one of a wrong number.
-    if (s.hostile) spoil_tile(ranges, s.tile_count, random.below(30, 5), &t);
+    if (s.hostile) spoil_tile(ranges, s.tile_count, random.below(30, only_tile ? 4 : 5), &t);
   }
   return t;
 }

@@ -125,8 +125,9 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
   };
   const int64_t step = c.type == WL_NVFP4 ? 64 : 8; // of N
   Sizes s{1, step, 64, 1};
-  // Pairs of types have main loops of their own, which come round.
-  const int64_t round = c.types.size() > 2 && !has_scales(types.b) ? 2 * c.tile_k : 0;
+  // Pairs of types have main loops of their own, which come round, with stages in turns of two.
+  const int64_t round =
+      c.types.size() > 2 && !has_scales(types.b) ? (2 + below("round", 2)) * c.tile_k : 0;
   if (draw.index() >= first_of_tiles) {
     draw.note<std::string>("sizes", "tiles of little K");
     s = {c.rows, c.columns, 64 * (1 + below("k", 3)) + round, 1};
@@ -162,8 +163,8 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
         const int64_t least = types.a == WL_OPERAND_INT8 ? 18 : c.shares_k ? 13 : 1;
         s.k = 64 * (least + below("k", 25 - least)), s.l = 1;
       } else if (draw.index() >= all_sizes) {
-        s.n = step * (1 + below("n", 320 / step));
-        s.k = 128 * (1 + below("k", 2)) + round, s.l = 2;
+        s.n = step * (1 + below("n", 256 / step));
+        s.k = 128 + round, s.l = 2;
       }
       break;
     case 3:
