@@ -113,9 +113,9 @@ void share_problems(std::vector<Operation>* operations) {
       // A problem is of one pair of types.
       const size_t least = statements >= some ? 2 : 1;
       const size_t count = std::clamp(c.types.size() / 2, least, most_longer) - 1;
-      // Small ones: all kinds where there are statements of its own, else some in turn. And several
+      // Small ones: all kinds where there are statements of its own, else two in turn. And several
       // tiles with edges.
-      const size_t smalls = statements >= some ? std::size(small) : count == 0 ? 3 : 2;
+      const size_t smalls = statements >= some ? std::size(small) : 2;
       size_t& pair = pairs[c.profile];
       for (size_t i = 0; i < smalls; ++i)
         c.problems.push_back(small[pair++ % std::size(small)]);

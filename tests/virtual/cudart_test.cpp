@@ -358,23 +358,22 @@ TEST_CASE("cudart: a program of nvcc's runs as it is", "[virtual][cudart]") {
   REQUIRE(built.status == 0);
   const std::string libraries =
       std::filesystem::absolute(build_file("vgpu-driver/libcudart.so.13")).parent_path();
-  for (const char* profile : {"h200", "b200"})
-    for (const char* checks : {"off", "all"}) {
-      const ChildResult r = run_child({program}, {{"LD_LIBRARY_PATH", libraries},
-                                                  {"VGPU_PROFILE", profile},
-                                                  {"VGPU_STRICT", "0"},
-                                                  {"VGPU_CHECK", checks},
-                                                  {"VGPU_COVERAGE", directory / "ran"}});
-      INFO(profile << " " << checks << "\n" << r.out << r.err);
-      CHECK(r.status == 0);
-      CHECK(r.out == "ok\nfreed\n"); // by a destructor of a global object
-      CHECK_THAT(r.err, ContainsSubstring("cudaMallocArray is not supported"));
-      CHECK(r.err.find("(error") == std::string::npos);
-      std::ifstream in(directory / "ran.txt");
-      const std::string ran{std::istreambuf_iterator<char>(in), {}};
-      INFO(ran);
-      CHECK_THAT(ran, ContainsSubstring("neighbours: ") && ContainsSubstring("scale<...>: "));
-    }
+  for (const auto& [profile, checks] : {std::pair{"h200", "off"}, std::pair{"b200", "all"}}) {
+    const ChildResult r = run_child({program}, {{"LD_LIBRARY_PATH", libraries},
+                                                {"VGPU_PROFILE", profile},
+                                                {"VGPU_STRICT", "0"},
+                                                {"VGPU_CHECK", checks},
+                                                {"VGPU_COVERAGE", directory / "ran"}});
+    INFO(profile << " " << checks << "\n" << r.out << r.err);
+    CHECK(r.status == 0);
+    CHECK(r.out == "ok\nfreed\n"); // by a destructor of a global object
+    CHECK_THAT(r.err, ContainsSubstring("cudaMallocArray is not supported"));
+    CHECK(r.err.find("(error") == std::string::npos);
+    std::ifstream in(directory / "ran.txt");
+    const std::string ran{std::istreambuf_iterator<char>(in), {}};
+    INFO(ran);
+    CHECK_THAT(ran, ContainsSubstring("neighbours: ") && ContainsSubstring("scale<...>: "));
+  }
   const ChildResult fault =
       run_child({program, "fault"}, {{"LD_LIBRARY_PATH", libraries}, {"VGPU_PROFILE", "h200"}});
   INFO(fault.out << fault.err);
