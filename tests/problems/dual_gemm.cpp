@@ -40,7 +40,7 @@ void make_ties(wltest::Problem* q, int run, uint64_t seed) {
 }
 
 // Sums are of the order of 1, so that a small limit cuts off many of them.
-Gate draw_gate(Draw& draw, bool plain) {
+Gate draw_gate(Draw& draw, bool plain, bool codes) {
   struct Kind {
     const char* text;
     wl_gate gate;
@@ -55,7 +55,7 @@ Gate draw_gate(Draw& draw, bool plain) {
   const size_t index = draw.index() % all_sizes;
   const int drawn = index == 4   ? 0
                     : index == 6 ? draw.pick("kind of gate", {1, 3})
-                    : index == 0 ? draw.pick("kind of gate", {4, 2})
+                    : index == 0 ? (codes ? draw.pick("kind of gate", {4, 2}) : 4)
                                  : draw.pick("kind of gate", {0, 1, 2, 4, 0, 3, 4});
   const Kind& kind = kinds[plain ? 0 : drawn];
   const float infinity = std::numeric_limits<float>::infinity();
@@ -97,12 +97,12 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const bool edges =
       draw.index() % all_sizes % 2 == 0 && !is_small(draw) && s.k >= edges_k && codes;
   if (edges) draw.note<std::string>("values", "edges");
-  const Gate gate = draw_gate(draw, ties);
+  const Gate gate = draw_gate(draw, ties, codes);
   BiasType bias = draw_bias_type(draw, ties);
   std::string biased = draw.pick<const char*>("biases", {"both", "the first", "the second"});
   // Where edges do not show each way of computing a gate, biases do.
   const size_t turn = draw.index() % all_sizes;
-  if (!nvfp4 && !edges && (turn == 4 || turn == 6 || large)) {
+  if (!nvfp4 && !edges && (turn == 0 || turn == 4 || turn == 6 || large)) {
     bias = {true, WL_F32, draw.note("bias_type", WL_F32)};
     biased = draw.note<std::string>("biases", "both");
   }

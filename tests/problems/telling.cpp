@@ -69,12 +69,16 @@ void tell_by_biases(const Sums& sums, const BiasedRows& rows, const Gate& gate, 
       const auto first = static_cast<float>(exact1 * (random.uniform(at + 1) - 0.3));
       const float x1 = std::fma(acc1, rows.alpha1, first);
       const float cut1 = towards_zero(exact1 + first);
-      const auto from = static_cast<float>(exact2 * (random.uniform(at + 2) - 0.3));
-      const auto to = static_cast<float>(
-          from + std::ldexp(exact2 + from, type == WL_F16 ? -9 : -6)); // a number of D further
-      if (x1 == cut1 || !std::isfinite(x1) || !std::isfinite(to) || to == from) continue;
-      // The gate's second factor, and what it is with a first one of a power of two.
+      // The gate's second factor, and what it is with a first one of a power of two. In every other
+      // column of a clamped gate its addend tells how it is added: to less than itself.
       const bool clamped = gate.kind == WL_GATE_CLAMPED;
+      const bool of_addend = clamped && column % 2 == 1;
+      const auto from = static_cast<float>(of_addend ? 0.9 * random.uniform(at + 2) - exact2
+                                                     : exact2 * (random.uniform(at + 2) - 0.3));
+      const auto to =
+          static_cast<float>(from + std::ldexp(exact2 + from + (of_addend ? 1 : 0),
+                                               type == WL_F16 ? -9 : -6)); // a number of D further
+      if (x1 == cut1 || !std::isfinite(x1) || !std::isfinite(to) || to == from) continue;
       const auto factor_of = [&](float value) {
         if (gate.limit != 0) value = std::clamp(value, -gate.limit, gate.limit);
         return clamped ? value + 1.0f : value;
@@ -88,10 +92,13 @@ void tell_by_biases(const Sums& sums, const BiasedRows& rows, const Gate& gate, 
       if (code_of(from) == code_of(to)) continue;
       const float second = beyond_edge(from, to, code_of);
       const float up = factor_of(std::fma(acc2, rows.alpha2, second));
-      const float cut_up = factor_of(towards_zero(exact2 + second));
+      const float cut_up =
+          of_addend ? towards_zero(double{std::fma(acc2, rows.alpha2, second)} + 1.0)
+                    : factor_of(towards_zero(exact2 + second));
       const uint16_t code = encode(type, double{s * up});
-      if (encode(type, double{s * cut_up}) == code || encode(type, double{cut_s * up}) == code ||
-          encode(type, double{towards_zero(double{s} * up)}) == code)
+      if (encode(type, double{s * cut_up}) == code ||
+          (!of_addend && (encode(type, double{cut_s * up}) == code ||
+                          encode(type, double{towards_zero(double{s} * up)}) == code)))
         continue;
       set(bias1, rows.biases + column, first);
       set(bias2, rows.biases + column, second);
