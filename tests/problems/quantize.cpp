@@ -66,7 +66,7 @@ Problem make_plain(const Configuration& c, Draw& draw, Values wanted) {
     m = 1 + below("m", 3), k = 64, l = 100 + below("l", 100);
     break;
   case 2: // whole groups of rows
-    m = 128 * (1 + below("m", 2)), k = 64 * (1 + below("k", 20)), l = 2;
+    m = 128 * (1 + below("m", 2)), k = 64 * (1 + below("k", 8)), l = 2;
     break;
   case 3: // the group's two rows, and those 32 below
     m = 31 + below("m", 4), k = 64 * (1 + below("k", 3)), l = 1 + below("l", 3);
@@ -75,7 +75,7 @@ Problem make_plain(const Configuration& c, Draw& draw, Values wanted) {
     m = 97 + below("m", 33), k = 64 * (1 + below("k", 3)), l = 2;
     break;
   default:
-    m = 1 + below("m", 400), k = 64 * (1 + below("k", 30));
+    m = 1 + below("m", 200), k = 64 * (1 + below("k", 20));
   }
   draw.note("m", m);
   draw.note("k", k);
@@ -225,29 +225,35 @@ Problem make_normalising(const Configuration& c, const Config& config, Draw& dra
     if (!config.units && below("beyond an atom", 2) == 0) m = 97 + below("m", 33);
     break;
   case 6:
-    m = 10 + below("m", 20), k = 7168;
+    m = 10 + below("m", 8), k = 7168;
     break;
   default:
-    m = 1 + below("m", 90), k = 64 * (1 + below("k", 30));
+    m = 1 + below("m", 60), k = 64 * (1 + below("k", 20));
   }
   // Rows whose scales go together, whole units of them or not, and those behind them.
   if (config.units && draw.index() % 8 == 5) m += 22;
-  if (config.units && draw.index() % 8 == 7) m = 128 + 8 * below("m in 8s", 9), l = 2;
-  if (config.held && (k < warpline::norm::least_held || k > warpline::norm::most_held))
+  if (config.units && draw.index() % 8 == 7)
+    m = 128 + 8 * below("m in 8s", 9), k = 64 * (1 + below("k", 6)), l = 2;
+  // Of many rows, shorter ones.
+  const int64_t longest = l * m > 80 ? warpline::norm::least_held + 512 : warpline::norm::most_held;
+  if (config.held && (k < warpline::norm::least_held || k > longest))
     k = warpline::norm::least_held +
-        64 * below("k in 64s", (warpline::norm::most_held - warpline::norm::least_held) / 64 + 1);
+        64 * below("k in 64s", (longest - warpline::norm::least_held) / 64 + 1);
   draw.note("m", m);
   draw.note("k", k);
   draw.note("l", l);
   draw.note("norm", static_cast<int>(norm));
   p.config = c.name;
   wl_quantize_args shape{};
-  shape.m = m, shape.k = k, shape.l = l, shape.x_type = c.type, shape.norm = norm;
+  shape.k = k, shape.l = l, shape.x_type = c.type, shape.norm = norm;
   warpline::DeviceLimits device;
   device.compute_major = c.profile == std::string("h200") ? 9 : 10;
   device.sm_count = c.sms;
-  const bool is_choice = warpline::quantize::chosen(shape, device) == &config;
-  const bool chosen = draw.pick<const char*>("config", {"null", "forced"})[0] == 'n' && is_choice;
+  const auto is_choice = [&](int64_t of_rows) {
+    shape.m = of_rows;
+    return warpline::quantize::chosen(shape, device) == &config;
+  };
+  bool chosen = draw.pick<const char*>("config", {"null", "forced"})[0] == 'n' && is_choice(m);
   if (chosen && config.held) p.config.clear(); // another device takes another one
   const float eps = draw.pick("eps", {1e-6f, 1e-5f, 0.25f, 0x1p-126f});
   const float d_scale = draw.pick("d_scale value", {1.0f, 0.25f, 0.013f, 3.0f, 0x1p-20f});
@@ -325,6 +331,7 @@ Problem make_normalising(const Configuration& c, const Config& config, Draw& dra
   draw_way(draw, &p);
   if (kept == "in place") p.in_a_row = 1;
   const int64_t rows = draw_planned_rows({m, 1, k, l}, {"gamma", "beta"}, draw, &p);
+  if (rows != 0) chosen = chosen && is_choice(rows);
   const auto args_of = [=, type = c.type, config = c.name](const Addresses& addresses) {
     wl_quantize_args args{};
     args.struct_size = sizeof args;

@@ -107,6 +107,35 @@ void tell_by_biases(const Sums& sums, const BiasedRows& rows, const Gate& gate, 
   }
 }
 
+void tell_by_bias(const Sums& sums, const BiasedRows& rows, wl_dtype type, uint64_t seed,
+                  Numbers* bias) {
+  const Random random(seed, 89);
+  const auto count = static_cast<uint64_t>(rows.end - rows.first);
+  constexpr uint64_t tries = 24;
+  for (size_t column = 0; column < static_cast<size_t>(sums.n) && count != 0; ++column) {
+    if (random.below(4 * tries * column + 3, 8) == 0) continue; // as drawn
+    for (uint64_t t = 0; t < tries; ++t) {
+      const uint64_t at = 4 * (tries * column + t);
+      const size_t row = static_cast<size_t>(rows.first) + random.below(at, count);
+      const auto acc = static_cast<float>(sums.acc1[row * static_cast<size_t>(sums.n) + column]);
+      const double exact = double{acc} * rows.alpha1;
+      // Smaller than the sum, so that its last places are.
+      const auto from = static_cast<float>(exact * (random.uniform(at + 1) - 0.3));
+      const auto to = static_cast<float>(
+          from + std::ldexp(exact + from, type == WL_F16 ? -9 : -6)); // a number of D further
+      if (!std::isfinite(exact) || !std::isfinite(to) || to == from) continue;
+      const auto code_of = [&](float value) {
+        return encode(type, double{std::fma(acc, rows.alpha1, value)});
+      };
+      if (code_of(from) == code_of(to)) continue;
+      const float value = beyond_edge(from, to, code_of);
+      if (encode(type, double{towards_zero(exact + value)}) == code_of(value)) continue;
+      set(bias, rows.biases + column, value);
+      break;
+    }
+  }
+}
+
 void cancel(const std::vector<float>& out, wl_dtype type, Numbers* residual) {
   for (size_t i = 0; i < out.size(); ++i) {
     uint16_t code = encode(type, double{-out[i]});
@@ -141,35 +170,62 @@ void tell_by_codes(const Matrix& x, float d_scale, uint64_t seed, Norm* norm) {
   std::vector<NormalisedRow> rows;
   for (uint64_t i = 0; i < std::min<uint64_t>(count, 16); ++i)
     rows.push_back(normalised_row(x, random.below(i, count), *norm, d_scale));
+  const bool is_beta = numbers == &norm->beta;
   for (size_t block = 0; block < numbers->size() / 16; ++block)
     for (size_t t = 0; t < rows.size(); ++t) {
-      const NormalisedRow& row = rows[(block + t) % rows.size()];
-      const float* const values = &row.values[16 * block];
-      const float* const largest = std::max_element(
-          values, values + 16, [](float a, float b) { return std::fabs(a) < std::fabs(b); });
+      NormalisedRow& row = rows[(block + t) % rows.size()];
+      float* const values = &row.values[16 * block];
+      const auto largest = static_cast<size_t>(
+          std::max_element(values, values + 16,
+                           [](float x, float y) { return std::fabs(x) < std::fabs(y); }) -
+          values);
       uint8_t scale = 0;
-      const float factor = block_factor(values, row.inverse, &scale);
+      float factor = block_factor(values, row.inverse, &scale);
+      // The largest scale under a larger number, too, which the fast way of quantising does not
+      // take.
       const bool usual = std::all_of(values, values + 16, [](float v) { return std::isfinite(v); });
-      if (!usual || !std::isnormal(factor) || (scale & 0x7F) < 8 || (scale & 0x7F) == 0x7E)
-        continue;
-      for (size_t i = 16 * block; i < 16 * block + 16; ++i) {
-        if (&row.values[i] == largest) continue;
-        const float gamma = norm->gamma.empty() ? 1.0f : norm->gamma[i], plain = row.plain[i];
-        const bool is_beta = numbers == &norm->beta;
-        const auto value_of = [&](float number) {
-          return is_beta ? std::fma(plain, gamma, number) : plain * number;
-        };
-        const auto code_of = [&](float number) {
-          return encode_e2m1(double{value_of(number) * factor});
-        };
-        const double edge = std::copysign(code_edges[random.below(100 + i, 7)], row.values[i]);
-        const auto number_for = [&](double part) {
-          const double value = part * edge / factor;
-          return static_cast<float>(is_beta ? value - double{plain} * gamma : value / plain);
-        };
-        const float from = number_for(0.99), to = number_for(1.01);
-        if (std::isfinite(from) && std::isfinite(to) && code_of(from) != code_of(to))
-          (*numbers)[i] = beyond_edge(from, to, code_of);
+      if (!usual || !std::isnormal(factor)) continue;
+      // The value that a beta or gamma makes, and one of those that make a value.
+      const auto value_of = [&](size_t i, float number) {
+        const size_t at = 16 * block + i;
+        const float gamma = norm->gamma.empty() ? 1.0f : norm->gamma[at];
+        return is_beta ? std::fma(row.plain[at], gamma, number) : row.plain[at] * number;
+      };
+      const auto number_for = [&](size_t i, double value) {
+        const size_t at = 16 * block + i;
+        const float gamma = norm->gamma.empty() ? 1.0f : norm->gamma[at];
+        return static_cast<float>(is_beta ? value - double{row.plain[at]} * gamma
+                                          : value / row.plain[at]);
+      };
+      const auto tell = [&](size_t i, double least, double most, const auto& code_of) {
+        const auto code = [&](float number) { return code_of(value_of(i, number)); };
+        const float from = number_for(i, least), to = number_for(i, most);
+        if (!std::isfinite(from) || !std::isfinite(to) || code(from) == code(to)) return;
+        float& number = (*numbers)[16 * block + i];
+        number = beyond_edge(from, to, code);
+        // Or the last one before the edge: ties that are rounded towards zero.
+        if (random.below(200 + 16 * (numbers->size() + block) + i, 2) == 0)
+          number = std::nextafter(number, from);
+        values[i] = value_of(i, number);
+      };
+      // Of the largest number the last place decides between two scales, or, under the largest
+      // scale, whether the fast way takes it: it does below 7 steps.
+      const double size = values[largest];
+      if (random.below(50 + block, 2) != 0 && (scale & 0x7F) == 0x7E)
+        tell(largest, std::copysign(6.9, size) / factor, std::copysign(7.1, size) / factor,
+             [&](float value) { return std::fabs(value * factor) < 7; });
+      else if (random.below(50 + block, 2) != 0 && (scale & 0x7F) >= 8 && (scale & 0x7F) < 0x7D)
+        tell(largest, size, size * 1.125, [&](float value) {
+          const float product = std::fabs(value) * row.inverse.sixth;
+          return encode_e4m3(double{product});
+        });
+      factor = block_factor(values, row.inverse, &scale);
+      for (size_t i = 0; i < 16; ++i) {
+        const double edge =
+            std::copysign(code_edges[random.below(100 + 16 * block + i, 7)], values[i]) / factor;
+        if (i != largest)
+          tell(i, 0.99 * edge, 1.01 * edge,
+               [&](float value) { return encode_e2m1(double{value * factor}); });
       }
       break;
     }
@@ -177,8 +233,9 @@ void tell_by_codes(const Matrix& x, float d_scale, uint64_t seed, Norm* norm) {
 
 void tell_by_ties(float d_scale, uint64_t seed, Matrix* x) {
   const Random random(seed, 88);
-  for (size_t block = 0; block < x->codes.size() / 16; block += 2) {
+  for (size_t block = 0; block < x->codes.size() / 16; ++block) {
     const uint64_t at = 32 * block;
+    if (random.below(at + 20, 2) == 0) continue;
     // A scale as the largest number asks for it, or the largest scale under a larger one.
     const bool beyond = random.below(at, 4) == 0;
     const double scale = beyond ? 448
@@ -189,7 +246,11 @@ void tell_by_ties(float d_scale, uint64_t seed, Matrix* x) {
     bool held = true;
     for (size_t i = 0; i < 16; ++i) {
       const uint64_t drawn = random.below(at + 4 + i, 14);
-      const double steps = i == largest ? (beyond ? 12 : 6) : code_edges[drawn / 2];
+      // 7 steps are the first number that the fast way does not take.
+      const double steps = i == largest ? (!beyond     ? 6
+                                           : drawn < 7 ? 7
+                                                       : 12)
+                                        : code_edges[drawn / 2];
       const double value = (drawn % 2 == 0 ? steps : -steps) * scale * d_scale;
       codes[i] = encode_output(x->type, value);
       held = held && (i != largest || decode_output(x->type, codes[i]) == value);
