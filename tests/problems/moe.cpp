@@ -4,12 +4,14 @@
 #include "kernels/grouped/grouped.hpp"
 #include "kernels/moe/moe.hpp"
 #include "tests/problems/products.hpp"
+#include "tests/problems/telling.hpp"
 #include "tests/reference/grouped.hpp"
 #include "tests/reference/moe.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 namespace wltest::problems {
 
@@ -80,65 +82,163 @@ Matrix draw_x(int64_t tokens, int64_t hidden, OutputType type, uint64_t seed) {
   return x;
 }
 
-// A weight at one k of each row, so that a product of any h with it is one number.
-Operand one_hot(int64_t rows, int64_t k, int64_t l, uint64_t seed) {
+// Tokens that the kernel quantises: a scale is of one binade in all blocks of a token, so that sums
+// stay exact. Numbers lie on ties between two codes, and a block's largest often on one between two
+// scales. Some blocks have a NaN, which the fast way of quantising does not take, and some tokens
+// are `loud`: their scales the largest one, and numbers beyond six steps of it.
+Matrix draw_quantised_x(int64_t tokens, int64_t hidden, OutputType type, float x_scale, bool loud,
+                        uint64_t seed) {
+  Matrix x{tokens, hidden, 1, type, std::vector<uint16_t>(static_cast<size_t>(tokens * hidden))};
+  const Random random(seed, 4);
+  const double edges[] = {0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5}, beyond[] = {7, 6.5, 12, 9};
+  for (size_t block = 0; block < x.codes.size() / 16; ++block) {
+    const uint64_t at = 64 * block;
+    const size_t token = 16 * block / static_cast<size_t>(hidden);
+    const uint64_t kind = random.below(at, 32);
+    const bool is_loud = loud && random.below((uint64_t{1} << 40) + token, 2) == 0;
+    const double step =
+        x_scale * (is_loud ? 448 : static_cast<double>(16 + random.below(at + 1, 15)) / 16);
+    const double largest = is_loud     ? beyond[random.below(at + 2, 4)]
+                           : kind < 16 ? 6
+                                       : 6 + (random.uniform(at + 2) - 0.5) / 4;
+    const size_t of_largest = random.below(at + 3, 16), of_nan = (of_largest + 1 + kind) % 16;
+    for (size_t i = 0; i < 16; ++i) {
+      const uint64_t drawn = random.below(at + 4 + i, 16);
+      const double steps = i == of_largest ? largest
+                           : drawn < 7     ? edges[drawn]
+                                           : (is_loud ? 6 : largest) * random.uniform(at + 20 + i);
+      const double sign = random.below(at + 36 + i, 2) == 0 ? 1 : -1;
+      x.codes[16 * block + i] = encode_output(type, kind == 31 ? 0 : sign * steps * step);
+    }
+    // NaNs of any sign and any bits.
+    if (kind % 4 == 1 && of_nan != of_largest)
+      x.codes[16 * block + of_nan] =
+          static_cast<uint16_t>(random.bits(at + 52) | (type == OutputType::f16 ? 0x7C01 : 0x7F81));
+  }
+  return x;
+}
+
+// Whether an expert's column of h is 0 in all rows: half of them, chosen at random.
+bool is_quiet(int64_t expert, int64_t column, uint64_t seed) {
+  return Random(seed, 11).below(static_cast<uint64_t>(expert << 32 | column), 2) == 0;
+}
+
+// Columns of h become 0: gates of them are.
+void make_quiet(Operand* gate, Numbers* bias, wl_dtype bias_type, uint64_t seed) {
+  const int64_t blocks = gate->k / 16;
+  const size_t element = bias_type == WL_F32 ? 4 : 2;
+  for (int64_t i = 0; i < gate->l * gate->rows; ++i) {
+    if (!is_quiet(i / gate->rows, i % gate->rows, seed)) continue;
+    std::fill_n(gate->scales.begin() + i * blocks, blocks, uint8_t{0});
+    if (bias->values.empty()) continue;
+    bias->values[static_cast<size_t>(i)] = 0;
+    std::fill_n(bias->bytes.begin() + i * static_cast<std::ptrdiff_t>(element), element,
+                uint8_t{0});
+  }
+}
+
+// A weight at one k of each row, so that a product of any h with it is one number: at another k in
+// each row, as long as there are. Where `quiet` says so, h is 0 and weights are any.
+Operand one_hot(int64_t rows, int64_t k, int64_t l, uint64_t seed, const uint64_t* quiet) {
   Operand w{rows, k, l, {}, {}};
   w.values.resize(static_cast<size_t>(rows * k / 2 * l));
   w.scales.resize(static_cast<size_t>(rows * k / 16 * l));
-  const Random random(seed, 6);
+  const Random random(seed, 6), any(seed, 7), order(seed, 8);
   for (size_t i = 0; i < w.scales.size(); ++i)
     w.scales[i] = static_cast<uint8_t>(0x30 + random.below(i, 16));
-  for (int64_t row = 0; row < rows * l; ++row) {
-    const auto at = static_cast<uint64_t>(row) + (uint64_t{1} << 40);
-    const uint64_t place = random.below(at, static_cast<uint64_t>(k));
-    const auto code = static_cast<uint8_t>(1 + random.below(at << 1, 15));
-    w.values[static_cast<size_t>(row * (k / 2)) + place / 2] =
-        static_cast<uint8_t>(code << (place % 2 * 4));
+  for (int64_t e = 0; e < l; ++e) {
+    std::vector<uint64_t> places;
+    std::vector<uint8_t> any_of(static_cast<size_t>(k / 2)); // nibbles that may be anything
+    for (int64_t i = 0; i < k; ++i)
+      if (quiet != nullptr && is_quiet(e, i, *quiet))
+        any_of[static_cast<size_t>(i / 2)] |= i % 2 == 0 ? 0x0F : 0xF0;
+      else
+        places.push_back(static_cast<uint64_t>(i));
+    for (size_t i = places.size(); i > 1; --i)
+      std::swap(places[i - 1],
+                places[order.below(static_cast<uint64_t>(e * k) + i, static_cast<uint64_t>(i))]);
+    for (int64_t row = e * rows; row < (e + 1) * rows; ++row) {
+      uint8_t* const values = &w.values[static_cast<size_t>(row * (k / 2))];
+      for (size_t i = 0; i < any_of.size(); ++i)
+        values[i] = static_cast<uint8_t>(any.bits(static_cast<uint64_t>(row) * any_of.size() + i) &
+                                         any_of[i]);
+      if (places.empty()) continue;
+      const auto at = static_cast<uint64_t>(row) + (uint64_t{1} << 40);
+      const uint64_t place = places[static_cast<size_t>(row % rows) % places.size()];
+      const uint64_t code = 1 + random.below(at << 1, 7) + 8 * random.below((at << 1) + 1, 2);
+      values[place / 2] = static_cast<uint8_t>(values[place / 2] | code << (place % 2 * 4));
+    }
   }
   return w;
 }
 
-// Y as the kernels compute it, step by step, [T, H] in y_type.
-Bytes expected(const wl_moe_args& a, const warpline::DeviceLimits& device, const Run& run,
-               const Gate& gate, float x_scale, float h_scale) {
-  const ExpertOrder order = order_experts(run.ids, a.top_k, a.experts, a.first_expert);
-  const auto slots = static_cast<int64_t>(run.ids.size());
+// The order of experts, and where each expert's rows of h are.
+struct RowsOfExperts {
+  ExpertOrder order;
   GroupTable table;
-  table.count = a.experts;
-  table.ends = order.ends;
-  const std::vector<GroupRange> ranges = ranges_of(table, slots);
+  std::vector<GroupRange> ranges;
+};
+RowsOfExperts rows_of_experts(const wl_moe_args& a, const Run& run) {
+  RowsOfExperts of{order_experts(run.ids, a.top_k, a.experts, a.first_expert), {}, {}};
+  of.table.count = a.experts;
+  of.table.ends = of.order.ends;
+  of.ranges = ranges_of(of.table, static_cast<int64_t>(run.ids.size()));
+  return of;
+}
+
+// Y as the kernels compute it, step by step, [T, H] in y_type. With `tells` FP32 biases become such
+// that the last place of what they are added to tells.
+Bytes expected(const wl_moe_args& a, const warpline::DeviceLimits& device, const Gate& gate,
+               float x_scale, float h_scale, bool tells, uint64_t seed, Run* run) {
+  const RowsOfExperts of = rows_of_experts(a, *run);
+  const auto slots = static_cast<int64_t>(run->ids.size());
+  GroupTable gathered = of.table;
   // Rows of no expert are no rows.
-  std::vector<int32_t> rows = order.rows;
-  rows.resize(static_cast<size_t>(slots), 0);
-  table.rows = rows, table.a_rows = a.tokens;
+  gathered.rows = of.order.rows;
+  gathered.rows.resize(static_cast<size_t>(slots), 0);
+  gathered.a_rows = a.tokens;
 
-  wltest::Problem up{slots, a.intermediate, a.hidden, 1, {}, run.w[0], run.w[1], 1, 1};
+  wltest::Problem up{slots, a.intermediate, a.hidden, 1, {}, run->w[0], run->w[1], 1, 1};
   if (a.a_type == WL_OPERAND_NVFP4) {
-    up.a = quantize(run.x, x_scale);
+    up.a = quantize(run->x, x_scale);
   } else {
-    up.a = {a.tokens, a.hidden, 1, bytes_of(run.x.codes), {}, operand_of(a.x_type)};
+    up.a = {a.tokens, a.hidden, 1, bytes_of(run->x.codes), {}, operand_of(a.x_type)};
   }
-  const Sums up_sums = accumulate_groups(up, table, 1);
-  const std::vector<float> gated = grouped_gated_replayed(
-      up_sums, ranges, {gate, run.alpha[0], run.alpha[1], run.bias[0].values, run.bias[1].values});
-
+  const Sums up_sums = accumulate_groups(up, gathered, 1);
   const wl_dtype h_type = warpline::moe::h_type(a, device);
-  GroupTable dense;
-  dense.count = a.experts;
-  dense.ends = order.ends;
-  wltest::Problem down{slots, a.hidden, a.intermediate, 1, {}, run.w[2], {}, 1, 1};
+  const auto alpha = [&](size_t i, size_t g) {
+    return run->alpha[i].empty() ? 1 : run->alpha[i][g];
+  };
+  const auto range = [&](size_t g, int64_t n) {
+    return BiasedRows{of.ranges[g].first, of.ranges[g].end, g * static_cast<size_t>(n), 1, 1};
+  };
+  for (size_t g = 0; g < of.ranges.size() && tells && h_type != WL_NVFP4; ++g) {
+    BiasedRows rows = range(g, a.intermediate);
+    rows.alpha1 = alpha(0, g), rows.alpha2 = alpha(1, g);
+    tell_by_biases(up_sums, rows, gate, h_type, seed + g, &run->bias[0], &run->bias[1]);
+  }
+  const std::vector<float> gated = grouped_gated_replayed(
+      up_sums, of.ranges,
+      {gate, run->alpha[0], run->alpha[1], run->bias[0].values, run->bias[1].values});
+
+  wltest::Problem down{slots, a.hidden, a.intermediate, 1, {}, run->w[2], {}, 1, 1};
   if (h_type == WL_NVFP4)
     down.a = quantized(gated, up_sums, h_scale);
   else
     down.a = {slots, a.intermediate, 1, rounded(gated, h_type), {}, operand_of(h_type)};
-  const Sums down_sums = accumulate_groups(down, dense, 1);
-  GroupedLinear linear;
-  linear.alpha = run.alpha[2], linear.bias = run.bias[2].values;
+  const Sums down_sums = accumulate_groups(down, of.table, 1);
   const wl_dtype rows_type = warpline::moe::rows_type(a, device);
-  std::vector<float> products =
-      numbers_of(rounded(grouped_linear_replayed(down_sums, ranges, linear), rows_type), rows_type);
+  for (size_t g = 0; g < of.ranges.size() && tells && rows_type != WL_F32; ++g) {
+    BiasedRows rows = range(g, a.hidden);
+    rows.alpha1 = alpha(2, g);
+    tell_by_bias(down_sums, rows, rows_type, seed + g, &run->bias[2]);
+  }
+  GroupedLinear linear;
+  linear.alpha = run->alpha[2], linear.bias = run->bias[2].values;
+  std::vector<float> products = numbers_of(
+      rounded(grouped_linear_replayed(down_sums, of.ranges, linear), rows_type), rows_type);
   return rounded(
-      combined(products, order.positions, run.weights, run.shared.values, a.top_k, a.hidden),
+      combined(products, of.order.positions, run->weights, run->shared.values, a.top_k, a.hidden),
       a.y_type);
 }
 
@@ -191,25 +291,35 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   a.hidden = draw.pick<int64_t>("hidden", {128, 64, 320});
   a.intermediate = draw.pick<int64_t>("intermediate", {64, 192, 128});
   a.first_expert = draw.pick<int64_t>("first_expert", {0, 64});
-  if (a.experts == 33) a.hidden = draw.note<int64_t>("hidden", 64);
+  const bool of_down = c.name.find("_down_") != std::string::npos;
+  // Of a product's K the second block of 256 is cut.
+  if (of_down && a.intermediate == 192) a.intermediate = draw.note<int64_t>("intermediate", 320);
+  if (a.experts == 33) a.hidden = draw.note<int64_t>("hidden", of_down ? 128 : 64);
   // Rows that say which expert is theirs: few.
   const bool routed = !c.kernels.empty();
   const int64_t most_tokens = warpline::gemm::Groups::most_routed / a.top_k;
   if (routed) a.tokens = draw.note("tokens", std::min(a.tokens, most_tokens));
-  // Each of their rows has CTAs of its own: many of narrow matrices, or wide ones of few; in the
-  // problem that all checks follow, few.
-  if (routed && draw.index() % all_sizes == 1)
+  // Each of their rows has CTAs of its own: many rows of narrow matrices in one problem of six, in
+  // which a lane finds the experts of two; else few, and few in those that all checks follow.
+  if (routed && (draw.index() % 6 != 2 || draw.index() % all_sizes == 1))
     a.tokens = draw.note("tokens", std::clamp<int64_t>(12 / a.top_k, 1, a.tokens));
-  if (routed && a.tokens * a.top_k > 16) {
+  if (routed && a.tokens * a.top_k > 12) {
     a.hidden = draw.note("hidden", std::min<int64_t>(a.hidden, 128));
     a.intermediate = draw.note("intermediate", std::min<int64_t>(a.intermediate, 64));
   }
-  if (routed && draw.index() % 3 == 1) { // a long K, where stages come round
-    const bool is_up = c.name.find("_up_") != std::string::npos;
+  // A long K, where stages come round. Of down the other half of a tile's columns is stored, too,
+  // and the product ahead has many columns: of two rows.
+  // Once beyond 32 blocks of 256, where a stride of one more passes what a thread brings.
+  const bool longer = routed && draw.index() == 7 && c.name.find("_sum_") == std::string::npos;
+  if (routed && draw.index() % 3 == 1) {
     a.experts = draw.note<int64_t>("experts", 2);
-    a.tokens = draw.note("tokens", std::clamp<int64_t>(3 / a.top_k, 1, a.tokens));
-    a.hidden = draw.note<int64_t>("hidden", is_up ? 1344 : 64);
-    a.intermediate = draw.note<int64_t>("intermediate", is_up ? 64 : 1344);
+    a.top_k = std::min<int64_t>(a.top_k, of_down ? 2 : 4);
+    a.tokens = std::clamp<int64_t>((of_down ? 2 : 3) / a.top_k, 1, a.tokens);
+    if (longer) a.tokens = a.top_k = 1;
+    const int64_t k = longer ? 8256 : 1344;
+    draw.note("tokens", a.tokens), draw.note("top_k", a.top_k);
+    a.hidden = draw.note<int64_t>("hidden", !of_down ? k : longer ? 64 : 192);
+    a.intermediate = draw.note<int64_t>("intermediate", of_down ? k : 64);
   }
   a.x_type = c.type;
   a.a_type = c.types[0].a;
@@ -223,7 +333,11 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const wl_dtype rows_type = warpline::moe::rows_type(a, device);
   std::string kind = draw_kind_of_ids(draw);
   // A kernel that says which expert is a row's has few problems: none without a row.
-  if (routed && kind == "none") kind = draw.note<std::string>("ids", "of other devices");
+  if (routed && kind == "none") kind = "of other devices";
+  // Of one or two experts those would be none or few.
+  if (routed && kind == "of other devices" && a.experts < 4) kind = "hostile";
+  if (longer) kind = "any"; // of its one row
+  draw.note("ids", kind);
 
   const auto dense = [&](int64_t rows, int64_t k) { return rows * (k / 2); };
   const auto scales = [&](int64_t rows, int64_t k) {
@@ -255,6 +369,14 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
         bias_type.given && draw.pick<int>(std::string("with ") + bias_names[i], {1, 0, 1}) != 0;
     has_alpha[i] = draw.pick<int>(std::string("with ") + alpha_names[i], {1, 0, 1}) != 0;
   }
+  // FP32's last place is told by biases of all products.
+  const bool tells = routed && bias_type.given && bias_type.type == WL_F32;
+  // Tokens with the largest scales, of which factors make what FP16 holds.
+  const bool loud = a.a_type == WL_OPERAND_NVFP4 && routed && draw.index() % 2 == 0;
+  for (size_t i = 0; i < 3; ++i) {
+    if (tells) has_bias[i] = draw.note(std::string("with ") + bias_names[i], 1) != 0;
+    if (loud && i != 2) has_alpha[i] = draw.note(std::string("with ") + alpha_names[i], 1) != 0;
+  }
   const bool weighted = draw.pick("with weights", {1, 1, 0}) != 0;
   const std::string shared = draw.pick<const char*>("shared of", {"null", "apart", "in place"});
   const bool in_place = shared == "in place", apart = shared == "apart";
@@ -267,9 +389,10 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const Sizes sizes{a.tokens, a.hidden, 64, 1};
   const size_t element = a.y_type == WL_F32 ? 4 : 2;
   const Layout of_y{sizes, element, a.ldy, 0}, of_shared{sizes, element, a.ld_shared, 0};
-  const Factor x_scale = a.a_type == WL_OPERAND_NVFP4
-                             ? Factor{true, draw_float_alignment(draw, "x_scale"), {0.25f, 0.25f}}
-                             : Factor{};
+  const Factor x_scale =
+      a.a_type == WL_OPERAND_NVFP4
+          ? Factor{true, draw_float_alignment(draw, "x_scale"), {0.3125f, 0.375f}}
+          : Factor{};
   if (!x_scale.given) draw.note<std::string>("x_scale", "null");
   const bool scaled_h = h_type == WL_NVFP4 && draw.pick("with h_scale", {1, 0}) != 0;
   const Factor h_scale =
@@ -277,29 +400,36 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   if (!scaled_h) draw.note<std::string>("h_scale", "null");
   const uint8_t padding = draw.pick<uint8_t>("padding", {0x7F, 0xFF, 0x38});
   const bool forced = draw.pick("configs", {0, 1}) != 0 || routed;
+  // The kernel beside the one that is tried: any in some problems, else the first, whose clusters
+  // are the smallest.
+  const auto other = [&](const char* product) {
+    return routed && draw.index() % 4 != 3 ? 0 : draw.below(product, 1000);
+  };
   const std::string up = !forced ? ""
                                  : config_for(warpline::moe::up_configs(), c.profile, a.a_type,
-                                              h_type, routed, c.name, draw.below("up", 1000));
+                                              h_type, routed, c.name, other("up"));
   const std::string down =
       !forced ? ""
               : config_for(warpline::moe::down_configs(), c.profile, operand_of(h_type), rows_type,
-                           routed, c.name, draw.below("down", 1000));
+                           routed, c.name, other("down"));
   p.config = up;
   draw.note<std::string>("config_up", up.empty() ? "null" : up);
   draw.note<std::string>("config_down", down.empty() ? "null" : down);
 
   // A row of h with a NaN or an infinity has no other outputs: of every other expert.
-  const bool of_down = c.name.find("_down_") != std::string::npos;
   const bool all_rows = draw.pick("rows of weights", {0, 0, 0, 1}) != 0 && !of_down;
   const OutputType x_type = a.x_type == WL_F16 ? OutputType::f16 : OutputType::bf16;
   const size_t slots = static_cast<size_t>(a.tokens * a.top_k);
   Run runs[2];
+  Bytes outs[2];
   for (uint64_t r = 0; r < 2 && filled; ++r) {
     Run& run = runs[r];
     const uint64_t seed = (draw.seed_for("operands") + r) * 16;
     run.ids = draw_ids(kind, static_cast<int64_t>(slots), a.experts, a.first_expert, seed);
     if (weighted) run.weights = draw_numbers(slots, WL_F32, 1, seed + 1).values;
-    run.x = draw_x(a.tokens, a.hidden, x_type, seed + 2);
+    run.x = a.a_type == WL_OPERAND_NVFP4
+                ? draw_quantised_x(a.tokens, a.hidden, x_type, x_scale.runs[r], loud, seed + 2)
+                : draw_x(a.tokens, a.hidden, x_type, seed + 2);
     for (uint64_t i = 0; i < 2; ++i) {
       const auto weights = [&](Rows rows) {
         return draw_operand(a.intermediate, a.hidden, a.experts, fitting_b + 8, seed + 3 + i, 8,
@@ -312,20 +442,23 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
       for (size_t e = 1; e < static_cast<size_t>(a.experts); e += 2)
         std::copy_n(&all[e * entry], entry, &run.w[i].scales[e * entry]);
     }
-    run.w[2] = one_hot(a.hidden, a.intermediate, a.experts, seed + 5);
+    const bool quiets = routed && of_down;
+    run.w[2] = one_hot(a.hidden, a.intermediate, a.experts, seed + 5, quiets ? &seed : nullptr);
     for (size_t i = 0; i < 3; ++i) {
       const Random random(seed + 6 + i, 3);
       for (int64_t e = 0; e < a.experts && has_alpha[i]; ++e)
-        run.alpha[i].push_back(
-            static_cast<float>(2 * random.uniform(static_cast<uint64_t>(e)) - 0.75));
+        run.alpha[i].push_back(static_cast<float>(
+            (2 * random.uniform(static_cast<uint64_t>(e)) - 0.75) * (loud && i != 2 ? 0x1p-8 : 1)));
       const int64_t n = i == 2 ? a.hidden : a.intermediate;
       if (has_bias[i])
         run.bias[i] =
             draw_numbers(static_cast<size_t>(a.experts * n), bias_type.type, 1, seed + 9 + i);
       if (i != 2) make_finite(&run.bias[i], bias_type.type);
     }
+    if (quiets) make_quiet(&run.w[0], &run.bias[0], bias_type.type, seed);
     if (in_place || apart)
       run.shared = draw_numbers(static_cast<size_t>(a.tokens * a.hidden), a.y_type, 4, seed + 12);
+    outs[r] = expected(a, device, gate, x_scale.runs[r], h_scale.runs[r], tells, seed, &run);
   }
   const auto both = [&](const auto& of) {
     Bytes result[2];
@@ -362,10 +495,9 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   Input added{"shared", draw_alignment(draw, "shared"), {}, ""};
   if (!apart) draw.note<std::string>("shared", in_place ? "16" : "null");
   for (size_t r = 0; r < 2 && filled; ++r) {
-    const Bytes out = expected(a, device, runs[r], gate, x_scale.runs[r], h_scale.runs[r]);
     Bytes image(of_y.bytes());
     y.written.assign(image.size(), false);
-    of_y.place(out.data(), &image, &y.written);
+    of_y.place(outs[r].data(), &image, &y.written);
     y.runs.push_back(std::move(image));
     if (!in_place && !apart) continue;
     Bytes read((in_place ? of_y : of_shared).bytes(), 0xFF);
