@@ -61,6 +61,45 @@ bool asks_ahead(const SemanticMutant& m) {
   return false;
 }
 
+// Of kernels whose rows say which matrix is theirs: a tile is one row. A thread has sum0 and sum2
+// of one token and sum1 and sum3 of the next; the first of four threads stores the row's, and every
+// other token is beyond the row's end. In 16 bits all 8 tokens of an MMA are the row, what the
+// kernel quantises itself is followed by zeros.
+std::string reason_of_one_row(const warpline::gemm::Config& c, const SemanticMutant& m) {
+  const std::string& t = m.instruction;
+  const auto names = [&](const char* a) { return has(t, a); };
+  const bool of_output = m.label == "send" || starts(m.label, "form_");
+  const bool alike = c.first_types().a != WL_OPERAND_NVFP4;
+  if (of_output && (names(".f32 sum1, ") || names(".f32 sum3, ") || names(".f32 t, sum1, ") ||
+                    names(".f32 l, sum1, ") || names("sum1, high_half") ||
+                    names(".f32 u, sum3, ") || names("sum3, high_half")))
+    return "of a second token, which a row does not have";
+  if (of_output && (names("output, output, row_stride") ||
+                    (m.change == "constant + 1" &&
+                     (names("token, token, 1") || names("token, quad_lane, 2, token")))))
+    return "of a second token, which a row does not have";
+  if (names(" quad_row, ") || names("row, row, quad_row"))
+    return alike
+               ? "a lane's row is at most the tile's only one; what is below it is for tokens that "
+                 "nobody stores"
+               : "nothing reads the register where the kernel quantises";
+  if (!alike) return "";
+  if (of_output && m.change == "address + 16" && starts(t, "ld.shared.v4.f32 {"))
+    return "the next thread has the same sums";
+  if (of_output && (m.change == "delete" || has(m.change, "mad.hi")) &&
+      names("token, quad_lane, 2, token"))
+    return "four threads store the same number";
+  const auto becomes = [&](const char* a) { return has(m.replacement, a); };
+  if ((m.change == "elements exchanged" &&
+       (becomes("{sum1, sum0, ") || becomes("{other1, other0, ") || becomes("{result1, result0}") ||
+        becomes("{result3, result2}") || becomes("{high_half, low_half}") ||
+        (becomes("{acc1_") && becomes(", acc0_")))) ||
+      (m.change == "operands exchanged" && of_output &&
+       (names(" packed, sum1, sum0") || names(" packed, sum3, sum2"))))
+    return "both tokens are the same row";
+  return "";
+}
+
 // What is so in some configurations only.
 std::string reason_of_config(const warpline::gemm::Config& c, const SemanticMutant& m) {
   using warpline::gemm::Grid;
@@ -85,6 +124,8 @@ std::string reason_of_config(const warpline::gemm::Config& c, const SemanticMuta
     return "a tile that begins behind the last row loads zeros, as many bytes as it waits for, and "
            "stores nothing";
   if (sm100) return "";
+  if (c.routed && c.tile_m == 1)
+    if (const std::string reason = reason_of_one_row(c, m); !reason.empty()) return reason;
   if (c.family == warpline::gemm::Family::sm90_small) {
     // Copies of the loop of warps that bring activations: as many as hold words of registers.
     const int copies = c.tile_m == 1 ? 8 : c.first_types().a == WL_OPERAND_NVFP4 ? 4 : 2;
@@ -191,9 +232,17 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
     return "two sums over K, which are added, exchange a number: the contract leaves their order";
   if (starts(t, "mov.u32 codes") && (deleted || one_more))
     return "eight codes of four bits push out what was there";
-  if (m.label == "as_before" &&
-      (names("bounded") || starts(t, "mul.rn.f32 other, ") || names("neg.f32 decoded, decoded")))
+  // A factor that is a NaN, or three times what it should be, brings the largest number beyond the
+  // bound of the short way.
+  const bool short_way = m.label == "as_before" || m.label == "know" || m.label == "encoder" ||
+                         m.label == "activations_pass";
+  if (has(kernel, "sm90") && short_way &&
+      ((deleted && names("neg.f32 decoded, decoded")) ||
+       (one_more && starts(t, "setp.eq.f32 is_zero, decoded")) ||
+       (m.change == "or.b32" && starts(t, "and.b32 halves, halves, 0x7FFF7FFF"))))
     return "the long way gives the same codes as the short one";
+  if (m.change == "elements exchanged" && t == "mov.b32 {half0, half1}, halves;")
+    return "the greatest of numbers is the same in any order";
   if (m.label == "each_barrier" && has(m.change, "setp.le"))
     return "one mbarrier more is made, where none is used";
   if (one_more && starts(t, "add.u32 k_blocks"))
@@ -211,6 +260,32 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
     return "only the lower byte of the pair is stored and decoded";
   if (m.label == "encoder" && names("mov.b32 {half0, half1}") && m.change == "elements exchanged")
     return "the greatest of numbers is the same in any order";
+  if ((has(kernel, "moe_encode") || has(kernel, "moe_spread")) && deleted &&
+      starts(t, "mul.lo.u32 unit_step, unit_step, part"))
+    return "warps make units of others again, and write the same";
+  if (has(kernel, "moe_permute") && m.label == "place_slots" && (one_more || deleted) &&
+      (starts(t, "mov.u32 expert, 0") || starts(t, "mov.u32 base, 0") ||
+       starts(t, "mov.u32 other, 0")))
+    return "slots of no expert get the place -1, and others what replaces it";
+  if (m.label == "addend_fetched" && m.change == "predicate dropped" &&
+      starts(t, "@has ld.shared.f32 "))
+    return "only what has the same predicate reads it";
+  // Ahead of the bulk copies of the first rows.
+  const bool of_row = names("first_row") || names("strides") || names("input") ||
+                      names(" wide, ") || names(" source, ") || names("past") ||
+                      names("more, index, all_rows") || starts(t, "@!more bra first_asked");
+  if (has(kernel, "_units_") && (m.label == "first_asked" || m.label == "none_gamma" ||
+                                 (m.label == "each_barrier" && of_row)))
+    return "only prefetches ask for it";
+  if (m.label == "sum_rows" &&
+      ((starts(t, "@!f32 ld.global.b16 half, [source]") && m.change == "predicate dropped") ||
+       ((one_more || deleted) &&
+        (starts(t, "mov.f32 more_of_it, ") || starts(t, "mov.b16 half, 0")))))
+    return "FP32 takes no half, and without an addend nothing is added";
+  if ((m.label == "prefetch_stage" && starts(t, "setp.ge.u32 more, k_block, early") && !deleted) ||
+      (starts(t, "add.u32 early, k_first, ") && !has(kernel, "sm100")) ||
+      starts(t, "min.u32 early, early, k_end"))
+    return "only prefetches ask for it";
   if (one_more && names("valid, 1")) return "any number but 0 says that there is a tile";
   if (one_more && starts(t, "add.u32 group_barrier, group"))
     return "another number for the same barrier";
@@ -280,7 +355,8 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   // them.
   const bool of_gate = starts(m.label, "form_silu") || starts(m.label, "form_erf") ||
                        starts(m.label, "gelu_erf") || names("sigmoid_c") || names("gate_c") ||
-                       names(" t, s, s;") || names(", l, t;") || names("q, e, 0f3F800000");
+                       names(" t, t, 0f3F800000") || names(" t, t, s;") || names(" t, s, s;") ||
+                       names(", l, t;") || names("q, e, 0f3F800000");
   if ((cut || (one_more && names(", 0f"))) && of_gate && !names("bias"))
     return "the last place of FP32 of what approximate instructions make: it differs between "
            "chips, "
@@ -338,7 +414,8 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
 std::string survivor_reason(const SemanticMutant& m) {
   const std::string& t = m.instruction;
   const auto names = [&](const char* a) { return has(t, a); };
-  if (m.label == "as_before" && (names("error") || names("factor")))
+  if (names("_factor, error, ") || names(" factor, error, factor") ||
+      (m.label == "as_before" && (names("error") || names("factor"))))
     return "the virtual GPU's approximate reciprocal is right to the last place: only a card shows "
            "what the next step mends";
   if (starts(t, "div.u32 k_") && names(", 512"))
@@ -349,7 +426,7 @@ std::string survivor_reason(const SemanticMutant& m) {
            "decides";
   if (m.change == "constant + 1" && names(", 0f"))
     return "the last place of FP32: no drawn output lies near enough to where it decides";
-  if (names("more, first_unit, 0"))
+  if (names("more, first_unit, 0") || names(" known, 0") || names("more, part, 0"))
     return "needs grids that overlap, which those of the virtual GPU do not";
   if (m.label == "residual_first" && names("last, group_rows"))
     return "needs more CTAs than the problems' devices hold: the first tile of a late one";

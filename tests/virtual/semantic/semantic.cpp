@@ -153,7 +153,7 @@ std::vector<Change> changes(const Statement& s) {
       out.push_back({"without the addend", s.indent + s.guard + "mul" + op.substr(3) + " " +
                                                joined({ops[0], ops[1], ops[2]}) + ";"});
   }
-  if (name == "fma" && ops.size() == 4) operand(3, ops[1], "other addend");
+  if (name == "fma" && ops.size() == 4 && ops[3] != ops[1]) operand(3, ops[1], "other addend");
   if (name == "setp") {
     static const std::map<std::string, std::string> senses = {
         {"lt", "le"}, {"le", "lt"}, {"gt", "ge"}, {"ge", "gt"}, {"eq", "ne"},
