@@ -43,8 +43,15 @@ std::vector<Question> questions_of(const Kernel& kernel, const JudgeOptions& opt
     for (const Configuration& c : operation.configurations)
       if (std::find(c.kernels.begin(), c.kernels.end(), kernel.name) != c.kernels.end())
         users.push_back(&c);
-    // A kernel of several configurations: those that differ most, and no copies for other types.
-    if (users.size() > 2) users = {users.front(), users[users.size() / 2 - 1]};
+    // A kernel of several configurations: those that differ most, one of them with activations that
+    // are decoded later where there is one, and no copies for other types.
+    if (users.size() > 2) {
+      const auto later = [](const Configuration* c) { return c->later; };
+      const auto found = std::find_if(users.begin(), users.end(), later);
+      const Configuration* const one = found != users.end() ? *found : nullptr;
+      users = {users.front(), users[users.size() / 2 - 1]};
+      if (one != nullptr && std::none_of(users.begin(), users.end(), later)) users.push_back(one);
+    }
     for (const Configuration* c : users) {
       *device = *c;
       for (const size_t i : c->problems) {

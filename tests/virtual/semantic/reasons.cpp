@@ -123,6 +123,9 @@ std::string reason_of_config(const warpline::gemm::Config& c, const SemanticMuta
   if (sm100 && names("has_rows, first_row, rows") && m.change == "setp.le.u32")
     return "a tile that begins behind the last row loads zeros, as many bytes as it waits for, and "
            "stores nothing";
+  if (sm100 && c.swapped && c.tile_m <= 64 && names("cp.async.ca.shared") &&
+      (names("[from2") || names("[from3")))
+    return "a tile of 64 tokens has none of the third and fourth words of an atom's lines";
   if (sm100) return "";
   if (c.routed && c.tile_m == 1)
     if (const std::string reason = reason_of_one_row(c, m); !reason.empty()) return reason;
@@ -143,6 +146,9 @@ std::string reason_of_config(const warpline::gemm::Config& c, const SemanticMuta
     if (names("@inside bra fetch")) return "what is loaded replaces the zeros";
     if (c.split_k == 1 && names("ahead, k_end"))
       return "K is not shared: beyond the split is beyond K";
+    if (c.split_k == 1 && starts(t, "mad.wide.u32 ") && names(" k_first, ") &&
+        (m.change == "delete" || one_more))
+      return "K is not shared: its first block is number 0";
     if (names("ahead, k_end") && (m.change == "delete" || has(m.change, "setp.le")))
       return "no step takes what is loaded from behind the split's end, which lies within K";
     if (names("more, k_block, k_end") && has(m.change, "setp.gt"))
@@ -158,6 +164,9 @@ std::string reason_of_config(const warpline::gemm::Config& c, const SemanticMuta
     return "a place that is given later costs time, and nobody waits for one that is given beyond "
            "the last tile";
   const int rows_of_ctas = c.cluster[0] / c.split_k;
+  if (c.family == warpline::gemm::Family::sm90 && rows_of_ctas == 1 && names(", cluster_row") &&
+      !(one_more && names("tile_column")))
+    return "CTAs that share K have the same rows, number 0 of the cluster's";
   if (c.split_k == 1 && (names(" split, ") || names("mask_word, split") || names("3, mask_word") ||
                          names("release_rank, split")))
     return "K is not shared: the number of the split is 0";
@@ -350,6 +359,10 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   if ((has(kernel, "grouped_sm90_decode") || has(kernel, "grouped_sm90_permute")) &&
       names("last, word, 0, last"))
     return "what is wrong with the table the product behind this kernel tells, too";
+  if ((has(kernel, "grouped_sm90_decode") || has(kernel, "grouped_sm90_permute")) && deleted &&
+      names("add.u32 part, part, 4"))
+    return "a group has whole 8 rows of the image, so what is written behind its last row is "
+           "nobody's";
 
   // The gate's last places: ex2 and rcp are approximate, and the contract bounds what becomes of
   // them.
@@ -401,6 +414,8 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   const bool of_counters =
       (m.label == "units_done" && (names(" unit, lane") || names("setp.ne.u32 more, part, 0"))) ||
       (m.label == "next_counter" && !names("more"));
+  if (m.label == "units_done" && names("setp.ne.u32 more, part, 0") && deleted)
+    return "of each entry a warp makes the counters 0, before the product behind counts";
   if (has(kernel, "sm90_permute") && of_counters)
     return "what counts decoded units is of NVFP4, which the decoder makes";
   if (m.label == "scheduler_tile" && (names("left, range_end, position") || names("k_count, left")))
