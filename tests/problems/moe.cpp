@@ -300,9 +300,13 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const int64_t most_tokens = warpline::gemm::Groups::most_routed / a.top_k;
   if (routed) a.tokens = draw.note("tokens", std::min(a.tokens, most_tokens));
   // Each of their rows has CTAs of its own: many rows of narrow matrices in one problem of six, in
-  // which a lane finds the experts of two; else few, and few in those that all checks follow.
-  if (routed && (draw.index() % 6 != 2 || draw.index() % all_sizes == 1))
-    a.tokens = draw.note("tokens", std::clamp<int64_t>(12 / a.top_k, 1, a.tokens));
+  // which a lane finds the experts of two; else few, and fewest in those that all checks follow.
+  const bool all_checks = draw.index() % all_sizes == 1;
+  const bool many =
+      draw.index() % 6 == 2 && !all_checks && c.name.find("split") == std::string::npos;
+  if (routed && !many)
+    a.tokens =
+        draw.note("tokens", std::clamp<int64_t>((all_checks ? 6 : 12) / a.top_k, 1, a.tokens));
   if (routed && a.tokens * a.top_k > 12) {
     a.hidden = draw.note("hidden", std::min<int64_t>(a.hidden, 128));
     a.intermediate = draw.note("intermediate", std::min<int64_t>(a.intermediate, 64));
@@ -313,8 +317,10 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const bool longer = routed && draw.index() == 7 && c.name.find("_sum_") == std::string::npos;
   if (routed && draw.index() % 3 == 1) {
     a.experts = draw.note<int64_t>("experts", 2);
-    a.top_k = std::min<int64_t>(a.top_k, of_down ? 2 : 4);
-    a.tokens = std::clamp<int64_t>((of_down ? 2 : 3) / a.top_k, 1, a.tokens);
+    const int64_t rows = all_checks || of_down ? 2 : 3;
+    a.top_k = std::min(a.top_k, rows);
+    a.tokens = std::clamp<int64_t>(rows / a.top_k, 1, a.tokens);
+    if (all_checks && of_down) a.tokens = 1;
     if (longer) a.tokens = a.top_k = 1;
     const int64_t k = longer ? 8256 : 1344;
     draw.note("tokens", a.tokens), draw.note("top_k", a.top_k);
