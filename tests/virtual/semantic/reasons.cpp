@@ -78,6 +78,9 @@ std::string reason_of_one_row(const warpline::gemm::Config& c, const SemanticMut
                     (m.change == "constant + 1" &&
                      (names("token, token, 1") || names("token, quad_lane, 2, token")))))
     return "of a second token, which a row does not have";
+  if (of_output && has(m.change, "setp.le") &&
+      (names("some, column, end") || names("inside, column, columns")))
+    return "N is a multiple of 64: of a tile the first half's columns are all there";
   if (names(" quad_row, ") || names("row, row, quad_row"))
     return alike
                ? "a lane's row is at most the tile's only one; what is below it is for tokens that "
