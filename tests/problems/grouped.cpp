@@ -49,7 +49,9 @@ GroupSizes draw_groups(const Configuration& c, wl_operand type, Draw& draw) {
   const int64_t round = c.types.size() > 2 && !warpline::gemm::has_scales(type)
                             ? (2 + below(draw, "round", 2)) * c.tile_k
                             : 0;
+  // Of 128 groups more than the 16 columns that are stored together.
   if (s.count == 128) s.k += round;
+  if (s.count == 128 && step == 8) s.n += 16;
   const bool as_models = s.count == 5;
   if (as_models)
     s.n = draw.pick<int64_t>("n of a model", {whole ? 768 : 384, whole ? 2880 : 320, 64});

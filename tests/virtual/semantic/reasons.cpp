@@ -119,7 +119,7 @@ std::string reason_of_config(const warpline::gemm::Config& c, const SemanticMuta
   if (c.grid == Grid::one_tile && sm100 &&
       (names(" acc, ") || names("acc_phase") || names("acc_barrier, acc, ")))
     return "a cluster makes one tile: no accumulator comes next";
-  if (c.cluster[0] == 1 && !starts(t, "@") &&
+  if (c.cluster[0] == 1 && !starts(t, "@") && !(one_more && names("tile_column, tile_column, ")) &&
       (names("slice") || names("rank") || names("cluster_x") || names("cluster_y") ||
        names("cluster_row")))
     return "a CTA alone in its cluster has rank 0 and all slices";
@@ -350,6 +350,8 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   if (one_more && names("of_rows, of_rows, 15"))
     return "16 rows more are gathered, of which the table of the tile has the last one's number: "
            "nobody stores what becomes of them";
+  if ((one_more || deleted) && starts(t, "mov.u32 previous_release, 0"))
+    return "`releases` is false until a stage has its number there";
   if (names("unit_end, rows, 1023") && one_more) return "units beyond the last row are passed over";
   if (names("job_end, image_end, 31") && one_more) return "jobs beyond the image are passed over";
   if (names("shr.u32 job_end, job_end, 5") && deleted)
