@@ -117,8 +117,7 @@ void share_problems(std::vector<Operation>* operations) {
       // tiles with edges.
       const size_t smalls = statements >= some ? std::size(small) : 2;
       size_t& pair = pairs[c.profile];
-      for (size_t i = 0; i < smalls; ++i)
-        c.problems.push_back(small[pair++ % std::size(small)]);
+      for (size_t i = 0; i < smalls; ++i) c.problems.push_back(small[pair++ % std::size(small)]);
       if (smalls == 2 && pair % std::size(small) == 0) ++pair; // other pairs next time
       c.problems.push_back(tile + 1 + 2 * (turn++ % 3));
       const size_t most_problems = c.problems.size() + count;

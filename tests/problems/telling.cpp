@@ -92,9 +92,9 @@ void tell_by_biases(const Sums& sums, const BiasedRows& rows, const Gate& gate, 
       if (code_of(from) == code_of(to)) continue;
       const float second = beyond_edge(from, to, code_of);
       const float up = factor_of(std::fma(acc2, rows.alpha2, second));
-      const float cut_up =
-          of_addend ? towards_zero(double{std::fma(acc2, rows.alpha2, second)} + 1.0)
-                    : factor_of(towards_zero(exact2 + second));
+      const float cut_up = of_addend
+                               ? towards_zero(double{std::fma(acc2, rows.alpha2, second)} + 1.0)
+                               : factor_of(towards_zero(exact2 + second));
       const uint16_t code = encode(type, double{s * up});
       if (encode(type, double{s * cut_up}) == code ||
           (!of_addend && (encode(type, double{cut_s * up}) == code ||
