@@ -100,7 +100,7 @@ void share_problems(std::vector<Operation>* operations) {
       if (statements >= most)
         add({tile, tile + 1, tile + 2, tile + 3, tile + 4, tile + 5});
       else if (statements >= many)
-        add({9, 16, tile, tile + 1, tile + 2});
+        add({9, tile, tile + 1});
       if (statements >= many) continue;
       size_t& turn = turns[c.profile];
       const std::vector<size_t> list = std::move(c.problems);
