@@ -146,6 +146,10 @@ std::string reason_of_config(const warpline::gemm::Config& c, const SemanticMuta
     if (stages == copies && of_copy && names("free_phase, phase"))
       return "the phase changes behind the last copy only";
     if (c.tile_m <= 8 && names("tokens, 512")) return "a tile of 8 tokens is one piece, number 0";
+    if (c.split_k == 1 && one_more && m.label == "activations_role" &&
+        starts(t, "mad.lo.u32 address, ahead, 256, "))
+      return "blocks ahead of the loop have numbers below 8, which carry no multiple of 8 past K, "
+             "another one";
     if (names("@inside bra fetch")) return "what is loaded replaces the zeros";
     if (c.split_k == 1 && names("ahead, k_end"))
       return "K is not shared: beyond the split is beyond K";
@@ -162,6 +166,46 @@ std::string reason_of_config(const warpline::gemm::Config& c, const SemanticMuta
   if (c.family == warpline::gemm::Family::sm90_native && c.b_tensors == 1 && !c.grouped &&
       c.grid != Grid::stream_k && !c.mn_major && asks_ahead(m))
     return "only prefetches ask it";
+  // What says which place is given next; of two tensors there is no residual, and it only says when
+  // the last one is given.
+  if (c.family == warpline::gemm::Family::sm90_native && c.b_tensors == 2) {
+    const bool one_part = names("given_part, 1;"),
+               cleared = starts(t, "@last mov.u32 given_part, 0");
+    const bool dropped = m.change == "predicate dropped";
+    const bool inverted = m.change == "predicate inverted", gone = m.change == "delete";
+    if ((gone && (cleared || starts(t, "add.u32 given_part, given_part, 1") ||
+                  starts(t, "@last add.u32 given_tile, given_tile"))) ||
+        (cleared && (dropped || inverted)) ||
+        (c.tile_m == 16 && !c.ping_pong && names("mov.u32 given_part, 0;") && (gone || one_more)) ||
+        (one_part && starts(t, "setp.eq.u32 last, ") && (one_more || has(m.change, "setp.ne"))))
+      return "places are given later than they are needed or for longer: nobody waits for one that "
+             "is given beyond the last tile";
+  }
+  if (c.family == warpline::gemm::Family::sm90_native && c.threads == 256 &&
+      starts(t, "mad.lo.u32 ") && names(", consumer_index, ") &&
+      (one_more || has(m.change, "mad.hi") ||
+       (m.change == "delete" && starts(t, "mad.lo.u32 tile_column, consumer_index, 64, tile_c"))))
+    return "there is one consumer, number 0";
+  if (c.family == warpline::gemm::Family::sm90_native && c.split_k == 2 && one_more &&
+      starts(t, "add.u32 k_count, k_blocks, 1"))
+    return "K is cut elsewhere: the contract leaves the order of its sums";
+  if (c.family == warpline::gemm::Family::sm90_native && c.split_k == 2 &&
+      (starts(t, "sub.u32 k_blocks, k_blocks, k_first") ||
+       (m.change == "delete" && starts(t, "min.u32 k_count, k_count, k_blocks"))))
+    return "at most one step beyond K, which multiplies zeros, with which TMA fills it";
+  if (c.family == warpline::gemm::Family::sm90_native && c.grouped && m.change == "delete" &&
+      starts(t, "@!gathers bra row_known"))
+    return "only the warp that gathers comes here";
+  const bool no_scales = c.family == warpline::gemm::Family::sm90_small &&
+                         (c.a_types & warpline::gemm::bit(WL_OPERAND_NVFP4)) == 0;
+  if ((c.family == warpline::gemm::Family::sm90_native ||
+       c.family == warpline::gemm::Family::sm90 || no_scales) &&
+      c.grouped && m.label == "has_rows" &&
+      (starts(t, "shr.u32 scales, first, ") || starts(t, "add.u32 scales, scales, group") ||
+       (starts(t, "st.shared.b32 [line + ") && names("], scales;") &&
+        (m.change == "delete" || m.change == "address + 16"))))
+    return "nobody reads the word: activations have 16 bits here, and even tiles put their size "
+           "there";
   if (c.family == warpline::gemm::Family::sm90_native && c.b_tensors == 2 &&
       (m.label == "storer" || m.label == "given_first") && names("more, given_tile, tile_count"))
     return "a place that is given later costs time, and nobody waits for one that is given beyond "
@@ -232,6 +276,8 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
     return "FP32's smallest number becomes 0 in D's type, in a scale and in a code";
   if (cut && times_power_of_two(t) && starts(t, "mul."))
     return "a product with a power of two is exact";
+  if (cut && starts(t, "mul.") && names(", unscale_factor;"))
+    return "2^14 or 2^7, with which a product that FP32 holds is exact";
   if (cut && (names(", other") || names(", moved;") || names(", received") || names(", part") ||
               names("block_sum") || names("_total, ") || names(" total, ")))
     return "sums over K: exact, or rounded within the contract's bound, which no order and no "
@@ -316,6 +362,8 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
       (starts(t, "ld.param.") || names("is_silu, gate_kind")))
     return "the tile's first part has loaded the register";
 
+  if (has(kernel, "sm90_stream") && m.label == "barriers_done" && names("none, at, 0"))
+    return "only prefetches ask it";
   if (names("valid_half")) return "only prefetches ask it";
   if (m.label == "consumer_tile" &&
       (names(" token, lane, ") || names("row_offset") || names("row_factors") ||
@@ -324,7 +372,8 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
     return "a prefetch's address changes no value";
   if (starts(t, "setp.eq.u32 more, early, 0"))
     return "whether weights are prefetched ahead of the wait changes no value";
-  if (one_more && m.label == "fetch" && starts(t, "mov.u32 k") && names(", 0;"))
+  if (one_more && (m.label == "fetch" || m.label == "activations_role") && starts(t, "mov.u32 k") &&
+      names(", 0;"))
     return "beyond K the weights are zeros, and what they meet is finite";
   if (one_more && names(", index, 32768")) return "half of a number below 32768, rounded down";
   if (one_more && starts(t, "add.u32 team_barrier, team"))
@@ -336,11 +385,30 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
     return "MMAs of more tokens than needed give the same sums";
   if (deleted && names("setp.le.u32 more, address, 64"))
     return "`more` is false there: MMAs of more tokens than needed give the same sums";
+  if (m.label == "ends_known" &&
+      ((names("@is_above max.s32 base, base, moved") && has(m.change, "predicate dropped")) ||
+       (deleted && names("setp.ge.u32 is_above, lane, ") && !names("lane, 1;"))))
+    return "without a lane above, the shuffle gives a lane its own number, and the predicate of "
+           "half "
+           "the distance holds for no other lanes besides";
+  // Of the correction of a quotient by 2^32 / n, less one at most: it is one too small only where
+  // the rest is n, as long as the dividend times n stays below 2^32; n is at most GROUP_M here.
+  if (m.change == "operands exchanged" && names("@one_more sub.u32 rest, rest, group_rows"))
+    return "the rest is the divisor there: 0 is left either way";
+  if ((deleted && (starts(t, "@more bra few_loop") || starts(t, "@more bra fewer_loop"))) ||
+      (names("setp.le.u32 more, tile_tokens, ") && m.label == "next_step" &&
+       (deleted || has(m.change, "setp.lt"))))
+    return "`more` is false at first: MMAs of more tokens than needed give the same sums";
   if (names("@found max.u32 end") && has(m.change, "predicate dropped"))
     return "without a lane above, the shuffle gives a lane its own number";
   if (deleted && names("bad, wrong, 0, bad")) return "an or with 0";
   if (names("{valid, valid};")) return "a tile that is none has no rows that are read";
   if (deleted && names("mov.u32 matrix")) return "a lane beyond the pairs has none";
+  if (deleted && starts(t, "@!gathered bra operands_counted"))
+    return "lines of rows are read only where rows are gathered";
+  if (deleted && has(kernel, "sm100_swapped") && !has(kernel, "split") &&
+      names("min.u32 end_row, end_row, rows"))
+    return "of tokens beyond the rows no column is stored";
   if (names("first_group, group_total") && has(m.change, "setp.gt"))
     return "one round more of lanes without a group";
 
@@ -357,6 +425,13 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   if (names("shr.u32 job_end, job_end, 5") && deleted)
     return "jobs beyond the image are passed over, and 32 times as many have numbers of 32 bits as "
            "long as A has less than 2^39 elements";
+  if ((has(kernel, "grouped_") && has(kernel, "sm90")) &&
+      ((has(m.change, "predicate dropped") &&
+        (starts(t, "@valid0 st.global.v4") || starts(t, "@valid1 st.global.v4"))) ||
+       (has(m.change, "setp.le") &&
+        (names(".u32 valid0, part, ") || names(".u32 valid1, part, ")))))
+    return "a group has whole 8 rows of the image, so what is written behind its last row is "
+           "nobody's";
   if (m.label == "groups_fetched" && names("shr.u32 each, each, 5") &&
       (deleted || has(m.change, "shl")))
     return "the first lane takes all groups";
@@ -421,6 +496,14 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
       (m.label == "next_counter" && !names("more"));
   if (m.label == "units_done" && names("setp.ne.u32 more, part, 0") && deleted)
     return "of each entry a warp makes the counters 0, before the product behind counts";
+  if (has(kernel, "grouped_sm90_permute") && m.label == "has_rows" &&
+      (starts(t, "shr.u32 scales, first, ") || starts(t, "add.u32 scales, scales, group") ||
+       (starts(t, "st.shared.b32 [line + ") && names("], scales;") &&
+        (deleted || m.change == "address + 16"))))
+    return "nobody reads the word: activations have 16 bits here";
+  if (has(kernel, "sm90_permute") && m.label == "units_done" &&
+      (starts(t, "@more bra warm") || names("more, first_unit, 0")))
+    return "what counts decoded units is of NVFP4, which the decoder makes";
   if (has(kernel, "sm90_permute") && of_counters)
     return "what counts decoded units is of NVFP4, which the decoder makes";
   if (m.label == "scheduler_tile" && (names("left, range_end, position") || names("k_count, left")))
