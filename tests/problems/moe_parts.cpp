@@ -346,6 +346,8 @@ std::vector<int32_t> draw_ids(const std::string& kind, int64_t slots, int64_t ex
     if (kind == "hostile") {
       const int64_t bad[] = {-1, INT_MIN, INT_MAX, first - 1, first + experts, first + INT_MIN};
       if (other < 6) id = bad[other];
+      // The first beyond, among few slots too.
+      if (i > 0 && i + 1 == ids.size()) id = bad[4];
     }
     if (id < INT_MIN || id > INT_MAX) id = INT_MIN;
     ids[i] = static_cast<int32_t>(id);
