@@ -148,7 +148,7 @@ std::string reason_of_config(const warpline::gemm::Config& c, const SemanticMuta
     if (c.tile_m <= 8 && names("tokens, 512")) return "a tile of 8 tokens is one piece, number 0";
     if (c.split_k == 1 && one_more && m.label == "activations_role" &&
         starts(t, "mad.lo.u32 address, ahead, 256, "))
-      return "blocks ahead of the loop have numbers below 8, which carry no multiple of 8 past K, "
+      return "blocks ahead of the loop have numbers below 8, which bring no multiple of 8 to K, "
              "another one";
     if (names("@inside bra fetch")) return "what is loaded replaces the zeros";
     if (c.split_k == 1 && names("ahead, k_end"))
@@ -178,8 +178,9 @@ std::string reason_of_config(const warpline::gemm::Config& c, const SemanticMuta
         (cleared && (dropped || inverted)) ||
         (c.tile_m == 16 && !c.ping_pong && names("mov.u32 given_part, 0;") && (gone || one_more)) ||
         (one_part && starts(t, "setp.eq.u32 last, ") && (one_more || has(m.change, "setp.ne"))))
-      return "places are given later than they are needed or for longer: nobody waits for one that "
-             "is given beyond the last tile";
+      return "pieces are counted more slowly: nobody waits for a place that is given beyond the "
+             "last "
+             "tile";
   }
   if (c.family == warpline::gemm::Family::sm90_native && c.threads == 256 &&
       starts(t, "mad.lo.u32 ") && names(", consumer_index, ") &&
@@ -388,9 +389,8 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   if (m.label == "ends_known" &&
       ((names("@is_above max.s32 base, base, moved") && has(m.change, "predicate dropped")) ||
        (deleted && names("setp.ge.u32 is_above, lane, ") && !names("lane, 1;"))))
-    return "without a lane above, the shuffle gives a lane its own number, and the predicate of "
-           "half "
-           "the distance holds for no other lanes besides";
+    return "lanes without one so far below get their own number from the shuffle: the predicate "
+           "may hold for them";
   // Of the correction of a quotient by 2^32 / n, less one at most: it is one too small only where
   // the rest is n, as long as the dividend times n stays below 2^32; n is at most GROUP_M here.
   if (m.change == "operands exchanged" && names("@one_more sub.u32 rest, rest, group_rows"))
