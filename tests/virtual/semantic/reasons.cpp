@@ -74,18 +74,28 @@ std::string reason_of_one_row(const warpline::gemm::Config& c, const SemanticMut
                     names(".f32 l, sum1, ") || names("sum1, high_half") ||
                     names(".f32 u, sum3, ") || names("sum3, high_half")))
     return "of a second token, which a row does not have";
-  if (of_output && (names("output, output, row_stride") ||
+  if (of_output && (names("output, output, row_stride") || names("row_stride, row_stride, 2") ||
                     (m.change == "constant + 1" &&
                      (names("token, token, 1") || names("token, quad_lane, 2, token")))))
     return "of a second token, which a row does not have";
-  if (of_output && has(m.change, "setp.le") &&
+  if (of_output && names("output, output, entry_stride") && has(m.change, ".hi"))
+    return "D has no entries: the stride is 0";
+  if (of_output && c.b_tensors == 1 && has(m.change, "setp.le") &&
       (names("some, column, end") || names("inside, column, columns")))
     return "N is a multiple of 64: of a tile the first half's columns are all there";
-  if (names(" quad_row, ") || names("row, row, quad_row"))
+  if ((names(" quad_row, ") && !(alike && m.change == "delete")) || names("row, row, quad_row"))
     return alike
                ? "a lane's row is at most the tile's only one; what is below it is for tokens that "
                  "nobody stores"
                : "nothing reads the register where the kernel quantises";
+  if (m.label == "clear_stage" &&
+      ((m.change == "delete" && (starts(t, "st.shared.v4.b32 ") || starts(t, "@more bra") ||
+                                 names("more, turn, 4") || names("store, store, 4096"))) ||
+       (names("turn, turn, 1") && m.change != "delete")))
+    return "of the other 7 tokens, whose sums nobody stores; the row's own words are all written";
+  if (m.label == "values_fetched" && m.change == "constant + 1" &&
+      (names("zero, 0;") || names("turn, 0;")))
+    return "of the other 7 tokens, whose sums nobody stores; the row's own words are all written";
   if (!alike) return "";
   if (of_output && m.change == "address + 16" && starts(t, "ld.shared.v4.f32 {"))
     return "the next thread has the same sums";
@@ -130,11 +140,13 @@ std::string reason_of_config(const warpline::gemm::Config& c, const SemanticMuta
       (names("[from2") || names("[from3")))
     return "a tile of 64 tokens has none of the third and fourth words of an atom's lines";
   if (sm100) return "";
-  if (c.routed && c.tile_m == 1)
+  if (c.routed)
     if (const std::string reason = reason_of_one_row(c, m); !reason.empty()) return reason;
-  if (c.family == warpline::gemm::Family::sm90_small) {
+  const bool of_nvfp4 = c.first_types().a == WL_OPERAND_NVFP4;
+  // Whose activations the loop below quantises has a loop of its own, without copies.
+  if (c.family == warpline::gemm::Family::sm90_small && !(c.routed && of_nvfp4)) {
     // Copies of the loop of warps that bring activations: as many as hold words of registers.
-    const int copies = c.tile_m == 1 ? 8 : c.first_types().a == WL_OPERAND_NVFP4 ? 4 : 2;
+    const int copies = c.tile_m == 1 ? 8 : of_nvfp4 ? 4 : 2;
     const int stages = warpline::gemm::sm90_small_token_stages(c.tile_m, c.decoders);
     const bool of_copy =
         starts(m.label, "activations_stage") || starts(m.label, "arrived") || m.label == "fetch";
@@ -162,6 +174,17 @@ std::string reason_of_config(const warpline::gemm::Config& c, const SemanticMuta
       return "one block more, for which no consumer waits";
     if (of_copy && starts(t, "@more bra activations_done") && m.change == "delete")
       return "the next copy of the loop ends it, one block later, for which no consumer waits";
+    if (of_copy && !c.grouped && starts(t, "setp.ge.u32 more, k_block, k_end") &&
+        m.change == "delete")
+      return "`more` is false there: the next copy of the loop ends it, one block later, for which "
+             "no consumer waits";
+    if (c.tile_m > 1 && m.label == "activations_role") {
+      if (starts(t, "@more bra activations_done") && m.change == "delete")
+        return "a split without blocks makes one of zeros, for which no consumer waits";
+      if (!of_nvfp4 && c.split_k == 1 && names("address, ahead, 256, lane_k") &&
+          (one_more || has(m.change, "mad.hi")))
+        return "K is not shared: its first block is number 0";
+    }
   }
   if (c.family == warpline::gemm::Family::sm90_native && c.b_tensors == 1 && !c.grouped &&
       c.grid != Grid::stream_k && !c.mn_major && asks_ahead(m))
@@ -289,6 +312,11 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   if (m.change == "elements exchanged" && starts(t, "mov.b32 {half0, half1}") &&
       (m.label == "added" || m.label == "each_number" || m.label == "second_pass"))
     return "two sums over K, which are added, exchange a number: the contract leaves their order";
+  if (m.change == "elements exchanged" && m.label == "second_pass" &&
+      starts(t, "ld.shared.v4.b32 {word"))
+    return "sums over K, to which two pairs of numbers come in the other order: the contract "
+           "leaves "
+           "their order";
   if (starts(t, "mov.u32 codes") && (deleted || one_more))
     return "eight codes of four bits push out what was there";
   // A factor that is a NaN, or three times what it should be, brings the largest number beyond the
@@ -322,6 +350,18 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   if ((has(kernel, "moe_encode") || has(kernel, "moe_spread")) && deleted &&
       starts(t, "mul.lo.u32 unit_step, unit_step, part"))
     return "warps make units of others again, and write the same";
+  if (has(kernel, "moe_encode") && starts(t, "mov.u32 position, 0xffffffff"))
+    return "a lane without an expert has the first one's number, which no group comes before, and "
+           "stores nothing";
+  if (has(kernel, "moe_encode") && has(m.change, "setp.le") &&
+      (names("mine, position, row_total") || names("valid, place, row_total")))
+    return "positions are another kernel's: below the number of rows, or -1";
+  if (has(kernel, "moe_combine") && m.label == "batch") {
+    if (one_more && (starts(t, "mov.f32 row") || starts(t, "mov.b32 row")))
+      return "of columns that nobody stores, or of a row that is not there, whose factor is -0";
+    if (has(m.change, "setp.le") && names("mine, from, experts"))
+      return "a lane behind the last expert's has the position -1, which no row has";
+  }
   if (has(kernel, "moe_permute") && m.label == "place_slots" && (one_more || deleted) &&
       (starts(t, "mov.u32 expert, 0") || starts(t, "mov.u32 base, 0") ||
        starts(t, "mov.u32 other, 0")))
@@ -329,6 +369,27 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   if (m.label == "addend_fetched" && m.change == "predicate dropped" &&
       starts(t, "@has ld.shared.f32 "))
     return "only what has the same predicate reads it";
+  // Rows that are asked for ahead: a lane has the number of its next one.
+  if (has(kernel, "_units_") && deleted && m.label == "initialised" &&
+      starts(t, "setp.lt.u32 more, ahead_index, all_rows"))
+    return "`more` is the same there in the lane that asks for rows";
+  if (has(kernel, "_units_") && m.label == "loaded_first" &&
+      ((deleted && (starts(t, "@past add.u32 ahead_") || names("part, ahead_index, 3"))) ||
+       (m.change == "or.b32" && names("part, ahead_index, 3"))))
+    return "the first row of a team is the first of four: no other four come next";
+  // From K = 2112 on, the least of rows that are held, bytes_on_their_way are at most 3 slots of
+  // each of the teams that a CTA holds, and it has less teams only where none has a second four
+  // rows.
+  const bool of_first = has(kernel, "_units_") && m.label == "loaded_first";
+  const bool of_further = has(kernel, "_rms_units_") && m.label == "loaded_further";
+  if (of_further && starts(t, "@past add.u32 ahead_place") && (deleted || has(m.change, "sub")))
+    return "the rows of a team's slots are of its first four, or no others come next";
+  if ((of_first || of_further) &&
+      ((names("past, ahead_place, rows") && (deleted || m.change == "operands exchanged")) ||
+       (names("part, ahead_place, rows") && m.change == "operands exchanged")))
+    return "steps of one row: a place is below an entry's end or at it, and the quotient 0 or 1";
+  if (has(kernel, "norm_linear_rows") && names("row, part, row") && m.change == "add.u32")
+    return "there is one entry: the subtrahend is 0, or the CTA has no row";
   // Ahead of the bulk copies of the first rows.
   const bool of_row = names("first_row") || names("strides") || names("input") ||
                       names(" wide, ") || names(" source, ") || names("past") ||
@@ -374,7 +435,7 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   if (starts(t, "setp.eq.u32 more, early, 0"))
     return "whether weights are prefetched ahead of the wait changes no value";
   if (one_more && (m.label == "fetch" || m.label == "activations_role") && starts(t, "mov.u32 k") &&
-      names(", 0;"))
+      names("_") && names(", 0;"))
     return "beyond K the weights are zeros, and what they meet is finite";
   if (one_more && names(", index, 32768")) return "half of a number below 32768, rounded down";
   if (one_more && starts(t, "add.u32 team_barrier, team"))
@@ -521,6 +582,10 @@ std::string survivor_reason(const SemanticMutant& m) {
       (m.label == "as_before" && (names("error") || names("factor"))))
     return "the virtual GPU's approximate reciprocal is right to the last place: only a card shows "
            "what the next step mends";
+  if (m.change == "delete" && m.label == "activations_role" && starts(t, "mov.u32 k") &&
+      names(", 0;"))
+    return "a register that nothing has written is 0 on the virtual GPU: zeros beyond K come "
+           "anyway";
   if (starts(t, "div.u32 k_") && names(", 512"))
     return "differs from K = 262144 on, where a problem takes minutes";
   if (has(m.change, ".rz."))
