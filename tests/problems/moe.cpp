@@ -342,7 +342,8 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   if (routed && kind == "none") kind = "of other devices";
   // Of one or two experts those would be none or few.
   if (routed && kind == "of other devices" && a.experts < 4) kind = "hostile";
-  if (longer) kind = "any"; // of its one row
+  if (routed && many) kind = "hostile"; // a second one of a lane is the first beyond
+  if (longer) kind = "any";             // of its one row
   draw.note("ids", kind);
 
   const auto dense = [&](int64_t rows, int64_t k) { return rows * (k / 2); };
@@ -381,6 +382,8 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const bool loud = a.a_type == WL_OPERAND_NVFP4 && routed && draw.index() % 2 == 0;
   for (size_t i = 0; i < 3; ++i) {
     if (tells) has_bias[i] = draw.note(std::string("with ") + bias_names[i], 1) != 0;
+    // What is read of an expert beyond the last tells.
+    if (routed && many) has_alpha[i] = draw.note(std::string("with ") + alpha_names[i], 1) != 0;
     if (loud && i != 2) has_alpha[i] = draw.note(std::string("with ") + alpha_names[i], 1) != 0;
   }
   const bool weighted = draw.pick("with weights", {1, 1, 0}) != 0;

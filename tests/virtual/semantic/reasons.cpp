@@ -584,8 +584,8 @@ std::string survivor_reason(const SemanticMutant& m) {
            "what the next step mends";
   if (m.change == "delete" && m.label == "activations_role" && starts(t, "mov.u32 k") &&
       names(", 0;"))
-    return "a register that nothing has written is 0 on the virtual GPU: zeros beyond K come "
-           "anyway";
+    return "needs a K below 256 in a problem under all checks: the register has no other number "
+           "there";
   if (starts(t, "div.u32 k_") && names(", 512"))
     return "differs from K = 262144 on, where a problem takes minutes";
   if (has(m.change, ".rz."))
