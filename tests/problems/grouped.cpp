@@ -72,7 +72,7 @@ GroupSizes draw_groups(const Configuration& c, wl_operand type, Draw& draw) {
               draw.index() == 2 * all_sizes - 1;
   // Where it tells what is wrong; of rows that are gathered and wrong also where nobody asks.
   s.has_status = draw.pick("with status", {1, 0, 1}) != 0 ||
-                 (s.hostile && !s.masked && !(s.gathers && draw.index() % 2 == 1));
+                 (s.hostile && !(s.gathers && draw.index() % 2 == 1));
   draw.note("with status", static_cast<int>(s.has_status));
   // Where nothing has scales, too: then they mean nothing.
   s.has_tiles = draw.pick("with sf_tiles", {0, 1}) != 0;
