@@ -217,6 +217,12 @@ std::string reason_of_config(const warpline::gemm::Config& c, const SemanticMuta
       (starts(t, "sub.u32 k_blocks, k_blocks, k_first") ||
        (m.change == "delete" && starts(t, "min.u32 k_count, k_count, k_blocks"))))
     return "at most one step beyond K, which multiplies zeros, with which TMA fills it";
+  if (c.family == warpline::gemm::Family::sm90_native &&
+      starts(t, "setp.eq.u32 is_role, thread, 32;"))
+    return "only prefetches of maps ask it";
+  if (c.family == warpline::gemm::Family::sm90_native && one_more &&
+      starts(t, "add.u32 column, form_column, "))
+    return "a thread's columns are two from an even one on, and N is even";
   if (c.family == warpline::gemm::Family::sm90_native && c.grouped && m.change == "delete" &&
       starts(t, "@!gathers bra row_known"))
     return "only the warp that gathers comes here";
