@@ -34,6 +34,18 @@ TEST_CASE("packed texts come back as they were", "[host][images]") {
   for (size_t i = 50; i < other.size(); i += 100) other[i] = static_cast<char>(~other[i]);
   CHECK(round_trip(noise, other) == other);
   CHECK(pack_text(noise, other).size() <= 4 * (other.size() / 100) + 8);
+  // Between letters that differ further apart, of matches in the base only the ends are looked for
+  // again: a second copy costs no more than the first. A base serves many texts.
+  std::string apart = noise;
+  for (size_t i = 500; i < apart.size(); i += 1000) apart[i] = static_cast<char>(~apart[i]);
+  CHECK(round_trip(noise, apart + apart) == apart + apart);
+  CHECK(pack_text(noise, apart + apart).size() <= 2 * pack_text(noise, apart).size() + 8);
+  const PackBase base(noise);
+  for (const std::string& text : {apart, lines, other}) {
+    const std::string packed = pack_text(base, text);
+    CHECK(packed == pack_text(noise, text));
+    CHECK(pack_text(base, text, packed.size()).size() >= packed.size());
+  }
 }
 
 TEST_CASE("a packed text that is cut or bent is refused", "[host][images]") {

@@ -208,13 +208,15 @@ Problem make_problem(const Operation& operation, const Configuration& configurat
                      size_t index, Varied* varied, Values values) {
   Draw draw(seed, configuration.name, index);
   Problem p = operation.make(configuration, draw, values);
-  // Under other schedules CTAs that wait for each other's flags in memory take up to a minute.
-  if (configuration.most_tiles < INT64_MAX && p.checks == "all") p.runs = 1;
+  const bool waits_in_memory = configuration.most_tiles < INT64_MAX;
+  // CTAs that wait for each other's flags in memory take up to 5 s a run under all checks,
+  if (waits_in_memory && p.checks == "all") p.runs = 1;
   // A register that is read undefined is so in many problems, and to look for it takes a fifth of
   // their time: every other one of a product is looked at.
   if (operation.args.find("gemm") != std::string::npos && index % 2 == 1 && p.checks != "all")
     p.checks = draw.note<std::string>("checks", "off");
-  if (p.schedule.empty() && configuration.most_tiles < INT64_MAX)
+  // and up to a minute under other schedules than these.
+  if (p.schedule.empty() && waits_in_memory)
     p.schedule = draw.pick<const char*>("schedule", {"random:1", "random:2", "random:3"});
   if (p.schedule.empty())
     p.schedule =

@@ -15,26 +15,13 @@ namespace wltest::problems {
 
 namespace {
 
-// Of a line without its indentation and its numbers.
-uint64_t hash_of(std::string_view line, uint64_t h) {
-  bool number = false;
-  for (const char c : line) {
-    const bool digit = number ? std::isxdigit(static_cast<unsigned char>(c)) != 0
-                              : std::isdigit(static_cast<unsigned char>(c)) != 0;
-    if (!digit) h = fnv_step(h, static_cast<uint8_t>(c));
-    if (digit && !number) h = fnv_step(h, '#');
-    number = digit;
-  }
-  return h;
-}
-
 // Statements of each kernel that no kernel before it has below the same label.
 std::map<std::string, size_t> own_statements() {
   std::map<std::string, size_t> own;
   std::unordered_set<uint64_t> seen;
   for (const warpline::Image& image : warpline::embedded_images()) {
     const std::string text = image.text();
-    const uint64_t family = hash_of(family_of(image.name), fnv_basis);
+    const uint64_t family = hash_without_numbers(family_of(image.name), fnv_basis);
     uint64_t label = family;
     size_t& count = own[image.name];
     std::unordered_set<uint64_t> mine;
@@ -43,9 +30,9 @@ std::map<std::string, size_t> own_statements() {
       std::string_view line(&text[at], end - at);
       line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
       if (line.empty() || line[0] == '.' || line[0] == '/') continue;
-      const uint64_t h = hash_of(line, label);
+      const uint64_t h = hash_without_numbers(line, label);
       if (line.back() == ':' && line != "wait:")
-        label = hash_of(line, family);
+        label = hash_without_numbers(line, family);
       else if (seen.count(h) == 0)
         mine.insert(h);
     }
@@ -56,6 +43,18 @@ std::map<std::string, size_t> own_statements() {
 }
 
 } // namespace
+
+uint64_t hash_without_numbers(std::string_view line, uint64_t h) {
+  bool number = false;
+  for (const char c : line) {
+    const bool digit = number ? std::isxdigit(static_cast<unsigned char>(c)) != 0
+                              : std::isdigit(static_cast<unsigned char>(c)) != 0;
+    if (!digit) h = fnv_step(h, static_cast<uint8_t>(c));
+    if (digit && !number) h = fnv_step(h, '#');
+    number = digit;
+  }
+  return h;
+}
 
 std::string family_of(const std::string& kernel) {
   const bool product = kernel.find("gemm") != std::string::npos;

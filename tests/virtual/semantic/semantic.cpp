@@ -216,18 +216,6 @@ std::string masked(const std::string& statement) {
   return out;
 }
 
-// Its hash, from `h` on.
-uint64_t masked_hash(std::string_view statement, uint64_t h) {
-  bool number = false;
-  for (const char c : statement) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool digit = (number ? std::isxdigit(byte) : std::isdigit(byte)) != 0;
-    if (!digit || !number) h = fnv_step(h, digit ? '#' : byte);
-    number = digit;
-  }
-  return h;
-}
-
 std::string_view trimmed(std::string_view line) {
   const size_t first = line.find_first_not_of(" \t");
   if (first == std::string_view::npos) return {};
@@ -298,8 +286,8 @@ shared_out(const std::vector<std::pair<std::string, std::string>>& kernels) {
       ++number;
       end = std::min(ptx.find('\n', at), ptx.size());
       const std::string_view t = trimmed({&ptx[at], end - at});
-      if (is_label(t)) label = masked_hash(t, family);
-      const uint64_t place = masked_hash(t, label);
+      if (is_label(t)) label = problems::hash_without_numbers(t, family);
+      const uint64_t place = problems::hash_without_numbers(t, label);
       if (seen.count(place) == 0)
         places.try_emplace(place, number, number).first->second.second = number;
     }
