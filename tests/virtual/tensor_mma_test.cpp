@@ -305,9 +305,9 @@ TEST_CASE("plain kinds round the exact sum once", "[virtual][tensor][mma]") {
 }
 
 TEST_CASE("sums whose terms cancel across a wide range stay exact", "[virtual][tensor][mma]") {
-  // 2^100 - 2^100 + 2^-100 and friends, in every order of K.
+  // 2^100 - 2^100 + 2^-100 and friends, in every order of K, beside a row that is NaN.
   PlainMma op;
-  op.m = 4, op.n = 8, op.k = 16;
+  op.m = 5, op.n = 8, op.k = 16;
   op.a = op.b = MmaType::bf16;
   std::vector<uint16_t> a(size_t(op.m * op.k)), b(size_t(op.n * op.k), 0x3F80);
   auto set = [&](int r, int i, float x) { a[size_t(r * op.k + i)] = num::f32_to_bf16(x); };
@@ -315,6 +315,7 @@ TEST_CASE("sums whose terms cancel across a wide range stay exact", "[virtual][t
   set(1, 3, 0x1p-100f), set(1, 5, 0x1p100f), set(1, 9, -0x1p100f);
   set(2, 0, 0x1p60f), set(2, 1, 1.0f), set(2, 15, -0x1p60f);
   set(3, 0, 0x1p24f), set(3, 1, 1.0f), set(3, 2, 0x1p-80f); // above the middle of two floats
+  set(4, 7, NAN);
   std::vector<float> d(size_t(op.m * op.n));
   op.accumulate = false;
   mma_plain(op, reinterpret_cast<unsigned char*>(a.data()),
@@ -324,6 +325,7 @@ TEST_CASE("sums whose terms cancel across a wide range stay exact", "[virtual][t
     REQUIRE(d[size_t(8 + n)] == 0x1p-100f);
     REQUIRE(d[size_t(16 + n)] == 1.0f);
     REQUIRE(d[size_t(24 + n)] == 0x1p24f + 2.0f);
+    REQUIRE(std::isnan(d[size_t(32 + n)]));
   }
 }
 
@@ -371,20 +373,24 @@ TEST_CASE("the other accumulation policies", "[virtual][tensor][mma]") {
     REQUIRE(differences(d, want) == 0);
   }
   {
-    // With bits to spare only the last cut is left: never beyond the exact result, and within one
-    // unit in the last place of it.
+    // Each of 17 terms is cut below the last kept bit of the largest, and the sum once more: but
+    // for the terms' cuts never beyond the exact result, and within one unit in the last place of
+    // it.
     op.accumulation = Accumulation::aligned_truncation;
-    op.fraction_bits = 44;
+    op.fraction_bits = 28;
     std::vector<float> d = start;
     mma_plain(op, a.bytes.data(), b.bytes.data(), d.data(), op.n);
     for (int r = 0; r < op.m; ++r)
       for (int n = 0; n < op.n; ++n) {
-        double exact = start[size_t(r * op.n + n)];
-        for (int i = 0; i < op.k; ++i)
-          exact += a.value[size_t(r * op.k + i)] * b.value[size_t(n * op.k + i)];
-        double got = d[size_t(r * op.n + n)];
-        REQUIRE(std::fabs(got) <= std::fabs(exact));
-        REQUIRE(std::fabs(exact - got) <= std::fabs(exact) * 0x1p-23);
+        double exact = start[size_t(r * op.n + n)], largest = std::fabs(exact);
+        for (int i = 0; i < op.k; ++i) {
+          const double term = a.value[size_t(r * op.k + i)] * b.value[size_t(n * op.k + i)];
+          exact += term;
+          largest = std::max(largest, std::fabs(term));
+        }
+        const double got = d[size_t(r * op.n + n)], cuts = 17 * 0x1p-28 * largest;
+        REQUIRE(std::fabs(got) <= std::fabs(exact) + cuts);
+        REQUIRE(std::fabs(exact - got) <= std::fabs(exact) * 0x1p-23 + cuts);
       }
   }
   {

@@ -75,7 +75,7 @@ struct PlainMma {
   const unsigned char* kept = nullptr;
   Packing a_packing = Packing::natural, b_packing = Packing::natural;
   Accumulation accumulation = Accumulation::exact;
-  int fraction_bits = 25; // of aligned_truncation
+  int fraction_bits = 25; // of aligned_truncation, at most 28
   int result_bits = 23;   // of aligned_truncation
 };
 

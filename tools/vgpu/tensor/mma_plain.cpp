@@ -27,22 +27,6 @@ struct Range {
   int top = -100000;
   int bottom = 100000;
   bool finite = true;
-  void include(float value) {
-    uint32_t bits = std::bit_cast<uint32_t>(value) & 0x7FFFFFFFu;
-    if (bits == 0) return;
-    int exponent = int(bits >> 23);
-    uint32_t mantissa = bits & 0x7FFFFFu;
-    if (exponent == 255) {
-      finite = false;
-      return;
-    }
-    if (exponent == 0)
-      exponent = 1;
-    else
-      mantissa |= 0x800000u;
-    top = std::max(top, exponent - 150 + 31 - std::countl_zero(mantissa));
-    bottom = std::min(bottom, exponent - 150 + std::countr_zero(mantissa));
-  }
   bool zero() const { return top < bottom; }
 };
 
@@ -83,46 +67,6 @@ bool is_zero(const unsigned char* bytes, int count) {
   return bytes[0] == 0 && std::memcmp(bytes, bytes + 1, size_t(count) - 1) == 0;
 }
 
-void Panels::build(const PlainMma& op, const unsigned char* a_bytes, const unsigned char* b_bytes) {
-  m = op.m, n = op.n, k = op.k;
-  const int a_k = op.kept ? k / 2 : k;
-  n_padded = (n + kColumns - 1) / kColumns * kColumns;
-  a.resize(size_t(m) * size_t(a_k));
-  b.assign(size_t(k) * size_t(n_padded), 0.0);
-  row.assign(size_t(m), Range());
-  column.assign(size_t(n), Range());
-  columns.assign(size_t(n_padded / kColumns), Range());
-  all_rows = all_columns = Range();
-  float values[kMaxK];
-  int a_pitch = row_bytes(op.a, op.a_packing, a_k), b_pitch = row_bytes(op.b, op.b_packing, k);
-  for (int r = 0; r < m; ++r) {
-    if (is_zero(a_bytes + r * a_pitch, a_pitch)) {
-      std::fill_n(&a[size_t(r * a_k)], a_k, op.negate_a ? -0.0 : 0.0);
-      continue;
-    }
-    decode_row(op.a, op.a_packing, a_bytes + r * a_pitch, a_k, values);
-    for (int i = 0; i < a_k; ++i) {
-      a[size_t(r * a_k + i)] = op.negate_a ? -values[i] : values[i];
-      row[size_t(r)].include(values[i]);
-    }
-    merge(all_rows, row[size_t(r)]);
-  }
-  for (int c = 0; c < n; ++c) {
-    if (is_zero(b_bytes + c * b_pitch, b_pitch)) {
-      if (op.negate_b)
-        for (int i = 0; i < k; ++i) b[size_t(i * n_padded + c)] = -0.0;
-      continue;
-    }
-    decode_row(op.b, op.b_packing, b_bytes + c * b_pitch, k, values);
-    for (int i = 0; i < k; ++i) {
-      b[size_t(i * n_padded + c)] = op.negate_b ? -values[i] : values[i];
-      column[size_t(c)].include(values[i]);
-    }
-    merge(columns[size_t(c / kColumns)], column[size_t(c)]);
-    merge(all_columns, column[size_t(c)]);
-  }
-}
-
 double power_of_two(int exponent) { return std::bit_cast<double>(uint64_t(exponent + 1023) << 52); }
 
 // Toward zero, to so many mantissa bits.
@@ -157,6 +101,7 @@ namespace avx512 {
 #endif
 
 struct Kernels {
+  decltype(&plain::range_of) range_of;
   decltype(&plain::dot_row) dot_row;
   decltype(&plain::finish_row) finish_row;
   decltype(&plain::run_sequential) run_sequential;
@@ -167,14 +112,64 @@ const Kernels& kernels() {
   static const Kernels chosen = [] {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx512f"))
-      return Kernels{avx512::dot_row, avx512::finish_row, avx512::run_sequential,
+      return Kernels{avx512::range_of, avx512::dot_row, avx512::finish_row, avx512::run_sequential,
                      avx512::run_aligned};
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-      return Kernels{avx2::dot_row, avx2::finish_row, avx2::run_sequential, avx2::run_aligned};
+      return Kernels{avx2::range_of, avx2::dot_row, avx2::finish_row, avx2::run_sequential,
+                     avx2::run_aligned};
 #endif
-    return Kernels{plain::dot_row, plain::finish_row, plain::run_sequential, plain::run_aligned};
+    return Kernels{plain::range_of, plain::dot_row, plain::finish_row, plain::run_sequential,
+                   plain::run_aligned};
   }();
   return chosen;
+}
+
+void Panels::build(const PlainMma& op, const unsigned char* a_bytes, const unsigned char* b_bytes) {
+  m = op.m, n = op.n, k = op.k;
+  const int a_k = op.kept ? k / 2 : k;
+  n_padded = (n + kColumns - 1) / kColumns * kColumns;
+  a.resize(size_t(m) * size_t(a_k));
+  b.assign(size_t(k) * size_t(n_padded), 0.0);
+  row.assign(size_t(m), Range());
+  column.assign(size_t(n), Range());
+  columns.assign(size_t(n_padded / kColumns), Range());
+  all_rows = all_columns = Range();
+  float values[kMaxK];
+  int a_pitch = row_bytes(op.a, op.a_packing, a_k), b_pitch = row_bytes(op.b, op.b_packing, k);
+  for (int r = 0; r < m; ++r) {
+    if (is_zero(a_bytes + r * a_pitch, a_pitch)) {
+      std::fill_n(&a[size_t(r * a_k)], a_k, op.negate_a ? -0.0 : 0.0);
+      continue;
+    }
+    decode_row(op.a, op.a_packing, a_bytes + r * a_pitch, a_k, values);
+    for (int i = 0; i < a_k; ++i) a[size_t(r * a_k + i)] = op.negate_a ? -values[i] : values[i];
+    row[size_t(r)] = kernels().range_of(values, a_k);
+    merge(all_rows, row[size_t(r)]);
+  }
+  // Rows of b are lines of many columns: some columns at a time.
+  float block[kColumns][kMaxK];
+  for (int first = 0; first < n; first += kColumns) {
+    const int count = std::min(kColumns, n - first);
+    bool zeros = true;
+    for (int l = 0; l < count; ++l) {
+      const int c = first + l;
+      const unsigned char* bytes = b_bytes + c * b_pitch;
+      if (is_zero(bytes, b_pitch)) {
+        std::fill_n(block[l], k, 0.0f);
+        continue;
+      }
+      zeros = false;
+      decode_row(op.b, op.b_packing, bytes, k, block[l]);
+      column[size_t(c)] = kernels().range_of(block[l], k);
+      merge(columns[size_t(first / kColumns)], column[size_t(c)]);
+      merge(all_columns, column[size_t(c)]);
+    }
+    if (zeros && !op.negate_b) continue;
+    for (int i = 0; i < k; ++i) {
+      double* line = &b[size_t(i * n_padded + first)];
+      for (int l = 0; l < count; ++l) line[l] = op.negate_b ? -block[l][i] : block[l][i];
+    }
+  }
 }
 
 // One element by an expansion, for exponents too far apart for a double.
@@ -191,7 +186,9 @@ void run_exact(const PlainMma& op, const Panels& p, const float* scale_a, const 
                float* d, ptrdiff_t ld) {
   std::vector<double> sum(size_t(p.n_padded));
   std::vector<float> line(size_t(p.n_padded));
-  bool all_fit = p.fits(p.all_rows, p.all_columns);
+  // Rows and columns that are finite may be far apart although others are not finite.
+  const bool all_fit =
+      p.all_rows.finite && p.all_columns.finite && p.fits(p.all_rows, p.all_columns);
   double scale_d = std::ldexp(1.0, -op.scale_d);
   for (int r = 0; r < p.m; ++r) {
     float* row = d + r * ld;
@@ -265,7 +262,10 @@ void run(const PlainMma& op, const unsigned char* a, const unsigned char* b, con
     for (int i = 0; i < one.k; ++i) {
       const double* line = &panels.b[size_t(op.kept[first + size_t(i)]) * size_t(one.n_padded)];
       std::copy_n(line, one.n_padded, &one.b[size_t(i) * size_t(one.n_padded)]);
-      for (int c = 0; c < op.n; ++c) one.column[size_t(c)].include(float(line[c]));
+      for (int c = 0; c < op.n; ++c) {
+        const auto value = float(line[c]);
+        merge(one.column[size_t(c)], kernels().range_of(&value, 1));
+      }
     }
     one.columns.assign(size_t(one.n_padded / kColumns), Range());
     for (int c = 0; c < op.n; ++c) {

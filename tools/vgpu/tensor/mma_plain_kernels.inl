@@ -2,6 +2,39 @@
 // its own for every instruction set: function multiversioning by the linker does not run under the
 // thread sanitizer.
 
+// What values that are not finite add to top and bottom is not read.
+Range range_of(const float* values, int count) {
+  constexpr int kNone = 100000;
+  Ints largest = {}, lowest = kNone - Ints{};
+  for (int i = 0; i < count; i += 8) {
+    Ints bits = {};
+    std::memcpy(&bits, values + i, size_t(std::min(count - i, 8)) * sizeof(float));
+    bits &= 0x7FFFFFFF;
+    const Ints exponent = bits >> 23, subnormal = exponent == 0;
+    const Ints mantissa = (bits & 0x7FFFFF) | (~subnormal & 0x800000);
+    // The lowest bit as a float has its place as exponent.
+    const Floats lowest_bit = __builtin_convertvector(mantissa & -mantissa, Floats);
+    Ints place;
+    std::memcpy(&place, &lowest_bit, sizeof place);
+    place = exponent - subnormal - 150 + (place >> 23) - 127;
+    const Ints none = bits == 0;
+    place = (none & kNone) | (~none & place);
+    const Ints lower = place<lowest, larger = bits> largest;
+    lowest = (lower & place) | (~lower & lowest);
+    largest = (larger & bits) | (~larger & largest);
+  }
+  Range range;
+  int size = 0;
+  for (int l = 0; l < 8; ++l) {
+    range.bottom = std::min(range.bottom, int(lowest[l]));
+    size = std::max(size, int(largest[l]));
+  }
+  if (size == 0) return range;
+  range.finite = size < 0x7F800000;
+  range.top = size >= 0x800000 ? (size >> 23) - 127 : 31 - std::countl_zero(uint32_t(size)) - 149;
+  return range;
+}
+
 // Sums of products of one row with all columns. Zeros add nothing to a sum that starts as 0.
 void dot_row(const Panels& p, int row, double* out) {
   const double *a = &p.a[size_t(row * p.k)], *b = p.b.data();
@@ -110,7 +143,7 @@ void run_aligned(const PlainMma& op, Panels& p, float* d, ptrdiff_t ld) {
           top[l] = std::max(top[l], a_exponents[i] + b_exponents[l]);
         }
       }
-      double up[kLanes], down[kLanes], sum[kLanes];
+      double up[kLanes], down[kLanes], total[kLanes];
       bool sums[kLanes];
       for (int l = 0; l < kLanes; ++l) {
         sums[l] = std::isfinite(plain[l]) && top[l] > kNone / 2;
@@ -118,13 +151,21 @@ void run_aligned(const PlainMma& op, Panels& p, float* d, ptrdiff_t ld) {
         // Exact: |top| < 300, so both powers and all products with them are normal or cut to 0.
         up[l] = power_of_two(int(op.fraction_bits - top[l]));
         down[l] = power_of_two(int(top[l] - op.fraction_bits));
-        sum[l] = std::trunc(start[l] * up[l]);
       }
-      for (int i = 0; i < k; ++i)
-        for (int l = 0; l < kLanes; ++l) sum[l] += std::trunc(product[i][l] * up[l]);
+      // Cut to whole numbers by an integer: less than 2^(fraction_bits + 2), but in columns that do
+      // not sum, whose total nobody reads.
+      Doubles sum, scaled, ups;
+      std::memcpy(&ups, up, sizeof ups);
+      std::memcpy(&scaled, start, sizeof scaled);
+      sum = __builtin_convertvector(__builtin_convertvector(scaled * ups, Ints), Doubles);
+      for (int i = 0; i < k; ++i) {
+        std::memcpy(&scaled, product[i], sizeof scaled);
+        sum += __builtin_convertvector(__builtin_convertvector(scaled * ups, Ints), Doubles);
+      }
+      std::memcpy(total, &sum, sizeof total);
       for (int l = 0; l < kLanes; ++l) {
         const float result =
-            sums[l] ? cut_to_f32(sum[l] * down[l], op.result_bits) : canonical(float(plain[l]));
+            sums[l] ? cut_to_f32(total[l] * down[l], op.result_bits) : canonical(float(plain[l]));
         line[size_t(c + l)] =
             op.d == MmaResult::f16 ? num::f16_to_f32(num::f32_to_f16(result)) : result;
       }
