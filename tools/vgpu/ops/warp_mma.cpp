@@ -35,22 +35,33 @@ struct Panels {
   double picked[kMaxK / 2];
 };
 
-void gather(Warp& w, const Inst& i, const Mma& x, Panels& p) {
+// Of elements that are known where this is compiled, or of any.
+template <class Type>
+void gather_one(Warp& w, const Inst& i, const Mma& x, bool is_a, Type e, Panels& p) {
   const uint32_t* src = i.op + i.n_dst;
-  for (bool is_a : {true, false}) {
-    Element e = is_a ? x.a : x.b;
-    uint32_t bits = element_bits(e), per = bits == 64 ? 1 : 32 / bits;
-    uint32_t n = is_a ? x.a_registers : x.b_registers, first = is_a ? 0 : x.a_registers;
-    for (uint32_t r = 0; r < n; ++r)
-      for (uint32_t l = 0; l < 32; ++l) {
-        uint64_t word = bits == 64 ? w.lanes<uint64_t>(src[first + r])[l]
-                                   : w.lanes<uint32_t>(src[first + r])[l];
-        uint32_t g = l / 4, t = l % 4;
-        uint32_t block = is_a && x.m == 16 ? r / 2 : r;
-        double* row = is_a ? p.a[g + (x.m == 16 ? 8 * (r % 2) : 0)] : p.b[g];
-        for (uint32_t k = 0; k < per; ++k)
-          row[4 * per * block + per * t + k] = value_of(e, bits == 64 ? word : word >> (bits * k));
-      }
+  const uint32_t bits = element_bits(e), per = bits == 64 ? 1 : 32 / bits;
+  const uint32_t n = is_a ? x.a_registers : x.b_registers, first = is_a ? 0 : x.a_registers;
+  for (uint32_t r = 0; r < n; ++r)
+    for (uint32_t l = 0; l < 32; ++l) {
+      const uint64_t word =
+          bits == 64 ? w.lanes<uint64_t>(src[first + r])[l] : w.lanes<uint32_t>(src[first + r])[l];
+      const uint32_t g = l / 4, t = l % 4;
+      const uint32_t block = is_a && x.m == 16 ? r / 2 : r;
+      double* row = is_a ? p.a[g + (x.m == 16 ? 8 * (r % 2) : 0)] : p.b[g];
+      for (uint32_t k = 0; k < per; ++k)
+        row[4 * per * block + per * t + k] = value_of(e, bits == 64 ? word : word >> (bits * k));
+    }
+}
+
+void gather(Warp& w, const Inst& i, const Mma& x, Panels& p) {
+  for (const bool is_a : {true, false}) {
+    const Element e = is_a ? x.a : x.b;
+    if (e == Element::f16)
+      gather_one(w, i, x, is_a, std::integral_constant<Element, Element::f16>(), p);
+    else if (e == Element::bf16)
+      gather_one(w, i, x, is_a, std::integral_constant<Element, Element::bf16>(), p);
+    else
+      gather_one(w, i, x, is_a, e, p);
   }
 }
 
@@ -83,6 +94,19 @@ void for_results(const Mma& x, F&& f) {
     for (uint32_t i = 0; i < x.m / 4; ++i) f(l, i, l / 4 + 8 * (i / 2), 2 * (l % 4) + i % 2);
 }
 
+// Sums of products in ascending K, eight of a row side by side.
+void sum_rows(const Panels& p, uint32_t rows, uint32_t terms, double (&sums)[16][8]) {
+  double b[kMaxK][8];
+  for (uint32_t k = 0; k < terms; ++k)
+    for (uint32_t c = 0; c < 8; ++c) b[k][c] = p.b[c][k];
+  for (uint32_t r = 0; r < rows; ++r) {
+    double sum[8] = {};
+    for (uint32_t k = 0; k < terms; ++k)
+      for (uint32_t c = 0; c < 8; ++c) sum[c] += p.a[r][k] * b[k][c];
+    std::copy_n(sum, 8, sums[r]);
+  }
+}
+
 [[gnu::noipa]] Panels& panels_of_thread() {
   thread_local Panels panels;
   return panels;
@@ -101,6 +125,9 @@ Step mma(Warp& w, const Inst& inst, uint32_t mask) {
   const uint32_t* acc = inst.op + inst.n_dst + x.a_registers + x.b_registers;
   // D may name C's registers: results are kept until all of C has been read.
   uint64_t out[32][4];
+  const bool by_rows = !x.sparse && (x.sum.d == Result::f32 || x.sum.d == Result::f16);
+  double sums[16][8];
+  if (by_rows) sum_rows(p, x.m, terms, sums);
   for_results(x, [&](uint32_t l, uint32_t i, uint32_t row, uint32_t column) {
     const double *a = p.a[row], *b = p.b[column];
     if (x.sparse) {
@@ -114,7 +141,7 @@ Step mma(Warp& w, const Inst& inst, uint32_t mask) {
       start = uint16_t(w.lanes<uint32_t>(acc[i / 2])[l] >> (16 * (i % 2)));
     else
       start = w.lanes<uint32_t>(acc[i])[l];
-    out[l][i] = x.sum(a, b, terms, start);
+    out[l][i] = by_rows ? x.sum.rounded(sums[row][column], start) : x.sum(a, b, terms, start);
   });
   for (uint32_t l = 0; l < 32; ++l) {
     if (x.sum.c == Result::f16)

@@ -112,6 +112,11 @@ struct Sum {
     }
     double sum = 0;
     for (uint32_t k = 0; k < terms; ++k) sum += x[k] * y[k];
+    return rounded(sum, start);
+  }
+
+  // The word of D for a sum of products in FP32 or FP16.
+  uint64_t rounded(double sum, uint64_t start) const {
     sum += c == Result::f32 ? double(std::bit_cast<float>(uint32_t(start)))
                             : num::f16_to_f32(uint16_t(start));
     if (d == Result::f16) return num::encode(num::Format::f16, sum);
