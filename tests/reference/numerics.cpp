@@ -14,8 +14,9 @@ double power_of_two(int exponent) {
 }
 
 // value = (-1)^sign * 2^(max(exponent, 1) - bias) * ((exponent > 0) + mantissa / 2^mantissa_bits)
-double decode(uint32_t code, int exponent_bits, int mantissa_bits) {
-  const int bias = (1 << (exponent_bits - 1)) - 1;
+template <int exponent_bits, int mantissa_bits>
+double decode(uint32_t code) {
+  constexpr int bias = (1 << (exponent_bits - 1)) - 1;
   const int sign = code >> (exponent_bits + mantissa_bits) & 1;
   const int exponent = code >> mantissa_bits & ((1 << exponent_bits) - 1);
   const int mantissa = code & ((1 << mantissa_bits) - 1);
@@ -26,10 +27,11 @@ double decode(uint32_t code, int exponent_bits, int mantissa_bits) {
 
 // The magnitude's code, exponent and mantissa as one number, as if the exponent had no upper limit.
 // A carry out of the mantissa lands in the exponent.
-uint64_t encode_magnitude(double magnitude, int exponent_bits, int mantissa_bits) {
+template <int exponent_bits, int mantissa_bits>
+uint64_t encode_magnitude(double magnitude) {
   if (magnitude == 0) return 0;
-  const int bias = (1 << (exponent_bits - 1)) - 1;
-  const int smallest_exponent = 1 - bias;
+  constexpr int bias = (1 << (exponent_bits - 1)) - 1;
+  constexpr int smallest_exponent = 1 - bias;
   const int binade = static_cast<int>(std::bit_cast<uint64_t>(magnitude) >> 52) - 1023;
   const int exponent = std::max(binade, smallest_exponent);
   // Less than 2^12: of a sum with 1.5 * 2^52 a double keeps the integer nearest to them, even of
@@ -40,64 +42,66 @@ uint64_t encode_magnitude(double magnitude, int exponent_bits, int mantissa_bits
          static_cast<uint64_t>(units);
 }
 
-uint16_t encode_ieee(double value, int exponent_bits, int mantissa_bits) {
+template <int exponent_bits, int mantissa_bits>
+uint16_t encode_ieee(double value) {
   if (std::isnan(value)) return 0x7FFF;
-  const uint64_t infinity = ((uint64_t{1} << exponent_bits) - 1) << mantissa_bits;
+  constexpr uint64_t infinity = ((uint64_t{1} << exponent_bits) - 1) << mantissa_bits;
   const uint64_t magnitude = std::isinf(value)
                                  ? infinity
-                                 : encode_magnitude(std::fabs(value), exponent_bits, mantissa_bits);
+                                 : encode_magnitude<exponent_bits, mantissa_bits>(std::fabs(value));
   const uint64_t sign = std::signbit(value) ? 0x8000 : 0;
   return static_cast<uint16_t>(sign | std::min(magnitude, infinity));
 }
 
-double decode_ieee(uint32_t code, int exponent_bits, int mantissa_bits) {
-  const uint32_t sign = uint32_t{1} << (exponent_bits + mantissa_bits);
+template <int exponent_bits, int mantissa_bits>
+double decode_ieee(uint32_t code) {
+  constexpr uint32_t sign = uint32_t{1} << (exponent_bits + mantissa_bits);
   const uint32_t magnitude = code & (sign - 1);
-  const uint32_t infinity = ((uint32_t{1} << exponent_bits) - 1) << mantissa_bits;
+  constexpr uint32_t infinity = ((uint32_t{1} << exponent_bits) - 1) << mantissa_bits;
   if (magnitude > infinity) return std::numeric_limits<double>::quiet_NaN();
-  if (magnitude < infinity) return decode(code, exponent_bits, mantissa_bits);
+  if (magnitude < infinity) return decode<exponent_bits, mantissa_bits>(code);
   const double inf = std::numeric_limits<double>::infinity();
   return code & sign ? -inf : inf;
 }
 
 // Without infinities: the largest number takes what is beyond, and a NaN is `nan`.
-uint8_t encode_saturating(double value, int exponent_bits, int mantissa_bits, double largest,
-                          uint8_t nan) {
+template <int exponent_bits, int mantissa_bits>
+uint8_t encode_saturating(double value, double largest, uint8_t nan) {
   if (std::isnan(value)) return nan;
   const int sign = std::signbit(value) ? 1 << (exponent_bits + mantissa_bits) : 0;
   const double magnitude = std::min(std::fabs(value), largest);
   return static_cast<uint8_t>(
-      sign | static_cast<int>(encode_magnitude(magnitude, exponent_bits, mantissa_bits)));
+      sign | static_cast<int>(encode_magnitude<exponent_bits, mantissa_bits>(magnitude)));
 }
 
 } // namespace
 
-double decode_e2m1(uint8_t code) { return decode(code & 0xF, 2, 1); }
+double decode_e2m1(uint8_t code) { return decode<2, 1>(code & 0xF); }
 
 double decode_e4m3(uint8_t code) {
   if ((code & 0x7F) == 0x7F) return std::numeric_limits<double>::quiet_NaN();
-  return decode(code, 4, 3);
+  return decode<4, 3>(code);
 }
 
 double decode_ue4m3(uint8_t code) { return decode_e4m3(code & 0x7F); }
-double decode_e5m2(uint8_t code) { return decode_ieee(code, 5, 2); }
-double decode_e2m3(uint8_t code) { return decode(code & 0x3F, 2, 3); }
-double decode_e3m2(uint8_t code) { return decode(code & 0x3F, 3, 2); }
+double decode_e5m2(uint8_t code) { return decode_ieee<5, 2>(code); }
+double decode_e2m3(uint8_t code) { return decode<2, 3>(code & 0x3F); }
+double decode_e3m2(uint8_t code) { return decode<3, 2>(code & 0x3F); }
 double decode_ue8m0(uint8_t code) {
   return code == 0xFF ? std::numeric_limits<double>::quiet_NaN() : std::ldexp(1.0, code - 127);
 }
-double decode_tf32(uint32_t code) { return decode_ieee(code >> 13, 8, 10); }
-double decode_f16(uint16_t code) { return decode_ieee(code, 5, 10); }
-double decode_bf16(uint16_t code) { return decode_ieee(code, 8, 7); }
+double decode_tf32(uint32_t code) { return decode_ieee<8, 10>(code >> 13); }
+double decode_f16(uint16_t code) { return decode_ieee<5, 10>(code); }
+double decode_bf16(uint16_t code) { return decode_ieee<8, 7>(code); }
 
-uint8_t encode_e2m1(double value) { return encode_saturating(value, 2, 1, 6, 0x7); }
-uint8_t encode_e4m3(double value) { return encode_saturating(value, 4, 3, 448, 0x7F); }
-uint8_t encode_e5m2(double value) { return encode_saturating(value, 5, 2, 57344, 0x7F); }
-uint8_t encode_e2m3(double value) { return encode_saturating(value, 2, 3, 7.5, 0x1F); }
-uint8_t encode_e3m2(double value) { return encode_saturating(value, 3, 2, 28, 0x1F); }
+uint8_t encode_e2m1(double value) { return encode_saturating<2, 1>(value, 6, 0x7); }
+uint8_t encode_e4m3(double value) { return encode_saturating<4, 3>(value, 448, 0x7F); }
+uint8_t encode_e5m2(double value) { return encode_saturating<5, 2>(value, 57344, 0x7F); }
+uint8_t encode_e2m3(double value) { return encode_saturating<2, 3>(value, 7.5, 0x1F); }
+uint8_t encode_e3m2(double value) { return encode_saturating<3, 2>(value, 28, 0x1F); }
 
-uint16_t encode_f16(double value) { return encode_ieee(value, 5, 10); }
-uint16_t encode_bf16(double value) { return encode_ieee(value, 8, 7); }
+uint16_t encode_f16(double value) { return encode_ieee<5, 10>(value); }
+uint16_t encode_bf16(double value) { return encode_ieee<8, 7>(value); }
 
 const char* name_of(OutputType type) { return type == OutputType::f16 ? "f16" : "bf16"; }
 
