@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Runs test binaries at the same time, as each leaves cores idle for long, and adds their counts up.
-#   tests/run_suites.sh BINARY[:TESTS]... [-- ARGUMENTS FOR EACH BINARY]
-# TESTS, as Catch2 takes them, are a part of the binary's: parts of one run beside each other.
+#   tests/run_suites.sh [-]BINARY[:TESTS]... [-- ARGUMENTS FOR EACH BINARY]
+# TESTS, as Catch2 takes them, are a part of the binary's: parts of one run beside each other. One
+# with a "-" ahead gets the cores that others leave idle: the part that keeps every core busy to its
+# end, so that no other runs alone behind it.
 # What each printed comes in the order of the names, when it has ended. The last line is
 # "N passed, N failed, N skipped". A binary that crashes, is missing or leaves no counts is one
 # failure more. The exit status is 0 only when something ran and nothing failed.
@@ -26,9 +28,11 @@ passed=0 failed=0 skipped=0 status=0
 
 processes=()
 for i in "${!binaries[@]}"; do
-  part=()
+  part=() first=()
+  [ "${binaries[i]}" = "${binaries[i]#-}" ] || first=(nice)
+  binaries[i]=${binaries[i]#-}
   [ "${binaries[i]}" = "${binaries[i]%%:*}" ] || part=("${binaries[i]#*:}")
-  WL_TEST_COUNTS="$folder/$i.counts" "${binaries[i]%%:*}" "${part[@]}" "$@" \
+  WL_TEST_COUNTS="$folder/$i.counts" "${first[@]}" "${binaries[i]%%:*}" "${part[@]}" "$@" \
     >"$folder/$i.out" 2>&1 &
   processes[i]=$!
 done
