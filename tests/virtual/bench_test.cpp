@@ -14,7 +14,7 @@ TEST_CASE("bench: host-cost measures runs and cold starts", "[virtual][bench]") 
   const wltest::ChildResult child = wltest::run_child(
       {wltest::build_file("host-cost"), "--m", "8", "--n", "64", "--k", "128", "--starts", "2",
        "--calls", "2", "--batches", "2", "--row", "3", "--json", file},
-      {{"WARPLINE_DRIVER", "virtual:h200"}});
+      {{"WARPLINE_DRIVER", "virtual:h200"}, {"VGPU_SMS", "4"}});
   INFO(child.out << child.err);
   REQUIRE(child.status == 0);
   CHECK_THAT(child.out, ContainsSubstring("wl_plan_run") && ContainsSubstring("us, 1 launches") &&
@@ -75,7 +75,7 @@ TEST_CASE("bench: host-cost measures runs of a layer of experts", "[virtual][ben
   const wltest::ChildResult child =
       wltest::run_child({wltest::build_file("host-cost"), "--layer", "8,128,64,8,2", "--quantised",
                          "--calls", "2", "--batches", "2", "--row", "3", "--json", file},
-                        {{"WARPLINE_DRIVER", "virtual:h200"}});
+                        {{"WARPLINE_DRIVER", "virtual:h200"}, {"VGPU_SMS", "8"}});
   INFO(child.out << child.err);
   REQUIRE(child.status == 0);
   CHECK_THAT(child.out, ContainsSubstring("wl_moe T 8") && ContainsSubstring("us, 5 launches") &&

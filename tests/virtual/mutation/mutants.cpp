@@ -154,7 +154,7 @@ std::vector<Mutant> make_mutants(const std::string& ptx) {
     if (t.size() > 1 && t.back() == ':' && t.find(' ') == std::string::npos && t != "wait:")
       label = t.substr(0, t.size() - 1);
     Statement s;
-    if (!parse(lines[i], s)) continue;
+    if (places.place[i] == 0 || !parse(lines[i], s)) continue;
     for (const Change& c : changes(s)) {
       Mutant m;
       m.line = static_cast<int>(i) + 1;

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace wltest {
@@ -64,7 +65,7 @@ inline std::string joined(const std::vector<std::string>& parts) {
   return s;
 }
 
-inline bool starts(const std::string& s, const char* prefix) { return s.rfind(prefix, 0) == 0; }
+inline bool starts(std::string_view s, std::string_view prefix) { return s.starts_with(prefix); }
 inline bool has(const std::string& s, const char* part) {
   return s.find(part) != std::string::npos;
 }
