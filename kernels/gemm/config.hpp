@@ -255,6 +255,9 @@ constexpr int sm90_turned_piece_columns(int columns) {
   if (columns < 64) return columns;
   return columns == 64 ? 32 : columns == 112 || columns == 224 ? 56 : columns == 176 ? 88 : 48;
 }
+constexpr int sm90_turned_piece_bytes(int columns, wl_dtype out) {
+  return 64 * sm90_turned_piece_columns(columns) * (out == WL_F32 ? 4 : 2);
+}
 // What SPLIT_K 2 takes besides: barriers, and OWN_SUMS where there are bytes for them.
 constexpr int sm90_native_split_bytes(int tokens, int consumers) {
   return consumers == 3 ? 8 : consumers * (64 * 4 * tokens / 2 + 4 * 8);

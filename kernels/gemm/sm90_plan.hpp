@@ -127,7 +127,7 @@ inline Config sm90_turned_config(const char* name, Image (*image)(), NativeType 
   c.turned = true, c.ping_pong = ping_pong != 0;
   c.tile_m = 64 * consumers, c.tile_n = columns / 2;
   c.shared_bytes = stages * (sm90_native_stage_bytes(columns, consumers, 1) + 16) +
-                   sm90_native_places(c) * (128 * sm90_turned_piece_columns(columns) + 16);
+                   sm90_native_places(c) * (sm90_turned_piece_bytes(columns, out) + 16);
   return c;
 }
 

@@ -36,7 +36,7 @@ vgpu::check::LedgerNames ledger_names(const Config& config) {
     names["FILLERS"] = config.grouped ? "0 (1)" : "0"; // who gathers rows
     number("STAGE_BYTES", sm90_native_stage_bytes(config.turned ? config.columns() : config.tile_m,
                                                   consumers, config.b_tensors));
-    number("PIECE", config.turned ? 128 * sm90_turned_piece_columns(config.columns())
+    number("PIECE", config.turned ? sm90_turned_piece_bytes(config.columns(), config.d_type)
                                   : 64 * (config.d_type == WL_F32 ? 4 : 2) *
                                         sm90_native_piece_tokens(config.tile_m / config.split_k,
                                                                  config.d_type));
