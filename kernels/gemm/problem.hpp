@@ -88,6 +88,9 @@ struct Problem {
   uint32_t flags = 0;
   Types types{}; // of A and of the tensors of B
   Groups groups{};
+  // The grid ahead makes the factors of rows and nothing else that the product reads or writes, and
+  // lets it start only when what is ahead of that grid has ended.
+  bool factors_later = false;
 
   // Matrices B of a tensor, and bytes from one to the next, of B and of its scales.
   int64_t b_entries() const { return groups.count != 0 ? groups.count : l; }

@@ -279,6 +279,8 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
   const bool other_b = config.mn_major ? types.b_layout == WL_MN_MAJOR : types.b == WL_OPERAND_E5M2;
   params->operand_types = (other_a ? 1 : 0) + (other_b ? 2 : 0);
   if (turned) params->operand_types = (other_b ? 1 : 0) + (other_a ? 2 : 0);
+  if (problem.factors_later && config.ping_pong && format_of(types.a).bits == 16)
+    params->operand_types = 4;
   params->tiles_m = static_cast<uint32_t>(divide_up(problem.m, rows_of_cluster(config)));
   params->tiles_n = static_cast<uint32_t>(divide_up(problem.n, columns_of_cluster(config)));
   if (config.turned) std::swap(params->tiles_m, params->tiles_n);

@@ -15,6 +15,7 @@
 
 #define SM100_NORM_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM100_FOLD_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_RSTD_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_NORM_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_FOLD_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #include "kernels/norm_linear/configs.def"
@@ -77,10 +78,10 @@ wl_quantize_args quantisation_of(const Args& a) {
   return quantised;
 }
 
-// The kernel that reads X; `quantiser`: its configuration where it makes codes.
+// The kernel that reads X; `quantiser`: its configuration where it makes codes, `normaliser`: else.
 const Image* norm_image(const Args& a, const DeviceLimits& device, Image* image,
-                        const quantize::Config** quantiser) {
-  *quantiser = nullptr;
+                        const quantize::Config** quantiser, const Config** normaliser) {
+  *quantiser = nullptr, *normaliser = nullptr;
   if (a.w_type == WL_OPERAND_NVFP4) {
     *quantiser = quantize::chosen(quantisation_of(a), device);
     return *quantiser == nullptr ? nullptr : (*image = (*quantiser)->image(), image);
@@ -88,9 +89,20 @@ const Image* norm_image(const Args& a, const DeviceLimits& device, Image* image,
   const End end = a.form == WL_NORM_FOLDED ? End::rstd : End::rows;
   for (const Config& config : configs())
     if (target_runs_on(config.target, device.compute_major, device.compute_minor) &&
-        config.x_type == a.x_type && config.norm == a.norm && config.end == end)
-      return *image = config.image(), image;
+        config.x_type == a.x_type && config.norm == a.norm && config.end == end &&
+        takes(config, a.m, a.k, device.sm_count))
+      return *normaliser = &config, *image = config.image(), image;
   return nullptr;
+}
+
+// Of rstd.inc.
+norm::Work rows_of_warps(int64_t m) {
+  norm::Work work{};
+  work.team_warps = work.teams = 1;
+  work.launch.grid[0] = static_cast<unsigned>(divide_up(m, 8));
+  work.launch.block[0] = 256;
+  work.launch.programmatic_dependent = true;
+  return work;
 }
 
 // The norm's kernel, then the product, whose A or row factors lie in the workspace.
@@ -100,7 +112,7 @@ public:
 
   wl_status make(wl_context* context, const Args& of, wl_plan* whole) {
     Image image{};
-    if (norm_image(args, context->limits, &image, &quantiser_) == nullptr)
+    if (norm_image(args, context->limits, &image, &quantiser_, &normaliser_) == nullptr)
       return fail(WL_ERROR_NOT_SUPPORTED, "no kernel normalises x_type %d on %s",
                   static_cast<int>(args.x_type), context->limits.name.c_str());
     const Kernel* kernel = nullptr;
@@ -147,6 +159,7 @@ private:
     const bool residual = of.residual != nullptr;
     if (quantiser_ != nullptr)
       return quantize::share_out_rows(quantisation_of(of), *quantiser_, device);
+    if (normaliser_->parts != 0) return rows_of_warps(of.m);
     return norm::share_out(of.m, of.k, 1, residual, norm::tables(of.norm, of.gamma, of.beta),
                            device);
   }
@@ -164,6 +177,7 @@ private:
   }
 
   const quantize::Config* quantiser_ = nullptr; // where the norm's kernel makes codes
+  const Config* normaliser_ = nullptr;          // where it makes something else
   std::unique_ptr<wl_plan> norm_, product_;
 };
 
@@ -281,9 +295,11 @@ wl_status fold(wl_context* context, const Args& args, void* w_folded, float* bia
 
 const std::vector<Config>& configs() {
 #define SM100_NORM_CONFIG(name, in, norm, end)                                                     \
-  {#name, "sm_100f", in, norm, end, [] { return WL_IMAGE(name); }},
+  {#name, "sm_100f", in, norm, end, 0, [] { return WL_IMAGE(name); }},
+#define SM90_RSTD_CONFIG(name, in, norm, parts)                                                    \
+  {#name, "sm_90a", in, norm, End::rstd, parts, [] { return WL_IMAGE(name); }},
 #define SM90_NORM_CONFIG(name, in, norm, end)                                                      \
-  {#name, "sm_90a", in, norm, end, [] { return WL_IMAGE(name); }},
+  {#name, "sm_90a", in, norm, end, 0, [] { return WL_IMAGE(name); }},
 #define SM100_FOLD_CONFIG(...)
 #define SM90_FOLD_CONFIG(...)
   static const std::vector<Config> table = {
@@ -294,6 +310,7 @@ const std::vector<Config>& configs() {
 
 const std::vector<Fold>& folds() {
 #define SM100_NORM_CONFIG(...)
+#define SM90_RSTD_CONFIG(...)
 #define SM90_NORM_CONFIG(...)
 #define SM100_FOLD_CONFIG(name, in) {#name, "sm_100f", in, [] { return WL_IMAGE(name); }},
 #define SM90_FOLD_CONFIG(name, in) {#name, "sm_90a", in, [] { return WL_IMAGE(name); }},
@@ -318,7 +335,10 @@ gemm::Problem problem_of(const Args& a) {
   g.d = a.d, g.d_type = a.d_type, g.ldd = a.ldd;
   g.a_type = nvfp4 ? WL_OPERAND_NVFP4 : a.x_type == WL_F16 ? WL_OPERAND_F16 : WL_OPERAND_BF16;
   g.b_type = a.w_type;
-  return linear::problem_of(g);
+  gemm::Problem problem = linear::problem_of(g);
+  // With a residual that grid makes A too.
+  problem.factors_later = a.form == WL_NORM_FOLDED && a.residual == nullptr;
+  return problem;
 }
 
 } // namespace warpline::norm_linear

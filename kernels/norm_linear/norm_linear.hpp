@@ -22,9 +22,17 @@ struct Config {
   wl_dtype x_type;
   wl_norm norm;
   End end;
+  int parts; // of rstd.inc; 0: rows of any length
   Image (*image)();
 };
+// Of several that take the same rows the first one is chosen.
 const std::vector<Config>& configs();
+// Of rstd.inc: rows that fit its registers; with PARTS 2, where six CTAs fit an SM, more of them
+// than CTAs of PARTS 8 take at once, of which an SM holds two. Of few rows many CTAs would lie on
+// the first SMs that are free.
+inline bool takes(const Config& config, int64_t m, int64_t k, int sm_count) {
+  return config.parts == 0 || (k <= 512 * config.parts && (config.parts > 2 || m > 16 * sm_count));
+}
 
 struct Fold {
   const char* name;

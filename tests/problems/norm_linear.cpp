@@ -88,6 +88,18 @@ Bytes at_pitch(const Bytes& rows, int64_t m, size_t row_bytes, size_t pitch_byte
   return image;
 }
 
+// The fewest values of rows that the library takes a kernel for, whatever M is.
+int64_t shortest_row(const Config& config) {
+  int64_t shortest = 64;
+  for (const Config& other : warpline::norm_linear::configs()) {
+    if (&other == &config) break;
+    if (other.end == config.end && other.x_type == config.x_type && other.norm == config.norm &&
+        std::string(other.target) == config.target)
+      shortest = 512 * other.parts + 64;
+  }
+  return shortest;
+}
+
 Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const bool filled = wanted == Values::all;
   const auto& table = warpline::norm_linear::configs();
@@ -101,9 +113,17 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   };
   const bool nvfp4 =
       !folded && draw.pick<const char*>("weights", {"wide", "nvfp4", "wide"})[0] == 'n';
-  const int64_t m = draw.note("m", 1 + below("m", draw.index() % 3 == 0 ? 300 : 40));
-  const int64_t n = draw.note("n", 8 * (1 + below("n", 40)));
-  const int64_t k = draw.note("k", 64 * (1 + below("k", draw.index() % 4 == 3 && !nvfp4 ? 40 : 9)));
+  const int64_t shortest = shortest_row(config);
+  const bool heavy = shortest > 4096; // products behind it would take long
+  const int64_t least_m = config.parts == 2 ? 16 * c.sms + 1 : 1;
+  const int64_t m = draw.note("m", least_m + below("m", heavy                   ? 20
+                                                        : draw.index() % 3 == 0 ? 300
+                                                                                : 40));
+  const int64_t n = draw.note("n", 8 * (1 + below("n", heavy ? 6 : 40)));
+  uint64_t choices = draw.index() % 4 == 3 && !nvfp4 ? 40 : 9;
+  if (config.parts != 0)
+    choices = std::min(choices, static_cast<uint64_t>((512 * config.parts - shortest) / 64 + 1));
+  const int64_t k = draw.note("k", shortest + 64 * below("k", choices));
   draw.note("struct_size", sizeof(wl_norm_linear_args));
   draw.note("sf_layout", static_cast<int>(WL_SF_128x4));
   draw.note("x_type", static_cast<int>(c.type));
@@ -240,10 +260,14 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   draw_way(draw, &p);
   if (in_place) p.in_a_row = 1;
   const bool b200 = c.profile == "b200";
-  const std::string product =
+  std::string product =
       nvfp4  ? b200 ? "gemm_sm100_n64_" : "gemm_sm90_t64_"
       : b200 ? "gemm_sm100_pair_n64_h16_"
              : (c.type == WL_F16 ? "gemm_sm90_f16_t64c64_" : "gemm_sm90_bf16_t64c64_");
+  // Which takes the factors later than the rows.
+  if (!b200 && folded && d_type != WL_F32 && draw.pick("tiles in turns", {1, 0}) == 1)
+    product = c.type == WL_F16 ? "gemm_sm90_f16_t128c176_pair_pingpong_"
+                               : "gemm_sm90_bf16_t128c192_pair_pingpong_";
   const std::string name = product + (d_type == WL_F16    ? "f16"
                                       : d_type == WL_BF16 ? "bf16"
                                                           : "f32");
