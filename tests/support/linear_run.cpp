@@ -16,6 +16,10 @@ warpline::gemm::Types types_of(const LinearCase& c) {
     if (c.config == config.name) {
       warpline::gemm::Types types = config.first_types();
       if (config.decodes_b) types.b = WL_OPERAND_NVFP4;
+      if (c.mn_major != 0) {
+        types.a_layout = (c.mn_major & 1) != 0 ? WL_MN_MAJOR : WL_K_MAJOR;
+        types.b_layout = (c.mn_major & 2) != 0 ? WL_MN_MAJOR : WL_K_MAJOR;
+      }
       return types;
     }
   return {};
@@ -58,7 +62,8 @@ size_t bytes_of_d(const LinearCase& c) {
 
 LinearRun::LinearRun(wl_context* context, const LinearCase& c, const LinearRun* before)
     : context_(context), case_(c), before_(before), problem_(problem_of(c)),
-      operands_(operands_of(c, problem_.alpha1)), a_(context, problem_.a.values),
+      operands_(operands_of(c, problem_.alpha1)),
+      a_(context, stored(problem_.a, types_of(c).a_layout)),
       b_(context, stored(problem_.b1, types_of(c).b_layout)),
       factors_(context, std::vector<float>{operands_.alpha, d_scale}),
       bias_(context, operands_.bias),
@@ -79,7 +84,7 @@ LinearRun::LinearRun(wl_context* context, const LinearCase& c, const LinearRun* 
                 : before != nullptr ? WL_OPERAND_F16
                                     : problem_.a.type;
   args.b_type = problem_.b1.type;
-  args.b_layout = types_of(c).b_layout; // A's is K-major in what first_types says
+  args.a_layout = types_of(c).a_layout, args.b_layout = types_of(c).b_layout;
   args.alpha = static_cast<const float*>(factors_.pointer);
   if (c.bias) args.bias = bias_.pointer;
   if (c.row) args.row = static_cast<const float*>(row_.pointer);

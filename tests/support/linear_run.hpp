@@ -20,6 +20,8 @@ struct LinearCase {
   bool bias = true, residual = false; // a residual: D of 16 or 32 bits
   bool static_weights = false;
   bool row = false, col = false; // factors
+  // Of a configuration for MN-major operands those that are, 1: A, 2: B; 0: its first pair.
+  int mn_major = 0;
 };
 
 // A plan and its operands, of exact sums. A may be what another one writes, in NVFP4 or FP16.

@@ -97,11 +97,16 @@ const warpline::gemm::Config* find_config(const std::string& name) {
   return nullptr;
 }
 
-bool right_linear(wl_context* context, const Kernel& kernel, const DualGemmCase& c,
-                  std::string& message) {
+bool right_linear_of(wl_context* context, const Kernel& kernel, const DualGemmCase& c, int mn_major,
+                     std::string& message) {
   const bool second = c.bias1 != 0;
-  const LinearRun linear(context, {c.m, c.n, c.k, c.l, kernel.d_type, c.config, c.seed, second,
-                                   second && kernel.d_type != WL_NVFP4, second});
+  LinearCase of{c.m,    c.n,           c.k,
+                c.l,    kernel.d_type, c.config,
+                c.seed, second,        second && kernel.d_type != WL_NVFP4,
+                second};
+  of.col = second && find_config(c.config)->column_factors;
+  of.mn_major = mn_major;
+  const LinearRun linear(context, of);
   message = linear.message();
   wl_status status = message.empty() ? WL_SUCCESS : WL_ERROR_INVALID_ARGUMENT;
   std::vector<std::pair<void*, size_t>> memory = linear.memory();
@@ -116,6 +121,14 @@ bool right_linear(wl_context* context, const Kernel& kernel, const DualGemmCase&
   if (status == WL_SUCCESS) status = wl_stream_synchronize(context, nullptr);
   if (status != WL_SUCCESS && message.empty()) message = wl_last_error();
   return status == WL_SUCCESS && linear.check().empty();
+}
+// Each pair of layouts has a main loop of its own.
+bool right_linear(wl_context* context, const Kernel& kernel, const DualGemmCase& c,
+                  std::string& message) {
+  const std::vector<int> all = {2, 1, 3}, none = {0};
+  for (const int mn_major : find_config(c.config)->mn_major ? all : none)
+    if (!right_linear_of(context, kernel, c, mn_major, message)) return false;
+  return true;
 }
 
 bool right_quantised(wl_context* context, const Kernel&, const DualGemmCase& c,
@@ -187,18 +200,27 @@ const char* product_of(const Kernel& kernel) {
                                                : "gemm_sm90_bf16_t64c64_f32";
 }
 
+// FACTORS_LATER of sm90_native.ptx.
+bool takes_factors_later(const Kernel& kernel) {
+  const warpline::gemm::Config* config = find_config(kernel.name.c_str());
+  return kernel.run == Kernel::Run::linear && config->ping_pong &&
+         warpline::gemm::format_of(config->first_types().a).bits == 16;
+}
+
 // Weights that are 1 on the diagonal: D is the normalised rows, or X times the factors of rows.
+// A product's kernel is run behind the factors of rows that no residual is added to.
 bool right_norm_linear(wl_context* context, const Kernel& kernel, const DualGemmCase& c,
                        std::string& message) {
   const auto named = [&](const char* part) { return kernel.name.find(part) != std::string::npos; };
-  const bool folding = named("_fold_"), factors = named("_rstd_");
+  const bool product = kernel.run != Kernel::Run::norm_linear;
+  const bool folding = named("_fold_"), factors = product || named("_rstd_");
   const Matrix x = random_matrix(c.m, c.k, 1, c.out, c.seed),
                added = random_matrix(c.m, c.k, 1, c.out, c.seed + 1);
   Matrix w{c.k, c.k, 1, c.out, std::vector<uint16_t>(static_cast<size_t>(c.k * c.k))};
   for (int64_t i = 0; i < c.k; ++i)
     w.codes[static_cast<size_t>(i * c.k + i)] = encode_output(c.out, 1);
   Norm norm;
-  norm.kind = named("_rms_") ? Norm::Kind::rms : Norm::Kind::layer;
+  norm.kind = named("_rms_") || product ? Norm::Kind::rms : Norm::Kind::layer;
   norm.eps = 1e-5f;
   std::vector<float> gamma(static_cast<size_t>(c.k)), beta(gamma.size());
   for (size_t i = 0; i < gamma.size(); ++i)
@@ -215,7 +237,7 @@ bool right_norm_linear(wl_context* context, const Kernel& kernel, const DualGemm
   args.gamma_type = WL_F32;
   args.w = weights.pointer;
   args.w_type = c.out == OutputType::f16 ? WL_OPERAND_F16 : WL_OPERAND_BF16;
-  args.d = d.pointer, args.d_type = WL_F32;
+  args.d = d.pointer, args.d_type = product ? args.x_type : WL_F32;
   if (!factors) {
     args.gamma = gammas.pointer, norm.gamma = gamma;
     if (norm.kind == Norm::Kind::layer) args.beta = betas.pointer, norm.beta = beta;
@@ -241,9 +263,9 @@ bool right_norm_linear(wl_context* context, const Kernel& kernel, const DualGemm
     wl_download(context, bias.data(), folded_bias.pointer, 4 * bias.size());
     return found == expected.w.codes && bias == expected.bias;
   }
-  args.config = product_of(kernel);
+  args.config = product ? kernel.name.c_str() : product_of(kernel);
   args.form = factors ? WL_NORM_FOLDED : WL_NORM_PLAIN;
-  args.residual = args.sum = sums.pointer;
+  if (!product) args.residual = args.sum = sums.pointer;
   wl_plan* plan = nullptr;
   if (failed(wl_norm_linear_plan(context, &args, &plan))) return false;
   wl_plan_info info{};
@@ -258,21 +280,29 @@ bool right_norm_linear(wl_context* context, const Kernel& kernel, const DualGemm
                    !failed(wl_stream_synchronize(context, nullptr));
   wl_plan_destroy(plan);
   if (!ran) return false;
-  const Matrix rows = add(x, added), wide = normalised_rows(rows, norm);
+  const Matrix rows = product ? x : add(x, added), wide = normalised_rows(rows, norm);
   std::vector<uint16_t> sum(rows.codes.size());
   std::vector<float> found(sum.size()), row(static_cast<size_t>(c.k));
   wl_download(context, sum.data(), sums.pointer, 2 * sum.size());
   wl_download(context, found.data(), d.pointer, 4 * found.size());
-  bool right = sum == rows.codes;
+  bool right = product || sum == rows.codes;
+  if (product) {
+    wl_download(context, sum.data(), d.pointer, 2 * sum.size());
+    for (size_t i = 0; i < sum.size(); ++i)
+      found[i] = static_cast<float>(decode_output(c.out, sum[i]));
+  }
   for (size_t first = 0; first < sum.size(); first += row.size()) {
     for (size_t i = 0; i < row.size(); ++i)
       row[i] = static_cast<float>(decode_output(c.out, rows.codes[first + i]));
     const float rstd = statistics(row.data(), c.k, norm).rstd;
     for (size_t i = 0; i < row.size(); ++i)
       right =
-          right && found[first + i] ==
-                       (factors ? row[i] * rstd
-                                : static_cast<float>(decode_output(c.out, wide.codes[first + i])));
+          right &&
+          found[first + i] ==
+              (product
+                   ? static_cast<float>(decode_output(c.out, encode_output(c.out, row[i] * rstd)))
+               : factors ? row[i] * rstd
+                         : static_cast<float>(decode_output(c.out, wide.codes[first + i])));
   }
   return right;
 }
@@ -335,7 +365,9 @@ Verdict judge(const Kernel& kernel, const std::string& source, const std::string
                            : kernel.run == Kernel::Run::drawn           ? right_drawn
                            : kernel.run == Kernel::Run::norm_linear     ? right_norm_linear
                                                                         : right_quantised;
-    const bool right = right_run(context, kernel, c, message);
+    const bool right =
+        right_run(context, kernel, c, message) &&
+        (!takes_factors_later(kernel) || right_norm_linear(context, kernel, c, message));
     *report_text = report();
     if (!message.empty()) {
       std::string by = checker_of(*report_text);
@@ -413,10 +445,15 @@ static Kernel kernel_of(const warpline::Image& image) {
     c.m = 24;
     c.n = c.k = 576; // the product behind it
     c.out = r.name.find("bf16") != std::string::npos ? OutputType::bf16 : OutputType::f16;
-    r.short_k = c.k; // its names are of one K
     const bool rms = r.name.find("_rms_") != std::string::npos;
     const bool factors = r.name.find("_rstd_") != std::string::npos;
     if (factors) c.m = 300; // more rows than slots, as those of quantisers
+    const bool warps =
+        r.name.find("_k1024_") != std::string::npos || r.name.find("_k4096_") != std::string::npos;
+    // Each kernel where the library takes it.
+    if (r.name.find("_k4096_") != std::string::npos) c.m = 40, c.n = c.k = 1088;
+    if (factors && !warps && r.profile == "h200") c.m = 40, c.n = c.k = 4160;
+    r.short_k = c.k; // its names are of one K
     if (r.name.find("_fold_") == std::string::npos)
       r.names = names_of_rows(r, factors ? 0 : rms ? 1 : 2);
     return r;
@@ -510,6 +547,7 @@ static Kernel kernel_of(const warpline::Image& image) {
     if (config->tile_m == 16) c.n = 3 * config->columns() + 8;
     // Each consumer's turn comes again.
     if (config->ping_pong) c.n = 3 * config->columns() + 8;
+    if (config->mn_major) c.m = (c.m + 7) / 8 * 8; // rows of memory of A are whole 16 bytes
   }
   return r;
 }

@@ -228,6 +228,15 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
   if (warp_sync && m.label == "release" && has(kernel, "norm_linear_rstd"))
     return "the reduction over the row, for which a lane has read its part, lies between those "
            "reads and this";
+  if (warp_sync && m.label == "asked_ahead")
+    return "of one warp a lane asked for stages to come to L2, which orders nothing, and "
+           "elect.sync "
+           "of all lanes comes next: convergence costs no order";
+  if (warp_sync && m.label == "operands_there")
+    return "a parameter says whether the wait is passed by: the lanes are together";
+  if (warp_sync && m.label == "initialised" && has(kernel, "_units_"))
+    return "what the first lane has initialised it alone uses ahead of the CTA's barrier: "
+           "convergence costs no order";
   if (warp_sync && m.label == "folded_row")
     return "a warp has a row of its own and keeps nothing in shared memory: convergence costs no "
            "order";
@@ -305,7 +314,8 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
                            !has(m.label, "_even") && !has(m.label, "_end");
   if (first_block && (warp_sync || starts(op, "@releases mbarrier.arrive")))
     return "ahead of a tile's first block there is no stage to release";
-  if (of_loop && has(m.label, "_end") && warp_sync)
+  if (of_loop && warp_sync &&
+      (has(m.label, "_end") || (has(m.label, "_turn") && has(kernel, "dual_gemm"))))
     return "wgmma.wait_group is collective, and nothing else reads the stage that is released";
   if (m.label == "storer_done" && starts(op, "cp.async.bulk.wait_group"))
     return "the storer's own waits have let every piece be read; a grid has ended when what its "
