@@ -3,6 +3,7 @@
 
 #include "kernels/gemm/rules.hpp"
 #include "kernels/grouped/grouped.hpp"
+#include "tests/problems/group_tables.hpp"
 #include "tests/problems/telling.hpp"
 #include "tests/reference/grouped.hpp"
 
@@ -14,212 +15,6 @@
 namespace wltest::problems {
 
 namespace {
-
-// How many groups, and what they have of each.
-struct GroupSizes {
-  int64_t m, n, k, count;
-  bool masked;        // sizes at a stride, not ends
-  int64_t row_stride; // masked
-  bool gathers, has_tiles, has_status, hostile;
-  int64_t a_rows, tile_count;
-  int64_t b_gap, sfb_gap, bias_gap;                        // bytes, bytes, elements
-  int64_t blocked_k() const { return (k + 63) / 64 * 64; } // of NVFP4 before it is retyped
-};
-
-int64_t below(Draw& draw, const char* name, int64_t bound) {
-  return static_cast<int64_t>(draw.below(name, static_cast<uint64_t>(std::max<int64_t>(bound, 1))));
-}
-
-// Few rows of many groups, or many rows of few.
-// Rows of operands without scales have whole 16 bytes.
-GroupSizes draw_groups(const Configuration& c, wl_operand type, Draw& draw) {
-  GroupSizes s{};
-  const int64_t step = c.type == WL_NVFP4 ? 64 : 8;
-  const bool of_tiles = draw.index() >= first_of_tiles;
-  const size_t index = of_tiles ? all_sizes : draw.index() % all_sizes;
-  // As models have them in longer lists; else as many as pass warps' counting once, and columns of
-  // a slice of a model.
-  const bool whole = draw.index() >= all_sizes;
-  s.count = (whole ? std::array<int64_t, all_sizes + 1>{3, 1, 128, 5, 17, 256, 512, 3}
-                   : std::array<int64_t, all_sizes + 1>{3, 1, 40, 5, 17, 68, 260, 3})[index];
-  const bool many = s.count > 20;
-  s.n = step * (1 + below(draw, "n", many ? 2 : 2 * c.columns / step));
-  s.k = many ? 64 * (1 + below(draw, "k", 2)) : 64 * (1 + below(draw, "k", 5 * c.depth / 256));
-  // Pairs of types have main loops of their own, which come round, with stages in turns of two.
-  const int64_t round = c.types.size() > 2 && !warpline::gemm::has_scales(type)
-                            ? (2 + below(draw, "round", 2)) * c.tile_k
-                            : 0;
-  // Of 128 groups more than the 16 columns that are stored together.
-  if (s.count == 128) s.k += round;
-  if (s.count == 128 && step == 8) s.n += 16;
-  const bool as_models = s.count == 5;
-  if (as_models)
-    s.n = draw.pick<int64_t>("n of a model", {whole ? 768 : 384, whole ? 2880 : 320, 64});
-  if (as_models) s.k = 64 * (1 + below(draw, "k of a model", 2));
-  if (index == 0) s.k += 64;         // more than a step of K in the loops of narrow tiles
-  if (index == 1) s.k = c.turn + 64; // stages and all loops come round
-  if (of_tiles) {
-    s.k = 64 * (1 + below(draw, "k", 3)) + round;
-    s.n = c.columns < 128 ? 128 + c.columns : c.columns;
-    if (draw.index() % 2 == 1) s.n += step;
-  }
-  const int64_t k_step = 128 / warpline::gemm::format_of(type).bits;
-  if (!warpline::gemm::has_scales(type)) s.k -= k_step * below(draw, "k less", 64 / k_step);
-  s.masked = draw.pick("table", {0, 1, 0}) != 0 && !of_tiles;
-  s.gathers = draw.pick("with rows", {0, 1}) != 0 && c.gathers;
-  // Of longer lists, the last with the most groups, too.
-  s.hostile = (draw.pick("hostile", {0, 0, 1, 0}) != 0 && index != 0 && !of_tiles) ||
-              draw.index() == 2 * all_sizes - 1;
-  // Where it tells what is wrong; of rows that are gathered and wrong also where nobody asks.
-  s.has_status = draw.pick("with status", {1, 0, 1}) != 0 ||
-                 (s.hostile && !(s.gathers && draw.index() % 2 == 1));
-  draw.note("with status", static_cast<int>(s.has_status));
-  // Where nothing has scales, too: then they mean nothing.
-  s.has_tiles = draw.pick("with sf_tiles", {0, 1}) != 0;
-  s.b_gap = 16 * draw.pick("gap of B", {0, 1, 5});
-  s.sfb_gap = 16 * draw.pick("gap of SFB", {0, 3});
-  s.bias_gap = 8 * draw.pick("gap of biases", {0, 2});
-  const int64_t tile = c.rows;
-  const int64_t most = as_models ? tile + 130 : 2 * tile + below(draw, "m", 3 * tile) + 130;
-  const int64_t rows = many ? s.count * 2 : most;
-  s.row_stride = s.masked ? 1 + below(draw, "row_stride", 2 * rows / s.count) : 0;
-  s.m = s.masked ? s.count * s.row_stride + below(draw, "rows behind", 9) : rows;
-  s.a_rows = s.gathers ? 1 + below(draw, "a_rows", s.m) : 0;
-  for (const auto& [name, value] : {std::pair{"m", s.m},
-                                    {"n", s.n},
-                                    {"k", s.k},
-                                    {"l", int64_t{1}},
-                                    {"count", s.count},
-                                    {"row_stride", s.row_stride},
-                                    {"a_rows", s.a_rows}})
-    draw.note(name, value);
-  return s;
-}
-
-// Rows that m is cut into: none at all, all in one, the first and the last none, around the sides
-// of tiles, half of all in one, narrow tiles.
-std::vector<int64_t> draw_rows(const GroupSizes& s, int64_t tile, const std::string& kind,
-                               uint64_t seed) {
-  const Random random(seed, 20);
-  std::vector<int64_t> rows(static_cast<size_t>(s.count));
-  int64_t left = s.masked ? INT64_MAX : s.m - static_cast<int64_t>(random.below(1, 5));
-  const auto take = [&](size_t g, int64_t wanted) {
-    wanted = std::clamp<int64_t>(wanted, 0, std::max<int64_t>(left, 0));
-    if (s.masked) wanted = std::min(wanted, s.row_stride);
-    rows[g] = wanted;
-    left -= wanted;
-  };
-  const auto some = static_cast<size_t>(random.below(2, static_cast<uint64_t>(s.count)));
-  if (kind == "none") return rows;
-  if (kind == "one") {
-    take(some, s.m);
-    return rows;
-  }
-  if (kind == "narrow") { // a last tile of up to a half, a quarter and all of its rows
-    const int64_t least[] = {tile / 4 + 1, 1, tile / 2 + 1},
-                  more[] = {tile / 4, tile / 4, tile / 2};
-    for (size_t g = 0; g < rows.size(); ++g)
-      take(g,
-           least[g % 3] + static_cast<int64_t>(random.below(
-                              100 + g, static_cast<uint64_t>(std::max<int64_t>(more[g % 3], 1)))));
-    return rows;
-  }
-  if (kind == "skew") take(some, s.m / 2);
-  // Of the last tile's rows a quarter and a half are sides too.
-  const int64_t sides[] = {1,
-                           tile - 1,
-                           tile,
-                           tile + 1,
-                           tile / 4,
-                           tile / 4 + 1,
-                           tile / 2,
-                           tile / 2 + 1,
-                           tile + tile / 2,
-                           127,
-                           128,
-                           129,
-                           0,
-                           2,
-                           3 * tile + 1};
-  for (size_t g = 0; g < rows.size(); ++g) {
-    if (kind == "skew" && g == some) continue;
-    const bool end = g == 0 || g + 1 == rows.size();
-    if (kind == "ends empty" && end && rows.size() > 1) continue;
-    const uint64_t drawn = random.below(100 + g, 64);
-    // Each group with rows has tiles of its own: of very many groups a quarter.
-    if (kind == "few" && s.count > 20 && drawn >= 16) continue;
-    take(g, kind == "sides" ? sides[drawn % std::size(sides)] : static_cast<int64_t>(drawn % 5));
-  }
-  return rows;
-}
-
-// The number of the first tile of one group of up to 128 rows becomes wrong, in one of the ways.
-void spoil_tile(const std::vector<GroupRange>& ranges, int64_t tiles, uint64_t way, GroupTable* t) {
-  const int32_t wrong[] = {INT32_MAX, -1, static_cast<int32_t>(tiles), INT32_MIN};
-  const auto found = std::find_if(ranges.begin(), ranges.end(), [](const GroupRange& range) {
-    return range.rows() > 0 && range.rows() <= 128;
-  });
-  if (found != ranges.end() && way < std::size(wrong))
-    t->sf_tiles[static_cast<size_t>(found - ranges.begin())] = wrong[way];
-}
-
-// The table of one run.
-GroupTable table_of(const GroupSizes& s, int64_t tile, const std::string& kind, uint64_t seed) {
-  GroupTable t;
-  t.count = s.count;
-  t.row_stride = s.row_stride;
-  const Random random(seed, 21);
-  const std::vector<int64_t> rows = draw_rows(s, tile, kind, seed);
-  int64_t end = 0;
-  for (const int64_t r : rows) {
-    end += r;
-    (s.masked ? t.sizes : t.ends).push_back(static_cast<int32_t>(s.masked ? r : end));
-  }
-  const bool only_tile = s.has_tiles && random.below(31, 3) == 0;
-  if (s.hostile) {
-    std::vector<int32_t>& numbers = s.masked ? t.sizes : t.ends;
-    const std::vector<int32_t> right = numbers;
-    const int32_t wrong[] = {-1, INT32_MIN, INT32_MAX, static_cast<int32_t>(s.m + 1), 0, 1};
-    for (uint64_t i = 0; i < 3; ++i)
-      numbers[random.below(i, numbers.size())] = wrong[random.below(10 + i, std::size(wrong))];
-    // Ends behind the first decrease, or behind one beyond M, however far behind it.
-    if (numbers.size() > 16 && random.below(21, 2) == 0) numbers[0] = static_cast<int32_t>(s.m);
-    if (numbers.size() > 256) numbers[random.below(20, 64)] = INT32_MAX;
-    // Or nothing but one end that is 1 less than the one ahead, and 0 ahead of the first.
-    if (const uint64_t only = random.below(22, 4); !s.masked && only < 2) {
-      numbers = right;
-      size_t g = only == 0 || numbers.size() < 3 ? 0 : 2 + random.below(23, numbers.size() - 2);
-      if (g != 0 && numbers.size() > 32 && random.below(24, 2) == 0) g = 32; // a warp's next round
-      numbers[g] = (g == 0 ? 0 : numbers[g - 1]) - 1;
-    }
-    if (only_tile || (s.gathers && random.below(22, 4) == 2)) numbers = right;
-  }
-  if (s.gathers) {
-    t.a_rows = s.a_rows;
-    for (int64_t i = 0; i < s.m; ++i) {
-      int64_t row = static_cast<int64_t>(
-          random.below(1000 + static_cast<uint64_t>(i), static_cast<uint64_t>(s.a_rows)));
-      if (s.hostile && i % 7 == 3) row = i % 2 == 0 ? -5 : s.a_rows + i;
-      t.rows.push_back(static_cast<int32_t>(row));
-    }
-  }
-  if (s.has_tiles) {
-    // Groups in another order, with tiles between them.
-    t.sf_tile_count = s.tile_count;
-    const std::vector<GroupRange> ranges = ranges_of(t, s.m);
-    int32_t at = 1;
-    t.sf_tiles.resize(static_cast<size_t>(s.count));
-    for (size_t g = t.sf_tiles.size(); g-- > 0;) {
-      t.sf_tiles[g] = at;
-      at += static_cast<int32_t>((ranges[g].rows() + 127) / 128);
-      // Of a group without rows the number means nothing.
-      if (s.hostile && ranges[g].rows() == 0) t.sf_tiles[g] = g % 2 == 0 ? INT32_MAX : -3;
-    }
-    // The last tile, which is no other group's, is that of one of a wrong number.
-    if (s.hostile) spoil_tile(ranges, s.tile_count, random.below(30, only_tile ? 4 : 5), &t);
-  }
-  return t;
-}
 
 // In rows of A that are no group's, NaN, where the type has one.
 void spoil_other_rows(const GroupTable& t, int64_t m, Operand* a) {
@@ -291,6 +86,8 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const bool scaled_b = warpline::gemm::has_scales(types.b);
   GroupSizes s = draw_groups(c, types.b, draw);
   s.tile_count = (s.m + 127) / 128 + 2 * s.count + 3;
+  // Of D's scales two would be written to one place.
+  s.most_spoilt = nvfp4 ? 128 : INT64_MAX;
   draw.note("sf_tile_count", s.has_tiles ? s.tile_count : 0);
   const size_t element = c.type == WL_F32 ? 4 : 2;
   draw.note("d_type", static_cast<int>(c.type));
@@ -301,6 +98,8 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
       "sizes of groups", {"sides", "skew", "one", "ends empty", "few", "none", "sides"});
   if (is_first(draw) || draw.index() >= first_of_tiles)
     kind = draw.note<std::string>("sizes of groups", "narrow");
+  // Rows that are decoded under the product, of several groups.
+  if (has_later_groups(c, draw)) kind = draw.note<std::string>("sizes of groups", "sides");
   // What is wrong with a table shows in rows that are still left to the groups behind it.
   if (s.hostile && s.count > 20) kind = draw.note<std::string>("sizes of groups", "few");
 
@@ -349,13 +148,14 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   uint32_t wrong[2] = {};
   for (size_t run = 0; run < 2 && filled; ++run) {
     const uint64_t seed = (draw.seed_for("operands") + run) * 16;
-    tables[run] = table_of(s, c.rows, kind, seed);
+    tables[run] = table_of(s, c.rows, kind, run, seed);
     wltest::Problem& q = problems[run];
     q = {s.m, s.n, s.k, 1, {}, {}, {}, 1, 1};
     const bool all_bits = adds_f8_on_hopper(c);
     q.a = retyped(draw_operand(s.gathers ? s.a_rows : s.m, s.blocked_k(), 1, base_a, seed), types.a,
                   s.k, seed, all_bits);
     spoil_other_rows(tables[run], s.m, &q.a);
+    if (scaled_a && !s.gathers) share_last_tile(tables[run], s.m, &q.a);
     for (size_t i = 0; i < products; ++i) {
       const auto base = static_cast<uint8_t>(fitting_b + (has_alpha[i] ? 8 * binades : 0));
       (i == 0 ? q.b1 : q.b2) =
