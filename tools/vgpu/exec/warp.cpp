@@ -144,8 +144,10 @@ Warp::Warp(Cta& cta_, uint32_t index_)
   registers = (program_->entry_registers + 7) / 8 * 8; // as they are given out
   started = 1u << cta.rank;
   regs_.reset(new uint8_t[program_->regfile_bytes + 64]);
-  // Registers start with a pattern, not with zero, so that a value never written is seen.
-  std::memset(regs_.get(), 0xA5, program_->regfile_bytes + 64);
+  // Registers start with a pattern, not with zero, so that a value never written is seen: a NaN in
+  // FP32, FP16 and BF16.
+  std::fill_n(reinterpret_cast<uint16_t*>(regs_.get()), program_->regfile_bytes / 2 + 32,
+              uint16_t{0xFFE5});
   for (const Constant& c : program_->constants)
     for (uint32_t l = 0; l < 32; ++l) store(regs_.get(), c.slot, c.cls, l, c.value);
   for (const SpecialSlot& s : program_->specials) {
