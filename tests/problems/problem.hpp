@@ -81,7 +81,7 @@ std::string run(wl_context* context, const Problem& problem);
 // A configuration of an operation: an entry of its table, and the device for its problems.
 struct Configuration {
   std::string name, profile;
-  int sms = 1;                              // few, so that a cluster makes several tiles
+  int sms = 1;                              // mostly few, so that a cluster makes several tiles
   std::vector<std::string> kernels;         // PTX files that a run launches
   wl_dtype type = WL_F16;                   // of the output, or of the input where that varies
   wl_dtype rows_type = WL_F16;              // of the rows of experts, where the kernel says it
@@ -99,6 +99,8 @@ struct Configuration {
   // tile.
   int64_t rows = 1, columns = 1, cta_rows = 1, cta_columns = 1, depth = 64, tile_k = 64, group = 1,
           turn = 64, long_k = 128;
+  // Where copies of a loop along K take its blocks in turn: how many, and CTAs that share K.
+  int64_t copies = 0, sharers = 1;
 };
 
 // Its sums are those of Hopper's narrow accumulator.

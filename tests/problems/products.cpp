@@ -49,12 +49,14 @@ Configuration configuration_of(const Config& config, const char* decoder, const 
   c.column_factors = config.column_factors;
   c.later = config.later && (config.a_types & bit(WL_OPERAND_NVFP4)) != 0;
   c.cta_columns = config.columns();
+  // Where D is FP16 one cluster makes as many tiles as may be, else several share them.
+  const bool of_many = config.d_type != WL_F16;
   if (config.family == warpline::gemm::Family::sm100) {
     const int ctas = config.cluster[0];
     c.profile = "b200";
     if (config.decodes_b) c.kernels.push_back("gemm_sm100_decode");
     c.shares_k = config.grid == Grid::stream_k;
-    c.sms = c.shares_k ? 10 * ctas : ctas;
+    c.sms = c.shares_k ? 10 * ctas : of_many ? 2 * ctas : ctas;
     c.rows = config.rows() * config.cluster_m;
     c.columns = config.columns() * config.cluster_n;
     c.cta_rows = config.rows();
@@ -66,7 +68,7 @@ Configuration configuration_of(const Config& config, const char* decoder, const 
   }
   c.profile = "h200";
   c.shares_k = config.grid == Grid::stream_k;
-  c.sms = c.shares_k ? 10 * config.cluster[0] : 2;
+  c.sms = c.shares_k ? 10 * config.cluster[0] : of_many ? 3 * config.cluster[0] : 2;
   // The CTAs of all tiles are on the device at once.
   if (config.spread) c.most_tiles = 6, c.sms = 132, c.group = 1;
   c.rows = c.cta_rows = config.tile_m;
@@ -76,6 +78,10 @@ Configuration configuration_of(const Config& config, const char* decoder, const 
   c.long_k = c.shares_k ? 14 * config.tile_k : 2 * c.depth;
   // CTAs that wait for each other's flags in memory: stages come round once.
   if (config.spread) c.long_k = c.depth + config.tile_k * config.split_k;
+  // What a storer does ahead of its first two tiles it does here for tiles of every group.
+  if (config.family == warpline::gemm::Family::sm90_native && config.tile_m == 16 &&
+      config.b_tensors == 1 && !config.grouped && !c.shares_k)
+    c.sms = 40;
   if (config.family == warpline::gemm::Family::sm90_native || config.direct) return c;
   if (!config.fused()) {
     const uint32_t nvfp4 = bit(WL_OPERAND_NVFP4);
@@ -83,7 +89,13 @@ Configuration configuration_of(const Config& config, const char* decoder, const 
     if ((config.a_types & ~nvfp4) != 0) c.kernels.push_back(permuter);
     return c;
   }
-  if (config.family == warpline::gemm::Family::sm90_stream) return c;
+  // It loads ahead of the work before it only where all its CTAs are on the device at once.
+  if (config.family == warpline::gemm::Family::sm90_stream) {
+    c.sms = 12;
+    return c;
+  }
+  c.copies = config.tile_m == 1 ? 8 : (config.a_types & bit(WL_OPERAND_NVFP4)) != 0 ? 4 : 2;
+  c.sharers = config.split_k;
   // Stages of activations, which have loops of their own: as often as there are of them, and more.
   const int stages = warpline::gemm::sm90_small_token_stages(config.tile_m, config.decoders);
   c.turn = (stages + 1) * std::max(stages, 4) * config.tile_k * config.split_k;
@@ -131,8 +143,14 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
   if (draw.index() >= first_of_tiles) {
     draw.note<std::string>("sizes", "tiles of little K");
     s = {c.rows, c.columns, 64 * (1 + below("k", 3)) + round, 1};
-    if (draw.index() % 2 == 1)
-      s.m += 1 + below("m", c.rows / 2), s.n += step * (1 + below("n", c.columns / step - 1));
+    if (draw.index() % 2 == 1) {
+      // Beyond the first tile a few rows, nearly a tile, or any number of them.
+      const size_t edge = (draw.index() - first_of_tiles) / 2 % 3;
+      const int64_t few = std::min<int64_t>(c.rows, 8);
+      const int64_t rows = edge < 2 ? 1 + below("m", few) : 1 + below("m", c.rows);
+      s.m += edge == 1 ? c.rows + 1 - rows : rows;
+      s.n += step * (1 + below("n", c.columns / step - 1));
+    }
   } else
     switch (draw.index() % all_sizes) {
     case 0: // an edge in every direction, and stages a second time
@@ -148,6 +166,13 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
       s.m = 1 + below("m", c.rows);
       s.n = step * (1 + below("n", c.columns / step));
       s.k = c.long_k + 64 * (1 + below("k", c.tile_k / 64));
+      // The end of K, within a block, is the second copy's or the last one's; of two the first
+      // one's.
+      if (c.copies != 0) {
+        const bool last = draw.index() >= all_sizes;
+        const int64_t blocks = c.copies + (!last ? 2 : c.copies > 2 ? c.copies : 3);
+        s.k = c.sharers * blocks * c.tile_k - 64 * (1 + below("k", c.tile_k / 64 - 1));
+      }
       if (c.shares_k) s.n += 2 * c.columns;
       break;
     case 2: // less than a tile
@@ -177,7 +202,7 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
     case 4: // whole tiles, a whole group of them
       draw.note<std::string>("sizes", "whole groups");
       s.m = c.rows * c.group;
-      s.n = 2 * c.columns;
+      s.n = (c.rows * c.columns <= 8192 ? 3 : 2) * c.columns;
       if (s.m < 16) s.m = 16;
       s.k = c.tile_k;
       break;
@@ -185,7 +210,10 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
       draw.note<std::string>("sizes", "part of a group");
       // Of a cluster along M or N, whole CTAs that have nothing to do.
       // Of small tiles, more than two groups.
-      s.m = c.rows * (c.group * (8 <= c.rows && c.rows <= 32 ? 2 : 1) + below("m", 2)) +
+      // Of the last one so many rows that the tiles of a whole one are no multiple of them.
+      s.m = c.rows * (8 <= c.rows && c.rows <= 32
+                          ? 2 * c.group + (draw.index() == 5 ? 4 : below("m", 2))
+                          : c.group + below("m", 2)) +
             (c.rows > c.cta_rows ? c.cta_rows : 1 + below("rest", c.rows - 1));
       s.n = (c.rows * c.columns <= 8192 ? 3 : 2) * c.columns -
             (c.columns > c.cta_columns ? c.cta_columns : step);
@@ -198,6 +226,8 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
       s.m = c.rows * (high ? 3 : 1);
       s.n = c.columns * (high ? 1 : 3);
       s.k = c.turn;
+      // Once as much as the copies of a loop have taken ahead of it.
+      if (c.copies != 0 && draw.index() >= all_sizes) s.k = c.sharers * c.copies * c.tile_k;
       s.l = c.rows * c.columns <= 4096 ? 2 : 1;
       if (c.turn != c.depth) s.m = c.rows, s.n = c.columns, s.l = 1;
       if (32 <= c.rows && c.rows < 128) s.m = 128, s.n = c.columns; // whole blocks of scales
