@@ -167,8 +167,9 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     Input input{name, draw_alignment(draw, name), {}, ""};
     // With the last of beta's a number of 1 becomes one that X's type rounds up.
     const double rounded_up = c.type == WL_F16 ? 0x1.8p-11 : 0x1.8p-8;
+    // One of gamma's has all digits of BF16.
     const List list = draw_list(filled ? k : 0, gamma_type,
-                                is_gamma ? std::vector<double>{0.5, 1, -1, 2}
+                                is_gamma ? std::vector<double>{0.5, 1, -1, 2, 0x1.02p0}
                                          : std::vector<double>{0, 0.5, -0.5, 1, rounded_up},
                                 draw.seed_for(name));
     (is_gamma ? norm.gamma : norm.beta) = list.values;

@@ -234,7 +234,7 @@ void tell_by_codes(const Matrix& x, float d_scale, uint64_t seed, Norm* norm) {
 void tell_by_ties(float d_scale, uint64_t seed, Matrix* x) {
   const Random random(seed, 88);
   for (size_t block = 0; block < x->codes.size() / 16; ++block) {
-    const uint64_t at = 32 * block;
+    const uint64_t at = 64 * block;
     if (random.below(at + 20, 2) == 0) continue;
     // A scale as the largest number asks for it, or the largest scale under a larger one.
     const bool beyond = random.below(at, 4) == 0;
@@ -253,6 +253,8 @@ void tell_by_ties(float d_scale, uint64_t seed, Matrix* x) {
                                         : code_edges[drawn / 2];
       const double value = (drawn % 2 == 0 ? steps : -steps) * scale * d_scale;
       codes[i] = encode_output(x->type, value);
+      // Or the first number beyond the tie.
+      if (i != largest && random.below(at + 21 + i, 3) == 0) ++codes[i];
       held = held && (i != largest || decode_output(x->type, codes[i]) == value);
     }
     if (held) std::copy_n(codes, 16, &x->codes[16 * block]);
