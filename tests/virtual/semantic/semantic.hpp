@@ -43,6 +43,8 @@ std::string text_of(const SemanticMutant& mutant, const std::string& ptx);
 std::string no_effect(const std::string& kernel, const SemanticMutant& mutant);
 // The same of one that survived.
 std::string equivalent_reason(const std::string& kernel, const SemanticMutant& mutant);
+// What equivalent_reason says of the kernel's configuration.
+std::string reason_of_config(const std::string& kernel, const SemanticMutant& mutant);
 // Why the problems do not notice a survivor.
 std::string survivor_reason(const SemanticMutant& mutant);
 
