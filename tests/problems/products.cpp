@@ -140,6 +140,8 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
   // Pairs of types have main loops of their own, which come round, with stages in turns of two.
   const int64_t round =
       c.types.size() > 2 && !has_scales(types.b) ? (2 + below("round", 2)) * c.tile_k : 0;
+  // So many that a group's tiles are no power of two; of large tiles in longer lists.
+  const int64_t columns_of_tiles = c.rows * c.columns <= 8192 || draw.index() >= all_sizes ? 3 : 2;
   if (draw.index() >= first_of_tiles) {
     draw.note<std::string>("sizes", "tiles of little K");
     s = {c.rows, c.columns, 64 * (1 + below("k", 3)) + round, 1};
@@ -177,7 +179,8 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
       break;
     case 2: // less than a tile
       draw.note<std::string>("sizes", "small");
-      s.m = 1 + below("m", std::min<int64_t>(40, 8 * c.rows));
+      // Once a few rows of a larger tile.
+      s.m = 1 + below("m", draw.index() == 9 && c.rows > 8 ? 8 : std::min<int64_t>(40, 8 * c.rows));
       // In longer lists also any number of blocks of K, where loops are unrolled, so many that
       // clusters share them and sums of INT8 pass FP32's digits; or more than one block of scales
       // along N, and an entry behind whole pairs of blocks of K.
@@ -202,7 +205,7 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
     case 4: // whole tiles, a whole group of them
       draw.note<std::string>("sizes", "whole groups");
       s.m = c.rows * c.group;
-      s.n = (c.rows * c.columns <= 8192 ? 3 : 2) * c.columns;
+      s.n = columns_of_tiles * c.columns;
       if (s.m < 16) s.m = 16;
       s.k = c.tile_k;
       break;
@@ -215,8 +218,7 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
                           ? 2 * c.group + (draw.index() == 5 ? 4 : below("m", 2))
                           : c.group + below("m", 2)) +
             (c.rows > c.cta_rows ? c.cta_rows : 1 + below("rest", c.rows - 1));
-      s.n = (c.rows * c.columns <= 8192 ? 3 : 2) * c.columns -
-            (c.columns > c.cta_columns ? c.cta_columns : step);
+      s.n = columns_of_tiles * c.columns - (c.columns > c.cta_columns ? c.cta_columns : step);
       s.k = has_later_rows(c, draw) ? 192 : 64;
       s.l = c.rows <= 32 && draw.index() >= all_sizes ? 2 : 1;
       break;
