@@ -118,6 +118,8 @@ std::string reason_of(const warpline::gemm::Config& c, const SemanticMutant& m) 
   if (sm100 && m.change == "delete" && m.label == "groups_placed" &&
       starts(t, "@!here mov.u32 tiles_here, 0"))
     return "a lane beyond the groups has 0 for its end or size: it ends where it starts";
+  if (sm100 && one_more && m.label == "groups_next" && t == "mov.u32 raw, 0;")
+    return "a lane beyond the groups has no tiles, and 1 is no more than M or a group's rows";
   if (sm100 && m.change == "predicate dropped" &&
       (m.label == "groups_tile" || m.label == "groups_end") && starts(t, "@first_lane st.shared."))
     return "every lane has the same numbers";

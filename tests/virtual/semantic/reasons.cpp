@@ -84,7 +84,7 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   if (one_more && (names("0fC2C80000") || names("0f42C80000")))
     return "beyond 100 the function is its limit: one place more of the bound changes nothing";
   if (one_more && names("0f00000000") &&
-      (starts(t, "max.NaN.f32") || names(" largest, ") || names(" zero, ") || names(" factor, ")) &&
+      (starts(t, "max.NaN.f32") || names(" largest, ") || names(" zero, ") || names("factor, ")) &&
       !has(kernel, "f32"))
     return "FP32's smallest number becomes 0 in D's type, in a scale and in a code";
   if (cut && times_power_of_two(t) && starts(t, "mul."))
@@ -363,6 +363,10 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   // Sums of ranges (stream-K).
   const bool to_flag = starts(t, "@first_lane st.") ||
                        (starts(t, "@more st.") && (names("[flag], ") || names("[own_flag], ")));
+  // next_word in runtime/src/plan.cpp counts launches of a process and mixes the bits.
+  if (one_more && starts(t, "mov.b64 down, 0"))
+    return "any number that is no launch's word says that a flag is down: 1 is that of launch "
+           "11987539140585552138";
   if (to_flag && names("global.b64") && has(m.change, "predicate"))
     return "every lane writes the same number to the flag";
   if (deleted && m.label == "give_sums" && names("setp.eq.u32 more, lane, 0"))
@@ -398,10 +402,6 @@ std::string survivor_reason(const SemanticMutant& m) {
       (m.label == "as_before" && (names("error") || names("factor"))))
     return "the virtual GPU's approximate reciprocal is right to the last place: only a card shows "
            "what the next step mends";
-  if (m.change == "delete" && m.label == "activations_role" && starts(t, "mov.u32 k") &&
-      names(", 0;"))
-    return "needs a K below 256 in a problem that looks for undefined registers: this one has no "
-           "other number there";
   if (starts(t, "div.u32 k_") && names(", 512"))
     return "differs from K = 262144 on, where a problem takes minutes";
   if (has(m.change, ".rz."))
