@@ -109,9 +109,12 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const char* const sfb_names[] = {dual ? "sfb1" : "sfb", "sfb2"};
   bool has_alpha[2] = {}, has_bias[2] = {};
   const int binades = static_cast<int>(draw.below("alpha scales", 6));
-  const BiasType bias = draw_bias_type(draw, false);
+  // Quotients that lie on ties between two codes, or one place beside them.
+  const bool ties = nvfp4 && !dual && scaled_a && scaled_b && draw.index() % all_sizes == 2;
+  if (ties) draw.note<std::string>("values", "ties");
+  const BiasType bias = draw_bias_type(draw, ties);
   for (size_t i = 0; i < products; ++i) {
-    has_alpha[i] = draw.pick(alpha_names[i] + std::string(" given"), {1, 0, 1}) != 0;
+    has_alpha[i] = draw.pick(alpha_names[i] + std::string(" given"), {1, 0, 1}) != 0 || ties;
     has_bias[i] = bias.given && (products == 1 || draw.below(bias_names[i], 3) != 0);
   }
   const uint8_t padding = draw.pick<uint8_t>("padding", {0x7F, 0xFF, 0x38});
@@ -119,14 +122,15 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   Gate gate{static_cast<wl_gate>(draw.pick("gate", {0, 1, 2})), 0};
   gate.limit = draw.note("gate_limit",
                          gate.kind == WL_GATE_CLAMPED ? 7.0f : draw.pick("limit", {0.0f, 0.75f}));
-  const bool has_row = !dual && draw.pick("with row", {1, 0, 1}) != 0;
+  const bool has_row = !dual && draw.pick("with row", {1, 0, 1}) != 0 && !ties;
   const std::string residual =
       dual || nvfp4 ? "null" : draw.pick<const char*>("residual of", {"apart", "in place", "null"});
   const bool in_place = residual == "in place", apart = residual == "apart";
   const Sizes one_entry{s.m, s.n, s.k, 1};
   const Layout layout = nvfp4 ? draw_dense_layout(one_entry, draw)
                               : draw_layout(one_entry, element, "ldd", "batch_stride_d", "D", draw);
-  const Factor d_scale = nvfp4 ? draw_d_scale(draw) : Factor{};
+  Factor d_scale = nvfp4 ? draw_d_scale(draw) : Factor{};
+  if (ties && d_scale.given) d_scale.runs[0] = d_scale.runs[1] = draw.note("d_scale value", 0.25f);
   Layout of_residual = layout;
   if (apart)
     of_residual = draw_layout(one_entry, element, "ldr", "batch_stride_r", "the residual", draw);
@@ -163,6 +167,9 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
                   seed + 1 + i, all_bits);
       if (has_alpha[i])
         alphas[i][run] = draw_factors(s.count, std::ldexp(1.0f, -binades), seed + 3 + i);
+      if (ties)
+        for (float& alpha : alphas[i][run]) alpha = run == 0 ? 17.0f / 16 : 19.0f / 16;
+      if (ties) make_one_hot(&q.a, seed), make_powers(&q.b1, {3, 5, 7, 5}, seed);
       if (has_bias[i])
         biases[i][run] =
             draw_numbers(static_cast<size_t>(s.count * s.n), bias.type, 3, seed + 5 + i);
