@@ -59,6 +59,9 @@ std::string reason_of_one_row(const warpline::gemm::Config& c, const SemanticMut
         (names("some, column, end") || names("inside, column, columns"))) ||
        (m.change == "delete" && names("some, column, end"))))
     return "N is a multiple of 64: of a tile the first half's columns are all there";
+  if (of_output && c.b_tensors == 1 && m.change == "constant + 1" &&
+      names("limit1, rows, 0, inside"))
+    return "N is a multiple of 64: of a tile the first half's columns are all there";
   if ((names(" quad_row, ") && !(alike && m.change == "delete")) || names("row, row, quad_row"))
     return alike
                ? "a lane's row is at most the tile's only one; what is below it is for tokens that "
@@ -234,6 +237,9 @@ std::string reason_of(const warpline::gemm::Config& c, const SemanticMutant& m) 
   if (c.family == warpline::gemm::Family::sm90_native && one_more &&
       starts(t, "add.u32 column, form_column, "))
     return "a thread's columns are two from an even one on, and N is even";
+  if (c.family == warpline::gemm::Family::sm90_native && c.grouped && m.change == "add.s32" &&
+      m.label == "next_step" && t == "sub.s32 left, rows, tile_row;")
+    return "whole boxes of the residual, of which rows behind the group's are not used";
   if (c.family == warpline::gemm::Family::sm90_native && c.grouped && m.change == "delete" &&
       starts(t, "@!gathers bra row_known"))
     return "only the warp that gathers comes here";

@@ -153,7 +153,13 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
       (names("mine, position, row_total") || names("valid, place, row_total") ||
        names("valid_beside, place, row_total")))
     return "positions are another kernel's: below the number of rows, or -1";
+  if (has(kernel, "moe_combine") && deleted && starts(t, "mov.u32 position, 0xffffffff"))
+    return "no row is asked for of a lane without an expert";
   if (has(kernel, "moe_combine") && m.label == "batch") {
+    if (one_more && starts(t, "@!mine mov.f32 w"))
+      return "a row that is not there is 0, and times any negative factor -0";
+    if (has(m.change, "setp.le") && starts(t, "setp.lt.u32 more, first, experts"))
+      return "one round more of rows that are not there, whose products are -0";
     if (one_more && (starts(t, "mov.f32 row") || starts(t, "mov.b32 row")))
       return "of columns that nobody stores, or of a row that is not there, whose factor is -0";
     if (has(m.change, "setp.le") && names("mine, from, experts"))
@@ -182,7 +188,8 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
       starts(t, "setp.lt.u32 more, ahead_index, all_rows"))
     return "`more` is the same there in the lane that asks for rows";
   if (has(kernel, "_units_") && m.label == "loaded_first" &&
-      ((deleted && (starts(t, "@past add.u32 ahead_") || names("part, ahead_index, 3"))) ||
+      (((deleted || m.change == "sub.u32") && starts(t, "@past add.u32 ahead_")) ||
+       (deleted && names("part, ahead_index, 3")) ||
        (m.change == "or.b32" && names("part, ahead_index, 3"))))
     return "the first row of a team is the first of four: no other four come next";
   // From K = 2112 on, the least of rows that are held, bytes_on_their_way are at most 3 slots of
@@ -226,6 +233,9 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
        (m.label == "barriers_done" && has(kernel, "stream"))) &&
       (names("k_byte, k_block") || names("k_atom, k_block") || names("k_block, k_block, 1")))
     return "a prefetch's address changes no value";
+  if (one_more && ((has(kernel, "sm90_permute") && starts(t, "mov.u32 piece")) ||
+                   (has(kernel, "sm90_decode") && starts(t, "mov.u16 both_scales, 0"))))
+    return "beyond K the weights are zeros, and what they meet is finite";
   if ((one_more || deleted) && starts(t, "mov.u") && (names(" word") || names(" bytes")) &&
       has(kernel, "sm90"))
     return "beyond K the weights are zeros, with which TMA fills them, and a NaN among the scales "
