@@ -115,15 +115,18 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
       !folded && draw.pick<const char*>("weights", {"wide", "nvfp4", "wide"})[0] == 'n';
   const int64_t shortest = shortest_row(config);
   const bool heavy = shortest > 4096; // products behind it would take long
+  // So long a K that gammas and betas are fetched for each row: of few rows.
+  const bool longest = (draw.index() == 6 || draw.index() == 7) && !folded && config.parts == 0;
   const int64_t least_m = config.parts == 2 ? 16 * c.sms + 1 : 1;
-  const int64_t m = draw.note("m", least_m + below("m", heavy                   ? 20
+  const int64_t m = draw.note("m", least_m + below("m", longest                 ? 3
+                                                        : heavy                 ? 20
                                                         : draw.index() % 3 == 0 ? 300
                                                                                 : 40));
-  const int64_t n = draw.note("n", 8 * (1 + below("n", heavy ? 6 : 40)));
+  const int64_t n = draw.note("n", 8 * (1 + below("n", longest ? 2 : heavy ? 6 : 40)));
   uint64_t choices = draw.index() % 4 == 3 && !nvfp4 ? 40 : 9;
   if (config.parts != 0)
     choices = std::min(choices, static_cast<uint64_t>((512 * config.parts - shortest) / 64 + 1));
-  const int64_t k = draw.note("k", shortest + 64 * below("k", choices));
+  const int64_t k = draw.note("k", shortest + 64 * (below("k", choices) + (longest ? 128 : 0)));
   draw.note("struct_size", sizeof(wl_norm_linear_args));
   draw.note("sf_layout", static_cast<int>(WL_SF_128x4));
   draw.note("x_type", static_cast<int>(c.type));
