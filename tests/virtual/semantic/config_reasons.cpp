@@ -62,6 +62,8 @@ std::string reason_of_one_row(const warpline::gemm::Config& c, const SemanticMut
   if (of_output && c.b_tensors == 1 && m.change == "constant + 1" &&
       names("limit1, rows, 0, inside"))
     return "N is a multiple of 64: of a tile the first half's columns are all there";
+  if (m.label == "activations_role" && m.change == "constant + 1" && t == "add.u32 row, row, 0;")
+    return "the tile's only row is the last one, beyond which none is taken";
   if ((names(" quad_row, ") && !(alike && m.change == "delete")) || names("row, row, quad_row"))
     return alike
                ? "a lane's row is at most the tile's only one; what is below it is for tokens that "
@@ -156,6 +158,8 @@ std::string reason_of(const warpline::gemm::Config& c, const SemanticMutant& m) 
         starts(t, "mad.lo.u32 address, ahead, 256, "))
       return "blocks ahead of the loop have numbers below 8, which bring no multiple of 8 to K, "
              "another one";
+    if (c.tile_m > 1 && one_more && starts(t, "mad.lo.u32 lane_k, quad_lane, 32, lane_k"))
+      return "up to 3 more bring no multiple of 32 to K, which is one of 64";
     // The last block of K is one ahead of the loop only where the last of those that share K has no
     // more blocks than the loop has copies, and no other has more: up to 4 times 8.
     if (c.split_k <= 4 && one_more && m.label == "activations_role" &&

@@ -113,6 +113,8 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
     return "sums over K, to which two pairs of numbers come in the other order: the contract "
            "leaves "
            "their order";
+  if (m.change == "operands exchanged" && m.label == "second_pass" && starts(t, "sub.rn.f32 value"))
+    return "of a difference only the square is used";
   if (starts(t, "mov.u32 codes") && (deleted || one_more))
     return "eight codes of four bits push out what was there";
   // A factor that is a NaN, or three times what it should be, brings the largest number beyond the
