@@ -159,11 +159,12 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   norm.kind = layer ? Norm::Kind::layer : Norm::Kind::rms;
   norm.eps = eps;
   const wl_dtype gamma_type =
-      draw.note("gamma_type", draw.pick("gammas", {0, 1}) == 0 ? WL_F32 : c.type);
+      draw.note("gamma_type", draw.pick("gammas", {0, 1}) == 0 && !longest ? WL_F32 : c.type);
   for (const char* name : {"gamma", "beta"}) {
     const bool is_gamma = name[0] == 'g';
     if (folded || (!is_gamma && !layer) ||
-        draw.pick<const char*>(name + std::string(" is"), {"there", "null", "there"})[0] == 'n') {
+        (draw.pick<const char*>(name + std::string(" is"), {"there", "null", "there"})[0] == 'n' &&
+         !longest)) {
       draw.note<std::string>(name, "null");
       continue;
     }
