@@ -318,7 +318,7 @@ PROBLEMS_PARTS := $(filter-out tests/problems/main.cpp,$(wildcard tests/problems
 COVERAGE_PARTS := tests/virtual/coverage/ways.cpp tests/virtual/coverage/toward.cpp
 CLI_PARTS := $(filter-out tools/cli/main.cpp,$(CLI_SOURCES))
 $(eval $(call suite_rule,host,$(CLI_PARTS) $(VGPU_CORE) runtime/embed/pack.cpp $(PROBLEMS_PARTS) $(COVERAGE_PARTS) \
-  $(addprefix tests/virtual/mutation/,mutants.cpp places.cpp shares.cpp)))
+  $(addprefix tests/virtual/mutation/,mutants.cpp places.cpp shares.cpp summary.cpp table.cpp)))
 FUZZ_PARTS := $(filter-out tests/fuzz/main.cpp,$(wildcard tests/fuzz/*.cpp))
 $(eval $(call suite_rule,virtual,$(CLI_PARTS) $(VGPU_CORE) $(FUZZ_PARTS) $(PROBLEMS_PARTS)))
 $(eval $(call suite_rule,hardware,$(VGPU_CORE) $(PROBLEMS_PARTS)))

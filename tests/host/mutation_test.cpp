@@ -1,8 +1,11 @@
 // Which mutants of kernels are the same fault, and in which kernel that is run.
 #include "tests/support/catch.hpp"
+#include "tests/support/temporary.hpp"
 #include "tests/virtual/mutation/shares.hpp"
+#include "tests/virtual/mutation/summary.hpp"
 
 #include <algorithm>
+#include <fstream>
 #include <set>
 #include <string>
 
@@ -176,4 +179,26 @@ TEST_CASE("a site is not judged where there is a reason to survive and elsewhere
   CHECK(excused > 0);
   const SiteCounts counts = count_sites(kernels, {kernels[0].told, kernels[1].told});
   CHECK(counts.all - counts.judged == excused);
+}
+
+TEST_CASE("mutants: a page says again what was read of it", "[host][mutation]") {
+  const std::string row = "| second | 7 | label | `bar.sync 0;` | delete | ";
+  SummaryLine first{"text 0123456789abcdef", {true, false, true}, 2, 0, {{"no reader", 1}}, "", {}},
+      second = first;
+  second.survived = 1, second.survivors = {row};
+  // Rows of those that stand for others begin with a kernel's name, too.
+  const std::vector<StandIns> others = {{"first", {"second"}, 3, 1}, {"second", {}, 0, 2}};
+  const auto page = [&](const SummaryLine& a, const SummaryLine& b) {
+    return summary_page({{"first", a}, {"second", b}}, others, Counts{2, 6, 5, 4, 3, 2}, 13, 32);
+  };
+  const TemporaryDirectory directory;
+  std::string text = page(first, second);
+  for (int turn = 0; turn < 2; ++turn) {
+    std::ofstream(directory / "page.md") << text;
+    const auto lines = read_summary(directory / "page.md");
+    REQUIRE(lines.size() == 2);
+    CHECK(lines.at("first").survivors.empty());
+    CHECK(lines.at("second").survivors.size() == 1);
+    CHECK(page(lines.at("first"), lines.at("second")) == text);
+  }
 }

@@ -9,6 +9,7 @@ namespace wltest {
 namespace {
 
 const char* const kReason = "- reason ";
+const char* const kSurvivors = "## Survivors";
 
 std::vector<std::string> cells(const std::string& line) {
   std::vector<std::string> out;
@@ -69,8 +70,10 @@ std::map<std::string, SummaryLine> read_summary(const std::string& path) {
   std::map<std::string, SummaryLine> lines;
   std::map<std::string, std::string> reasons; // by number
   std::vector<std::pair<std::string, std::string>> counts;
+  bool survivors = false; // rows of other tables begin with kernels, too
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {
+    if (line.rfind("## ", 0) == 0) survivors = line == kSurvivors;
     if (line.rfind(kReason, 0) == 0) {
       const size_t colon = line.find(": ");
       const size_t first = std::string(kReason).size();
@@ -86,7 +89,7 @@ std::map<std::string, SummaryLine> read_summary(const std::string& path) {
       l.judged = bits_of(c[6]);
       l.preface = c.size() > 7 ? c[7] : "";
       counts.emplace_back(c[1], c[5]);
-    } else if (c.size() > 3 && lines.count(c[0])) {
+    } else if (survivors && c.size() > 3 && lines.count(c[0])) {
       lines[c[0]].survivors.push_back(line);
     }
   }
@@ -192,7 +195,7 @@ std::string summary_page(const std::vector<std::pair<std::string, SummaryLine>>&
          "yet are counted in each kernel that has them.\n\n"
          "| kernels | judged in | sites not judged | mutants not judged |\n|---|---|---|---|\n";
   for (const auto& [list, names] : alike) text << "| " << names << " | " << list << " |\n";
-  text << "\n## Survivors\n\n";
+  text << "\n" << kSurvivors << "\n\n";
   if (survived == 0)
     text << "None.\n";
   else
