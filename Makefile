@@ -26,6 +26,8 @@ else ifeq ($(DEBUG),1)
 BUILD := build/debug
 endif
 
+# No rules but these: make would look for a built-in one for each of a thousand files at each start.
+MAKEFLAGS += -r
 # All cores, unless the caller says otherwise.
 ifeq ($(filter -j%,$(MAKEFLAGS)),)
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 2)
