@@ -10,13 +10,20 @@ namespace vgpu::exec {
 
 namespace {
 // A warp that runs this many instructions without blocking may be spinning on memory: operations
-// in flight and other warps then get their turn first.
-constexpr uint32_t kSpinStreak = 1u << 17;
-// Rounds of polls without any other progress after which a launch is called stuck.
-constexpr uint32_t kIdlePolls = 20000;
+// in flight, other warps and other clusters then get their turn first, and its own turns are short,
+// as a poll is a few instructions; longer again when they go on, as it may be computing.
+constexpr uint32_t kSpinStreak = 1u << 14, kSpinTurn = 1u << 6, kSpinsOfTurn = 1u << 6;
+// Rounds of polls without any other progress after which a launch is called stuck. Of polls of
+// memory so many instructions are one.
+constexpr uint32_t kIdlePolls = 20000, kSpunOfPoll = 1u << 17;
 // Rounds of time limits of mbarrier.try_wait without any other progress after which the same; and
 // rounds of idle polls between two of them.
 constexpr uint32_t kIdleLimits = 1000, kPollsOfLimit = 16;
+
+uint32_t turn_of(const Warp& w, uint32_t quantum) {
+  if (w.spins == 0) return quantum;
+  return std::min(quantum, kSpinTurn << std::min(w.spins / kSpinsOfTurn, 20u));
+}
 } // namespace
 
 Cta::Cta(Cluster& cluster_, uint32_t rank_) : cluster(cluster_), rank(rank_) {
@@ -238,7 +245,7 @@ bool Cluster::run(uint64_t slice, uint64_t turns) {
       ready_ops_.erase(ready_ops_.begin());
       if (k.when.tier == 0 && k.when.time > now_) now_ = k.when.time;
       complete(*k.op);
-      idle_polls_ = 0;
+      idle_polls_ = idle_spun_ = 0;
       continue;
     }
     if (have_warp) {
@@ -249,7 +256,7 @@ bool Cluster::run(uint64_t slice, uint64_t turns) {
       if (k.when.tier == 0 && k.when.time > now_) now_ = k.when.time;
       if (!w.cta.started) start(w.cta);
       running_ = &w;
-      uint32_t n = w.run(policy->quantum(w));
+      uint32_t n = w.run(turn_of(w, policy->quantum(w)));
       running_ = nullptr;
       now_ += n;
       stats.warp_instructions += n;
@@ -262,9 +269,13 @@ bool Cluster::run(uint64_t slice, uint64_t turns) {
       if (w.done()) {
         retire(w);
       } else if (w.runnable()) {
-        if (w.streak > kSpinStreak) {
+        if (w.polling) {
+          w.spins = 0;
+        } else if (w.spins != 0 || w.streak > kSpinStreak) {
           w.polling = true;
+          ++w.spins;
           w.streak = 0;
+          idle_spun_ += n;
         }
         if (w.polling) {
           w.poll_epoch = epoch_;
@@ -272,22 +283,30 @@ bool Cluster::run(uint64_t slice, uint64_t turns) {
         } else {
           enqueue(w);
         }
+      } else {
+        w.spins = 0;
       }
       if (!w.polling) {
         progress();
-        idle_polls_ = 0;
+        idle_polls_ = idle_spun_ = 0;
       }
       continue;
     }
     if (!pollers_.empty()) {
       // Nothing in this cluster can change what they poll, except time and other clusters.
-      if (++idle_polls_ > kIdlePolls)
-        throw Fault(FaultCode::launch_timeout, "livelock",
-                    "vgpu: livelock: all running warps poll and nothing changes\n" + wait_graph());
+      const bool spins = std::any_of(pollers_.begin(), pollers_.end(),
+                                     [](const Warp* w) { return w->spins != 0; });
       now_ += 1000;
-      if (idle_polls_ % kPollsOfLimit == 0) end_waits();
+      if (!spins || idle_spun_ > kSpunOfPoll) {
+        if (++idle_polls_ > kIdlePolls)
+          throw Fault(FaultCode::launch_timeout, "livelock",
+                      "vgpu: livelock: all running warps poll and nothing changes\n" +
+                          wait_graph());
+        if (idle_polls_ % kPollsOfLimit == 0) end_waits();
+        idle_spun_ = 0;
+      }
       release_pollers();
-      if (slice && idle_polls_ % slice == 0) return false;
+      if (slice && (spins || idle_polls_ % slice == 0)) return false;
       continue;
     }
     if (idle_limits_ < kIdleLimits && end_waits()) {

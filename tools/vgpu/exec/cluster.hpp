@@ -150,7 +150,8 @@ public:
   // when all its warps poll on something that another cluster has to do, with `turns` != 0 after
   // that many turns of its agents.
   bool run(uint64_t slice = 0, uint64_t turns = 0);
-  bool polls() const { return idle_polls_ != 0; } // nothing but polls since something happened
+  // Nothing but polls since something happened.
+  bool polls() const { return idle_polls_ != 0 || idle_spun_ != 0; }
 
   // ---- memory
   // Host pointer to the bytes after all checks: inside a live allocation or window, aligned, not in
@@ -296,6 +297,7 @@ private:
   uint64_t seq_ = 0, now_ = 0, epoch_ = 0, next_op_ = 1;
   uint32_t live_warps_ = 0;
   uint32_t idle_polls_ = 0, idle_limits_ = 0;
+  uint32_t idle_spun_ = 0; // instructions of polls of memory that idle_polls_ does not count yet
   std::vector<Warp*> pollers_; // warps that polled in vain since epoch_
   Warp* running_ = nullptr;
   bool preempt_ = false; // the running warp's turn ends with its instruction

@@ -4,6 +4,7 @@
 #include "tools/vgpu/exec/cluster.hpp"
 
 #include <algorithm>
+#include <cwchar>
 #include <sstream>
 
 namespace vgpu::exec {
@@ -132,6 +133,16 @@ void store(uint8_t* regs, uint32_t slot, RegClass cls, uint32_t lane, uint64_t v
   }
 }
 
+// The same in every lane.
+void store_all(uint8_t* regs, uint32_t slot, RegClass cls, uint64_t value) {
+  if (cls == RegClass::B32)
+    std::fill_n(reinterpret_cast<uint32_t*>(regs + slot), 32, static_cast<uint32_t>(value));
+  else if (cls == RegClass::B64)
+    std::fill_n(reinterpret_cast<uint64_t*>(regs + slot), 32, value);
+  else
+    for (uint32_t l = 0; l < 32; ++l) store(regs, slot, cls, l, value);
+}
+
 } // namespace
 
 Warp::Warp(Cta& cta_, uint32_t index_)
@@ -146,10 +157,10 @@ Warp::Warp(Cta& cta_, uint32_t index_)
   regs_.reset(new uint8_t[program_->regfile_bytes + 64]);
   // Registers start with a pattern, not with zero, so that a value never written is seen: a NaN in
   // FP32, FP16 and BF16.
-  std::fill_n(reinterpret_cast<uint16_t*>(regs_.get()), program_->regfile_bytes / 2 + 32,
-              uint16_t{0xFFE5});
-  for (const Constant& c : program_->constants)
-    for (uint32_t l = 0; l < 32; ++l) store(regs_.get(), c.slot, c.cls, l, c.value);
+  static_assert(sizeof(wchar_t) == 4);
+  std::wmemset(reinterpret_cast<wchar_t*>(regs_.get()), static_cast<wchar_t>(0xFFE5FFE5u),
+               program_->regfile_bytes / 4 + 16);
+  for (const Constant& c : program_->constants) store_all(regs_.get(), c.slot, c.cls, c.value);
   for (const SpecialSlot& s : program_->specials) {
     RegClass cls = program_->slot_class[s.slot / 8];
     for (uint32_t l = 0; l < lanes_here; ++l)

@@ -134,6 +134,7 @@ public:
   uint64_t poll_epoch = 0;
   uint64_t clock_reads = 0; // of %clock and %globaltimer: two reads in a row differ
   uint32_t streak = 0;      // instructions since it last blocked
+  uint32_t spins = 0;       // turns, one after the other, that ended as polls of memory
 
   Cluster& cluster() { return cta.cluster; }
   const Program& program() const { return *program_; }
