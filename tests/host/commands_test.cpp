@@ -80,7 +80,7 @@ const Case kCases[] = {
      "mkdir -p plain/obj && ln -s ../build/std plain/std && "
      "cp -a build/ptx build/gen build/embed plain && "
      "cp -a build/obj/runtime build/obj/kernels plain/obj && "
-     "make CUBINS=0 BUILD=plain lib",
+     "make CUBINS=0 BUILD=plain OPERATIONS=quantize lib",
      "AR   plain/libwarpline.a"},
     {"build/warpline doctor", "", ""},
     {"tools/sass/sass-summary --update",

@@ -17,8 +17,11 @@ namespace {
 // A pair of 16-bit values becomes two of FP32 in one statement in FP16 and by shifts in BF16; both
 // only compute. "" = no such pair begins at line i; else one line for it, and i is its last.
 std::string unpacked_pair(const std::vector<std::string>& lines, size_t& i) {
-  if (lines[i].find('{') == std::string::npos && lines[i].find("shl.b32") == std::string::npos)
-    return "";
+  // Most lines are told apart without their words.
+  const auto has = [&](size_t at, const char* part) {
+    return at < lines.size() && lines[at].find(part) != std::string::npos;
+  };
+  if (!has(i + 1, "low_half") && !(has(i, "shl.b32") && has(i + 1, "0xFFFF0000"))) return "";
   const auto words = [&](size_t at) {
     std::string text = at < lines.size() ? lines[at] : "";
     std::erase_if(text, [](char c) { return c == ',' || c == ';'; });
