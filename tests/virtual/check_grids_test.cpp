@@ -138,6 +138,20 @@ TEST_CASE("grids: what is ahead of a grid that waits before it signals is over b
   CHECK(report("", mine) != "");
 }
 
+TEST_CASE("grids: one in which nobody waits may end before what is ahead of it", "[virtual]") {
+  const auto report = [](const std::string& middle, const std::string& body) {
+    return report_of(body, true, Between::nothing, "all", Graph::none, &middle);
+  };
+  const std::string mine = kWait + "  ld.global.u32 %r2, [%rd1];\n";
+  const std::string said = report("", mine);
+  INFO(said);
+  CHECK(said.find("missing: griddepcontrol.wait by a thread of a grid between the two") !=
+        std::string::npos);
+  CHECK(report("  @%p1 griddepcontrol.wait;\n", mine) == "");
+  // What the grid between writes is over.
+  CHECK(report("  st.global.u32 [%rd3], 7;\n", kWait + "  ld.global.u32 %r2, [%rd3];\n") == "");
+}
+
 TEST_CASE("grids: kernels of a graph overlap each other, and nothing ahead of it", "[virtual]") {
   const auto report = [](Graph graph, const std::string& body) {
     return report_of(body, true, Between::nothing, "all,advice", graph);

@@ -56,7 +56,10 @@ std::optional<GridRaces::Conflict> GridRaces::add(uint64_t cluster,
 }
 
 void GridRaces::add_to(GridUses& all) const {
-  if (!outrun_) all = {};
+  if (!outrun_)
+    all = {};
+  else if (!waited_)
+    all.pass();
   for (const GlobalUse& u : uses_) all.add(u.lo, u.hi, u.write, u.proxy == Proxy::Generic);
 }
 

@@ -39,6 +39,8 @@ public:
 
   // A cluster may let the grid behind this one start while grids ahead of this one still run.
   void outrun() { outrun_ = true; }
+  // A thread has waited for the grids ahead: this one ends after them.
+  void waited() { waited_ = true; }
   // Adds all that the clusters did, for the grid behind this one; drops what is over for it.
   void add_to(GridUses& uses) const;
 
@@ -51,7 +53,7 @@ private:
     bool silent; // no other cluster can know of it, nor it of others
     const GlobalUse* use;
   };
-  std::atomic<bool> outrun_ = false;
+  std::atomic<bool> outrun_ = false, waited_ = false;
   std::mutex mutex_;
   std::deque<GlobalUse> uses_;
   Intervals<std::vector<Entry>> cells_;

@@ -412,6 +412,9 @@ Who Races::who_of(const Record& r) const {
 }
 
 std::string Races::missing_for(const Record& r, const View& v) const {
+  if (r.channel == passed_ && passed_ != kNone)
+    return "griddepcontrol.wait by a thread of a grid between the two, which may end before those "
+           "ahead of it";
   if (by_earlier_grid(r))
     return "griddepcontrol.wait by this thread, or by one that synchronises with it afterwards";
   if (r.lanes == 0) {

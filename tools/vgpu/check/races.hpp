@@ -63,6 +63,7 @@ public:
 
   // Every CTA has waited for the grids ahead, and has before it let the grid behind start.
   bool ends_earlier_grids() const;
+  bool has_waited() const; // in any CTA of the cluster
   // What the cluster did to global memory, for GridRaces.
   std::vector<GlobalUse> global_uses() const;
   bool left_messages() const { return left_messages_; } // in flags of global memory
@@ -173,7 +174,9 @@ private:
   [[gnu::cold]] void report(const Record& r, const View& v, const char* rule, bool advice,
                             const std::string& missing);
   void remember_earlier_grids();
-  bool by_earlier_grid(const Record& r) const { return earlier_ != kNone && r.channel == earlier_; }
+  bool by_earlier_grid(const Record& r) const {
+    return earlier_ != kNone && (r.channel == earlier_ || r.channel == passed_);
+  }
   Who who_of(const Record& r) const;
   std::string missing_for(const Record& r, const View& v) const;
 
@@ -185,6 +188,7 @@ private:
   std::map<uint64_t, uint32_t> channels_;
   uint32_t next_component_;
   uint32_t earlier_ = kNone; // the component of earlier grids, 1 when they are over
+  uint32_t passed_ = kNone;  // of those that nobody of the grid between has waited for: never
   std::vector<bool> waited_; // by CTA
   bool signalled_first_ = false;
   std::unordered_map<uint64_t, Operation> operations_;

@@ -42,18 +42,25 @@ Races::Races(const RaceLimits& limits, Sink& sink)
 // Of other kernels: no thread of this one knows of them before it has waited.
 void Races::remember_earlier_grids() {
   earlier_ = channel(kEarlierGrids, 0);
+  passed_ = channel(kEarlierGrids, 1);
   waited_.assign(limits_.ctas, false);
-  limits_.earlier->bytes.each([&](uint64_t lo, uint64_t hi, const GridUses::Use& u) {
-    Record r;
-    r.channel = earlier_;
-    r.value = 1;
-    r.proxy = u.generic ? Proxy::Generic : Proxy::Async;
-    Cell cell;
-    if (u.read) cell.others.push_back(r);
-    cell.written = r.writes = u.written;
-    if (u.written) cell.write = r;
-    global_.visit(lo, hi, [&](Cell& c, uint64_t, uint64_t) { c = cell; });
-  });
+  const auto remember = [&](const Intervals<GridUses::Use>& uses, uint32_t by) {
+    uses.each([&](uint64_t lo, uint64_t hi, const GridUses::Use& u) {
+      Record r;
+      r.channel = by;
+      r.value = 1;
+      r.proxy = u.generic ? Proxy::Generic : Proxy::Async;
+      global_.visit(lo, hi, [&](Cell& c, uint64_t, uint64_t) {
+        if (u.read) c.others.push_back(r);
+        if (!u.written) return;
+        c.written = true;
+        c.write = r;
+        c.write.writes = true;
+      });
+    });
+  };
+  remember(limits_.earlier->bytes, earlier_);
+  remember(limits_.earlier->passed, passed_);
 }
 
 void Races::grid_wait(const Who& w) {
@@ -73,6 +80,10 @@ void Races::grid_signal(const Who& w) {
 bool Races::ends_earlier_grids() const {
   return earlier_ == kNone ||
          (!signalled_first_ && std::find(waited_.begin(), waited_.end(), false) == waited_.end());
+}
+
+bool Races::has_waited() const {
+  return std::find(waited_.begin(), waited_.end(), true) != waited_.end();
 }
 
 uint32_t Races::first_thread(const Who& w) const {
