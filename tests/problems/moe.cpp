@@ -403,6 +403,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   draw_product_way({a.tokens * a.top_k * (routed ? 8 : 1), a.intermediate, a.hidden, 1}, draw, &p);
   a.flags = draw.pick<uint32_t>(
       "flags", {0, WL_STATIC_WEIGHTS, WL_GRAPH_LAUNCH, WL_STATIC_WEIGHTS | WL_GRAPH_LAUNCH});
+  p.static_weights = (a.flags & WL_STATIC_WEIGHTS) != 0;
   if (in_place) p.in_a_row = 1; // a second one would add to the first one's sums
   const int64_t wanted_rows = draw_planned_rows(
       sizes, {"w_gate", "w_up", "w_down", "sf_gate", "sf_up", "sf_down"}, draw, &p);

@@ -68,15 +68,22 @@ struct Problem {
   // happen there.
   std::function<wl_status(const wl_plan*, const Addresses&, void*, size_t, wl_stream)> run_with;
   std::set<std::string> planned;
+  bool static_weights = false;        // says that no grid which may still run writes them
   std::string config;                 // that the plan must be of; "" = any
   std::string schedule;               // of the virtual GPU; "" = drawn
   std::string checks = "definedness"; // its checkers
 };
 
-// "" or the first thing that is wrong.
+// Memory of the inputs and outputs by name.
+using Regions = std::map<std::string, std::pair<void*, size_t>>;
+
 // What a message starts with when there is no plan to run.
 extern const char* const no_plan;
-std::string run(wl_context* context, const Problem& problem);
+// Launches in the default stream, ahead of a run and behind it.
+enum class Side { ahead, behind };
+using Neighbour = std::function<void(const Regions&, Side)>;
+// "" or the first thing that is wrong. With neighbours a run is launched in the default stream.
+std::string run(wl_context* context, const Problem& problem, const Neighbour& neighbour = {});
 
 // A configuration of an operation: an entry of its table, and the device for its problems.
 struct Configuration {

@@ -457,6 +457,7 @@ uint32_t draw_product_way(const Sizes& s, Draw& draw, Problem* problem) {
   const uint32_t flags = draw.pick<uint32_t>(
       "flags", {0, WL_STATIC_WEIGHTS, WL_GRAPH_LAUNCH | WL_FAST_ACCUMULATION,
                 WL_STATIC_WEIGHTS | WL_GRAPH_LAUNCH, WL_GRAPH_LAUNCH, WL_FAST_ACCUMULATION});
+  problem->static_weights = (flags & WL_STATIC_WEIGHTS) != 0;
   draw_way(draw, problem, s.m * s.n * s.k * s.l);
   if (draw.index() % all_sizes == 1) {
     // Clusters that share the tile lag behind each other, whatever they do not wait for; and the

@@ -105,10 +105,12 @@ struct StreamOwner {
 
 const char* const no_plan = "no plan: ";
 
-std::string run(wl_context* context, const Problem& p) {
+std::string run(wl_context* context, const Problem& p, const Neighbour& neighbour) {
+  const Way way = neighbour ? Way::default_stream : p.way;
   std::map<std::string, std::unique_ptr<Guarded>> memory;
   std::map<std::string, std::unique_ptr<Guarded>> elsewhere; // that a plan is made for
   Addresses addresses, planned;
+  Regions regions;
   const auto plan_for = [&](const std::string& name, size_t bytes, size_t misalignment) {
     planned[name] = addresses[name];
     if (!p.run_with || p.planned.count(name) != 0) return;
@@ -128,12 +130,14 @@ std::string run(wl_context* context, const Problem& p) {
     m = std::make_unique<Guarded>(context, in.runs[0].size(), in.misalignment, 0xFF,
                                   Behind::nothing);
     addresses[in.name] = m->pointer();
+    regions[in.name] = {m->pointer(), in.runs[0].size()};
     plan_for(in.name, in.runs[0].size(), in.misalignment);
   }
   for (const Output& out : p.outputs) {
     auto& m = memory[out.name];
     m = std::make_unique<Guarded>(context, out.runs[0].size(), out.misalignment, fill);
     addresses[out.name] = m->pointer();
+    regions[out.name] = {m->pointer(), out.runs[0].size()};
     plan_for(out.name, out.runs[0].size(), out.misalignment);
   }
   const auto failed = [](wl_status s) { return s != WL_SUCCESS; };
@@ -148,7 +152,7 @@ std::string run(wl_context* context, const Problem& p) {
   void* const space = info.workspace_bytes != 0 ? workspace.pointer() : nullptr;
 
   StreamOwner stream{context};
-  if (p.way == Way::own_stream && failed(wl_stream_create(context, &stream.stream)))
+  if (way == Way::own_stream && failed(wl_stream_create(context, &stream.stream)))
     return wl_last_error();
   const auto enqueue = [&](wl_stream on) {
     wl_status status = WL_SUCCESS;
@@ -158,7 +162,7 @@ std::string run(wl_context* context, const Problem& p) {
     return status;
   };
   CapturedGraph graph(context);
-  if (p.way == Way::captured && failed(graph.capture(enqueue))) return wl_last_error();
+  if (way == Way::captured && failed(graph.capture(enqueue))) return wl_last_error();
 
   for (int i = 0; i < p.runs; ++i) {
     const std::string run = p.runs > 1 ? "run " + std::to_string(i + 1) + ": " : "";
@@ -173,9 +177,11 @@ std::string run(wl_context* context, const Problem& p) {
       else
         memory[out.name]->write(of(out.before));
     fill = static_cast<uint8_t>(~fill);
-    if (p.way == Way::captured ? failed(graph.launch())
-                               : failed(enqueue(stream.stream)) ||
-                                     failed(wl_stream_synchronize(context, stream.stream)))
+    if (neighbour) neighbour(regions, Side::ahead);
+    if (way == Way::captured ? failed(graph.launch()) : failed(enqueue(stream.stream)))
+      return run + wl_last_error();
+    if (neighbour) neighbour(regions, Side::behind);
+    if (way != Way::captured && failed(wl_stream_synchronize(context, stream.stream)))
       return run + wl_last_error();
     std::string wrong;
     for (const Output& out : p.outputs)

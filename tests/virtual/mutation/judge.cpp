@@ -7,7 +7,7 @@
 #include "kernels/quantize/quantize.hpp"
 #include "runtime/src/configs.hpp"
 #include "runtime/src/driver.hpp"
-#include "tests/problems/problem.hpp"
+#include "tests/problems/products.hpp"
 #include "tests/reference/quantize.hpp"
 #include "tests/support/device_buffer.hpp"
 #include "tests/support/dual_gemm_nvfp4_run.hpp"
@@ -159,6 +159,8 @@ struct Drawn {
   const problems::Configuration* configuration = nullptr;
 };
 Drawn drawn_for(const std::string& kernel) {
+  // Behind a product whose grid knows the routes.
+  if (kernel == "moe_combine_sm90_f16") return drawn_for("moe_down_sm90_f16");
   Drawn first;
   for (const problems::Operation& operation : problems::operations())
     for (const problems::Configuration& c : operation.configurations) {
@@ -169,22 +171,43 @@ Drawn drawn_for(const std::string& kernel) {
   return first;
 }
 
-// The first run has several problems; others have the next two of these where they are products.
+// What grids around the problem's may write while those start or end: weights, where nobody says
+// that they are static and no decoder has waited for them.
+bool may_be_written(const problems::Problem& problem, const problems::Configuration& configuration,
+                    const std::string& name) {
+  const bool weights = name.starts_with("b") ? !name.starts_with("bias")
+                                             : name.starts_with("sfb") || name.starts_with("w_") ||
+                                                   name.starts_with("sf_");
+  return !weights || !(problem.static_weights ||
+                       (configuration.profile == "h200" && configuration.kernels.size() > 1));
+}
+
+// The first run has all problems of the list where they are products, else several; others have the
+// next two of products, but for the one whose warps poll what others of the CTA decode: a schedule
+// that lets one of those lag would never end.
 bool right_drawn(wl_context* context, const Kernel& kernel, const DualGemmCase& c,
                  std::string& message) {
   static size_t runs = 0;
   const Drawn drawn = drawn_for(kernel.name);
   const std::vector<size_t>& list = drawn.configuration->problems;
-  const size_t problems = std::min<size_t>(list.size(), 6);
-  const bool product = find_config(drawn.configuration->name) != nullptr;
-  const size_t first = 2 * runs, count = runs == 0 || !product ? problems : 2;
+  const warpline::gemm::Config* product = find_config(drawn.configuration->name);
+  const size_t length = product != nullptr ? list.size() : std::min<size_t>(list.size(), 6);
+  const bool all = runs == 0 || product == nullptr;
+  const size_t first = 2 * runs, count = all ? length : 2;
   ++runs;
   for (size_t i = first; i < first + count; ++i) {
+    if (!all && product->later && list[i % length] == problems::all_sizes) continue;
     const problems::Problem problem =
-        problems::make_problem(*drawn.operation, *drawn.configuration, c.seed, list[i % problems]);
+        problems::make_problem(*drawn.operation, *drawn.configuration, c.seed, list[i % length]);
     // The library's choice may be another kernel.
-    if (problem.config.empty() && product) continue;
-    const std::string wrong = problems::run(context, problem);
+    if (problem.config.empty() && product != nullptr) continue;
+    const auto neighbour = [&](const problems::Regions& regions, problems::Side side) {
+      std::vector<std::pair<void*, size_t>> written;
+      for (const auto& [name, region] : regions)
+        if (may_be_written(problem, *drawn.configuration, name)) written.push_back(region);
+      (side == problems::Side::ahead ? rewrite : rewrite_behind)(written);
+    };
+    const std::string wrong = problems::run(context, problem, neighbour);
     if (wrong.empty()) continue;
     // What is wrong with bytes is no message of the driver's.
     if (wrong.find(" byte ") == std::string::npos) message = wrong;
@@ -333,8 +356,11 @@ Verdict judge(const Kernel& kernel, const std::string& source, const std::string
   option("sms", std::to_string(kernel.sms));
   option("check", check);
   option("threads", "1");
-  // Where clusters wait for each other's flags, those that are held back take long.
-  const bool polls = kernel.name.find("_stream") != std::string::npos;
+  // Where clusters wait for each other's flags, or for rows that others decode, those that are held
+  // back take long.
+  const warpline::gemm::Config* config = find_config(kernel.name);
+  const bool polls = kernel.name.find("_stream") != std::string::npos ||
+                     (config != nullptr && (config->spread || config->later));
   option("instruction_limit", polls ? "40000000" : "4000000");
   option("define", kernel.names);
   if (!source.empty()) option("source", source);
@@ -466,8 +492,8 @@ static Kernel kernel_of(const warpline::Image& image) {
     r.run = Kernel::Run::drawn;
     r.profile = drawn.configuration->profile;
     r.sms = drawn.configuration->sms;
-    r.ledger = !r.name.starts_with("moe_up_") && !r.name.starts_with("moe_down_") &&
-               r.name != "gemm_sm100_decode";
+    r.ledger = !drawn.configuration->name.starts_with("moe_up_") &&
+               !drawn.configuration->name.starts_with("moe_down_") && r.name != "gemm_sm100_decode";
     if (const warpline::gemm::Config* product = find_config(drawn.configuration->name)) {
       vgpu::check::LedgerNames names = ledger_names(*product);
       names["EDGES"] = "1";
@@ -502,6 +528,8 @@ static Kernel kernel_of(const warpline::Image& image) {
     // beyond M meet both sets. Clusters of STREAM_K shall meet inside tiles: three share eight.
     const bool in_turn = config->cluster_m == 2 && config->acc_stages == 2;
     c.m = config->cluster_m == 4 || (in_turn && config->grid != Grid::stream_k) ? 520 : 300;
+    // Of a CTA alone two, too: ranges of three rows of tiles would end where tiles do.
+    if (config->grid == Grid::stream_k && config->cluster_m == 1) c.m = 200;
     // Two column tiles of the cluster, the last of them with an empty tile; or tiles that share a
     // scale atom.
     const int columns = config->columns() * config->cluster_n;
@@ -539,6 +567,13 @@ static Kernel kernel_of(const warpline::Image& image) {
                          ? warpline::gemm::sm90_small_token_stages(config->tile_m, config->decoders)
                          : config->stages;
   c.k = config->tile_k * (2 * stages + 1) * config->split_k - 64;
+  if (config->spread) {
+    // CTAs of two tiles, which are all on the device at once and poll each other's flags in memory:
+    // stages come round once.
+    c.n = config->columns() - 8;
+    c.k = config->tile_k * (stages + 1) * config->split_k - 64;
+    r.sms = 2 * config->split_k;
+  }
   if (config->family == warpline::gemm::Family::sm90_native) {
     // A storer's places come round: a tile of 16 tokens has one piece, and tiles are one cluster's,
     // or of STREAM_K three clusters', which meet inside tiles.

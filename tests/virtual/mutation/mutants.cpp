@@ -217,12 +217,25 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
   if (warp_sync && m.label == "coded" && held)
     return "the lanes meet in the next row before anything that wants them together, and what they "
            "have written nobody reads: convergence costs no order";
-  if (warp_sync && m.label == "groups_tile" && has(m.before, "mbarrier.arrive"))
-    return "the first lane alone touches shared memory here, and shuffles of all lanes come before "
-           "it does so again";
   if (warp_sync && m.label == "barriers_done" && has(kernel, "grouped") &&
       starts(m.after, "griddepcontrol.wait"))
     return "the table of groups follows, with a barrier of the CTA behind it";
+  if (warp_sync && m.label == "barriers_done" && starts(kernel, "moe_"))
+    return "who has initialised barriers alone signals them ahead of the CTA's barrier, and a vote "
+           "of all lanes comes first: convergence costs no order";
+  // The up product does not know its routes.
+  if (starts(kernel, "moe_up") && m.label == "weights_written" && starts(op, "griddepcontrol.wait"))
+    return "the same thread has waited ahead of its route";
+  // The down product does: every thread of the grid ahead has waited before that lets this one
+  // start.
+  if (starts(kernel, "moe_down") && m.label == "weights_written") {
+    if (starts(op, "griddepcontrol.wait"))
+      return "the grid ahead writes no weights, and has waited for those that do before it let "
+             "this one start: the wait says only when they are loaded";
+    if (starts(op, "fence.proxy.async.global"))
+      return "who writes weights has ended before the grid ahead of this one went on: no grid that "
+             "may still run has written them";
+  }
   if (starts(op, "fence.proxy.async.global") && m.label == "groups_tabulated")
     return "of weights and their scales, which no grid of the call writes";
   if (warp_sync && m.label == "release" && has(kernel, "norm_linear_rstd"))
@@ -290,7 +303,8 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
       !starts(op, "mbarrier.init") &&
       (m.label == "init_acc" || m.label == "init_tile" || m.label == "scheduler_tile" ||
        m.label == "consumer_tile" || m.label == "release_only" || m.label == "gated" ||
-       m.label == "send_slice" || m.label == "biases_there" || has(m.label, "_tile")))
+       m.label == "send_slice" || m.label == "biases_there" || m.label == "factors_there" ||
+       has(m.label, "_tile")))
     return "one tile a cluster: nobody waits a second time on the tile ring or the accumulator";
   // A cluster of these kernels makes one tile: the splits meet, and it ends.
   const bool one_tile = has(kernel, "sm90") && !has(kernel, "double_buffered") &&
@@ -305,7 +319,7 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
       starts(op, "barrier.cluster.wait"))
     return "producers touch nothing afterwards; the consumers keep the CTA until the cluster has "
            "met";
-  if ((has(kernel, "sm90_small") || has(kernel, "sm90_stream")) &&
+  if ((has(kernel, "sm90_small") || has(kernel, "sm90_stream") || starts(kernel, "moe_")) &&
       starts(op, "griddepcontrol.wait") && m.label == "send")
     return "the activations' warps of the CTA, or of the one whose sums it awaits, have waited for "
            "the grids ahead before these warps got their first tokens";

@@ -1,5 +1,6 @@
 #include "tests/virtual/mutation/rewrite.hpp"
 
+#include "runtime/src/cuda_api.hpp"
 #include "runtime/src/driver.hpp"
 
 #include <algorithm>
@@ -12,13 +13,14 @@ namespace wltest {
 namespace {
 
 const char* const kText = R"(.version 8.0
-.target sm_80
+.target sm_90
 .address_size 64
-.visible .entry rewrite(.param .align 8 .b8 regions[128])
+.visible .entry rewrite(.param .align 8 .b8 regions[512])
 {
   .reg .pred done;
   .reg .b32 at, count, value;
   .reg .b64 region, base, address;
+  griddepcontrol.wait;
   mov.u32 at, %ctaid.x;
   mov.b64 region, regions;
   mad.wide.u32 region, at, 16, region;
@@ -59,18 +61,28 @@ void* entry() {
 
 } // namespace
 
-void rewrite(const std::vector<std::pair<void*, size_t>>& regions) {
+static void launch(const std::vector<std::pair<void*, size_t>>& regions, bool programmatic) {
   struct {
     uint64_t address = 0, words = 0;
-  } list[8];
-  for (size_t i = 0; i < std::min<size_t>(regions.size(), 8); ++i) {
+  } list[32];
+  for (size_t i = 0; i < std::min<size_t>(regions.size(), 32); ++i) {
     list[i].address = reinterpret_cast<uint64_t>(regions[i].first);
     list[i].words = std::min<size_t>(regions[i].second, 4096) / 4;
   }
   void* parameters[] = {list};
-  void* none = nullptr;
-  call("cuLaunchKernel", entry(), 8u, 1u, 1u, 128u, 1u, 1u, 0u, none,
+  cuapi::CUlaunchAttribute early{};
+  early.id = cuapi::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+  early.value.programmaticStreamSerializationAllowed = 1;
+  cuapi::CUlaunchConfig config{};
+  config.gridDimX = 32, config.gridDimY = config.gridDimZ = 1;
+  config.blockDimX = 128, config.blockDimY = config.blockDimZ = 1;
+  if (programmatic) config.attrs = &early, config.numAttrs = 1;
+  call("cuLaunchKernelEx", static_cast<const cuapi::CUlaunchConfig*>(&config), entry(),
        static_cast<void**>(parameters), static_cast<void**>(nullptr));
 }
+
+void rewrite(const std::vector<std::pair<void*, size_t>>& regions) { launch(regions, false); }
+
+void rewrite_behind(const std::vector<std::pair<void*, size_t>>& regions) { launch(regions, true); }
 
 } // namespace wltest
