@@ -3,6 +3,8 @@
 
 #include "kernels/gemm/engine.hpp"
 
+#include <algorithm>
+
 namespace warpline::gemm {
 
 // A line of a table: SM90_CONFIG or SM90_DOUBLE_BUFFERED_CONFIG, SM90_SMALL_CONFIG. `mma` is what
@@ -23,6 +25,12 @@ inline Config sm90_config(const char* name, Image (*image)(), int b_tensors, Fam
   c.cluster[0] = rows * (c.spread ? 1 : split), c.cluster[1] = c.cluster[2] = 1, c.split_k = split;
   c.threads = 128 * consumers + (family == Family::sm90 ? 128 : 0);
   c.shared_bytes = sm90_shared_bytes(tokens, stages, c.tile_n, b_tensors);
+  if (split > 1 && !c.spread) {
+    // OPEN; a stage that gets sums may have to be larger than what is loaded.
+    const int more = (split - 1) * (tokens / split / 8) * (c.tile_n / 32) * 2048 -
+                     sm90_stage_bytes(tokens, c.tile_n, b_tensors);
+    c.shared_bytes += 8 + stages * std::max(more, 0);
+  }
   c.later = family == Family::sm90 && mma == WL_F16 && !c.direct && split == 1 && ctas == 1 &&
             consumers < 4 && tokens >= 128;
   if (c.later) c.shared_bytes += sm90_later_bytes(b_tensors);

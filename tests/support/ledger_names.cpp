@@ -64,6 +64,7 @@ vgpu::check::LedgerNames ledger_names(const Config& config) {
     const int groups = config.tile_n / 32, part = config.tile_m / 8 / config.split_k;
     number("G", groups);
     number("ROWS", config.spread ? 1 : config.cluster[0] / config.split_k);
+    number("SPLITS", config.split_k > 1 && !config.spread);
     number("CHUNKS", config.split_k == 1 || config.spread ? 0 : part <= 4 ? 1 : part / 4);
     number("sums", (part < 4 ? part : 4) * groups * 2048);
     number("tokens", config.tile_m);
