@@ -362,6 +362,10 @@ Verdict judge(const Kernel& kernel, const std::string& source, const std::string
   const bool polls = kernel.name.find("_stream") != std::string::npos ||
                      (config != nullptr && (config->spread || config->later));
   option("instruction_limit", polls ? "40000000" : "4000000");
+  // Drawn problems of Hopper's FP8 have the sums of its narrow accumulator.
+  if (kernel.run == Kernel::Run::drawn &&
+      problems::adds_f8_on_hopper(*drawn_for(kernel.name).configuration))
+    option("wgmma_accumulation", "hopper");
   option("define", kernel.names);
   if (!source.empty()) option("source", source);
   wl_context* context = nullptr;
