@@ -315,7 +315,7 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
   if (one_tile && starts(op, "@releases mbarrier.arrive"))
     return "one tile a cluster: nobody waits for a stage after its last K block";
   if ((m.label == "producers_join" || m.label == "weights_done" || m.label == "activations_done" ||
-       m.label == "loads_done") &&
+       m.label == "loads_done" || (one_tile && m.label == "cluster_ready")) &&
       starts(op, "barrier.cluster.wait"))
     return "producers touch nothing afterwards; the consumers keep the CTA until the cluster has "
            "met";
