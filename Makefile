@@ -143,8 +143,8 @@ $(BUILD)/ptx/$(1).ptx: $(firstword $(wildcard kernels/$(2)/$(3).ptx kernels/gemm
                            kernels/$(room)/*.inc kernels/$(room)/*_params.def))
 	@mkdir -p $$(@D)
 	@echo "  PTX  $(1)"
-	$(Q)cpp -C -undef -nostdinc -I ptx -I kernels/$(2) -I kernels/gemm -I kernels/norm $$$$(cat $(BUILD)/gen/flags/$(1)) $$< \
-	  | awk -f ptx/expand.awk > $$@.tmp && mv $$@.tmp $$@
+	$(Q)cpp -C -undef -nostdinc -I ptx -I kernels/$(2) -I kernels/gemm -I kernels/norm $$$$(cat $(BUILD)/gen/flags/$(1)) $$< > $$@.i \
+	  && awk -f ptx/expand.awk $$@.i > $$@.tmp && mv $$@.tmp $$@ && rm $$@.i
 endef
 
 # $(1) kernel, $(2) target. Machine code is an extra: a ptxas that does not know the target leaves the

@@ -171,6 +171,16 @@ TEST_CASE("an operation's folder under another name becomes kernels", "[host][re
   for (const std::string name : {"narrow_sm100_f16", "narrow_sm90_bf16"})
     CHECK(make(copy, "build/ptx/" + name + ".ptx").find(".entry " + name + "(") !=
           std::string::npos);
+  // A source that refuses a configuration ends make, and leaves no kernel.
+  const std::string source = copy / "kernels/narrow/sm90.ptx";
+  wltest::write_text(source, wltest::read_text(source) + "#error \"refused\"\n");
+  const ChildResult refused =
+      run_child({"make", "-C", copy.directory.path(), "CUBINS=0", "build/ptx/narrow_sm90_f16.ptx"},
+                wltest::make_environment());
+  INFO(refused.out << refused.err);
+  CHECK(refused.status != 0);
+  CHECK_THAT(refused.err, wltest::ContainsSubstring("refused"));
+  CHECK(!fs::exists(copy / "build/ptx/narrow_sm90_f16.ptx"));
 }
 
 TEST_CASE("make's options have build folders of their own", "[host][readme]") {
