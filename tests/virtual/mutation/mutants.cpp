@@ -224,7 +224,8 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
     return "who has initialised barriers alone signals them ahead of the CTA's barrier, and a vote "
            "of all lanes comes first: convergence costs no order";
   // The up product does not know its routes.
-  if (starts(kernel, "moe_up") && m.label == "weights_written" && starts(op, "griddepcontrol.wait"))
+  if (starts(kernel, "moe_up") && starts(op, "griddepcontrol.wait") &&
+      (m.label == "weights_written" || m.label == "activations_role" || m.label == "no_route"))
     return "the same thread has waited ahead of its route";
   // The down product does: every thread of the grid ahead has waited before that lets this one
   // start.
@@ -337,7 +338,9 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
            "stores carry is written, and griddepcontrol.wait of the next one waits for that";
   if (starts(kernel, "dual_gemm") && starts(m.label, "residual_"))
     return "the dual GEMM has no residual: this is never run";
-  if ((has(kernel, "sm90_small") || has(kernel, "sm90_stream")) && has(kernel, "_whole") &&
+  const bool routed = starts(kernel, "moe_up_") || starts(kernel, "moe_down_");
+  if ((((has(kernel, "sm90_small") || has(kernel, "sm90_stream")) && has(kernel, "_whole")) ||
+       (routed && !has(kernel, "_split") && !has(kernel, "_sum_"))) &&
       starts(op, "barrier.cluster.wait"))
     return "a cluster of one CTA, whose barriers its own bar.sync has made ready";
   if (has(kernel, "sm90_small") && warp_sync && starts(m.label, "arrived"))
