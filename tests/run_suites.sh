@@ -25,6 +25,9 @@ folder=$(mktemp -d) || exit 2
 trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$folder"' EXIT
 trap 'exit 130' INT TERM
 passed=0 failed=0 skipped=0 status=0
+# A virtual device's memory comes and goes with each launch: kept by the process, the system need
+# not clear its pages each time.
+export MALLOC_TRIM_THRESHOLD_=1073741824 MALLOC_MMAP_THRESHOLD_=1073741824
 
 processes=()
 for i in "${!binaries[@]}"; do
