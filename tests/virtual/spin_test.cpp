@@ -55,7 +55,7 @@ TEST_CASE("computing for long is not polling", "[virtual]") {
   CHECK(r.ok);
 }
 
-TEST_CASE("polls of an mbarrier that end never are told, whatever was computed before",
+TEST_CASE("polls of an mbarrier that never end are told, whatever was computed before",
           "[virtual]") {
   const char* const body = R"(
   .shared .align 8 .b64 bar;
