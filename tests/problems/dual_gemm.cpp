@@ -65,6 +65,17 @@ Gate draw_gate(Draw& draw, bool plain, bool codes) {
   return {draw.note("gate", kind.gate), draw.note("gate_limit", kind.limited ? limit : 0)};
 }
 
+// Another one for the second run, with a limit if the first one has none.
+Gate other_gate(const Gate& gate, Draw& draw) {
+  const wl_gate kind = gate.kind == WL_GATE_SILU      ? WL_GATE_GELU_TANH
+                       : gate.kind == WL_GATE_CLAMPED ? WL_GATE_SILU
+                                                      : WL_GATE_CLAMPED;
+  const float limit = kind == WL_GATE_CLAMPED || gate.limit == 0 ? 0.75f : 0;
+  draw.note("gate of the second run", static_cast<int>(kind));
+  draw.note("gate_limit of the second run", limit);
+  return {kind, limit};
+}
+
 Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const bool filled = wanted == Values::all;
   Problem p;
@@ -76,6 +87,11 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   draw.note("struct_size", sizeof(wl_dual_gemm_args));
   draw.note("sf_layout", static_cast<int>(WL_SF_128x4));
   p.config = draw_config(c, draw);
+  uint32_t flags = draw_product_way(s, draw, &p);
+  // The library may take either kind of sums then.
+  if (p.config.empty() && adds_f8_on_hopper(c))
+    flags = draw.note("flags", flags & ~uint32_t{WL_FAST_ACCUMULATION});
+  const int64_t planned = draw_planned_rows(s, {"b1", "sfb1", "b2", "sfb2"}, draw, &p);
 
   // Operands. The scales of B tell how large sums are; an alpha that is null leaves them so.
   const bool large = has_large_integers(types, s);
@@ -97,7 +113,9 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const bool edges =
       draw.index() % all_sizes % 2 == 0 && !is_small(draw) && s.k >= edges_k && codes;
   if (edges) draw.note<std::string>("values", "edges");
-  const Gate gate = draw_gate(draw, ties, codes);
+  const Gate first_gate = draw_gate(draw, ties, codes);
+  const Gate gates[] = {first_gate, runs_differ(planned, p) && !ties ? other_gate(first_gate, draw)
+                                                                     : first_gate};
   BiasType bias = draw_bias_type(draw, ties);
   std::string biased = draw.pick<const char*>("biases", {"both", "the first", "the second"});
   // Where edges do not show each way of computing a gate, biases do.
@@ -141,7 +159,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
       alpha[1].runs[run] = alpha[0].runs[run];
     q.alpha1 = alpha[0].runs[run];
     q.alpha2 = alpha[1].runs[run];
-    EdgeFactors factors{gate, q.alpha1, q.alpha2, -0.0f, -0.0f, c.type, d_scale.runs[run]};
+    EdgeFactors factors{gates[run], q.alpha1, q.alpha2, -0.0f, -0.0f, c.type, d_scale.runs[run]};
     for (size_t product = 0; product < 2; ++product) {
       if (!has_bias[product]) continue;
       const auto columns = static_cast<size_t>(s.n);
@@ -155,7 +173,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     if (edges && run == 1) make_edges(&q, factors, c.profile == "h200", seed);
     sums[run] = sums_of(c, p.config, q);
     if (!nvfp4 && !edges && has_bias[0] && has_bias[1] && bias.type == WL_F32)
-      tell_by_biases(sums[run], {0, s.l * s.m, 0, q.alpha1, q.alpha2}, gate, c.type, seed,
+      tell_by_biases(sums[run], {0, s.l * s.m, 0, q.alpha1, q.alpha2}, gates[run], c.type, seed,
                      &biases[0][run], &biases[1][run]);
   }
   add_operand("a", "sfa", types.a, {problems[0].a, problems[1].a}, padding, filled, draw, &p);
@@ -185,7 +203,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   for (int run = 0; run < 2 && filled; ++run) {
     const wltest::Problem& q = problems[run];
     const std::vector<float> out = gated_replayed(
-        sums[run], {gate, q.alpha1, q.alpha2, biases[0][run].values, biases[1][run].values});
+        sums[run], {gates[run], q.alpha1, q.alpha2, biases[0][run].values, biases[1][run].values});
     if (nvfp4) {
       const Operand blocks = quantized(out, sums[run], d_scale.runs[run]);
       d.runs.push_back(blocks.values);
@@ -201,12 +219,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   p.outputs.push_back(std::move(d));
   if (nvfp4) p.outputs.push_back(std::move(sfd));
 
-  uint32_t flags = draw_product_way(s, draw, &p);
-  // The library may take either kind of sums then.
-  if (p.config.empty() && adds_f8_on_hopper(c))
-    flags = draw.note("flags", flags & ~uint32_t{WL_FAST_ACCUMULATION});
-  const int64_t rows = draw_planned_rows(s, {"b1", "sfb1", "b2", "sfb2"}, draw, &p);
-  const auto args_of = [=, type = c.type, config = p.config](const Addresses& addresses) {
+  const auto args_of = [=, type = c.type, config = p.config](const Addresses& addresses, int run) {
     const auto at = [&](const char* name) { return addresses.at(name); };
     wl_dual_gemm_args args{};
     args.struct_size = sizeof args;
@@ -224,10 +237,10 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     args.flags = flags;
     args.a_type = types.a, args.b_type = types.b;
     args.bias1 = at("bias1"), args.bias2 = at("bias2"), args.bias_type = bias.said;
-    args.gate = gate.kind, args.gate_limit = gate.limit;
+    args.gate = gates[run].kind, args.gate_limit = gates[run].limit;
     return args;
   };
-  set_calls(rows, args_of, wl_dual_gemm_plan, wl_dual_gemm_run, &p);
+  set_calls(planned, args_of, wl_dual_gemm_plan, wl_dual_gemm_run, &p);
   return p;
 }
 

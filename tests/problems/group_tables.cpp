@@ -48,11 +48,12 @@ GroupSizes draw_groups(const Configuration& c, wl_operand type, Draw& draw) {
   if (index == 1) s.k = c.turn + 64; // stages and all loops come round
   if (of_tiles) {
     s.k = 64 * (1 + below(draw, "k", 3)) + round;
+    if (round == 0 && has_whole_k(draw)) s.k = std::max<int64_t>(c.tile_k, 64);
     s.n = c.columns < 128 ? 128 + c.columns : c.columns;
     if (draw.index() % 2 == 1) s.n += step;
   }
   const int64_t k_step = 128 / warpline::gemm::format_of(type).bits;
-  if (!warpline::gemm::has_scales(type)) s.k -= k_step * below(draw, "k less", 64 / k_step);
+  if (!warpline::gemm::has_scales(type) && !has_whole_k(draw)) s.k -= k_step * below(draw, "k less", 64 / k_step);
   s.masked = draw.pick("table", {0, 1, 0}) != 0 && !of_tiles;
   s.gathers = draw.pick("with rows", {0, 1}) != 0 && c.gathers && !has_later_groups(c, draw);
   // Of longer lists, the last with the most groups, too.
@@ -257,7 +258,8 @@ GroupTable table_of(const GroupSizes& s, int64_t tile, const std::string& kind, 
       if (s.hostile && ranges[g].rows() == 0) t.sf_tiles[g] = g % 2 == 0 ? INT32_MAX : -3;
     }
     // The last tile, which is no other group's, is that of one of a wrong number.
-    if (is_wrong(Fault::tiles)) spoil_tile(ranges, s, random.below(30, run == 0 ? 5 : 6), &t);
+    // Below 0 in the first run, one of the other ways or none in the second.
+    if (is_wrong(Fault::tiles)) spoil_tile(ranges, s, run == 0 ? 1 : random.below(30, 6), &t);
   }
   return t;
 }

@@ -118,14 +118,22 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     has_bias[i] = bias.given && (products == 1 || draw.below(bias_names[i], 3) != 0);
   }
   const uint8_t padding = draw.pick<uint8_t>("padding", {0x7F, 0xFF, 0x38});
-  const auto activation = static_cast<wl_activation>(draw.pick("activation", {0, 1, 2, 3, 4, 5}));
-  Gate gate{static_cast<wl_gate>(draw.pick("gate", {0, 1, 2})), 0};
-  gate.limit = draw.note("gate_limit",
-                         gate.kind == WL_GATE_CLAMPED ? 7.0f : draw.pick("limit", {0.0f, 0.75f}));
+  const uint32_t flags = draw_product_way({s.m + s.count * c.rows, s.n, s.k, 1}, draw, &p);
+  std::set<std::string> weights;
+  for (size_t i = 0; i < products; ++i) {
+    weights.insert(b_names[i]);
+    if (scaled_b) weights.insert(sfb_names[i]);
+  }
+  const int64_t planned = draw_planned_rows({s.m, s.n, s.k, 1}, weights, draw, &p);
+  const bool differ = runs_differ(planned, p);
+  const Activations activations = draw_activations(differ, draw.index(), draw);
+  const auto gates = draw_gates(differ, draw);
   const bool has_row = !dual && draw.pick("with row", {1, 0, 1}) != 0 && !ties;
   const std::string residual =
       dual || nvfp4 ? "null" : draw.pick<const char*>("residual of", {"apart", "in place", "null"});
-  const bool in_place = residual == "in place", apart = residual == "apart";
+  // Where runs may differ and the first one has none, the second one has.
+  const bool only_second = residual == "null" && differ && !dual && !nvfp4;
+  const bool in_place = residual == "in place", apart = residual == "apart" || only_second;
   const Sizes one_entry{s.m, s.n, s.k, 1};
   const Layout layout = nvfp4 ? draw_dense_layout(one_entry, draw)
                               : draw_layout(one_entry, element, "ldd", "batch_stride_d", "D", draw);
@@ -134,7 +142,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   Layout of_residual = layout;
   if (apart)
     of_residual = draw_layout(one_entry, element, "ldr", "batch_stride_r", "the residual", draw);
-  if (residual == "null") of_residual.ld = -3, of_residual.batch_stride = 7;
+  if (!in_place && !apart) of_residual.ld = -3, of_residual.batch_stride = 7;
   if (!dual) {
     draw.note("ldr", of_residual.ld);
     draw.note("batch_stride_r", of_residual.batch_stride);
@@ -186,13 +194,17 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     if (run == 1 && cancels)
       cancel(grouped_linear_replayed(
                  sums[run], ranges[run],
-                 {activation, alphas[0][run], rows[run].values, biases[0][run].values, {}}),
+                 {activations.runs[run],
+                  alphas[0][run],
+                  rows[run].values,
+                  biases[0][run].values,
+                  {}}),
              c.type, &residuals[run]);
     for (size_t g = 0; g < ranges[run].size() && tells; ++g)
       tell_by_biases(sums[run],
                      {ranges[run][g].first, ranges[run][g].end, g * static_cast<size_t>(s.n),
                       has_alpha[0] ? alphas[0][run][g] : 1, has_alpha[1] ? alphas[1][run][g] : 1},
-                     gate, c.type, seed + g, &biases[0][run], &biases[1][run]);
+                     gates[run], c.type, seed + g, &biases[0][run], &biases[1][run]);
   }
   const auto add = [&](const char* name, size_t misalignment, const auto& bytes) {
     Input in{name, misalignment, {}, ""};
@@ -261,11 +273,14 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     if constexpr (dual)
       out = grouped_gated_replayed(
           sums[run], ranges[run],
-          {gate, alphas[0][run], alphas[1][run], biases[0][run].values, biases[1][run].values});
+          {gates[run], alphas[0][run], alphas[1][run], biases[0][run].values,
+           biases[1][run].values});
     else
       out = grouped_linear_replayed(sums[run], ranges[run],
-                                    {activation, alphas[0][run], rows[run].values,
-                                     biases[0][run].values, residuals[run].values});
+                                    {activations.runs[run], alphas[0][run], rows[run].values,
+                                     biases[0][run].values,
+                                     only_second && run == 0 ? std::vector<float>{}
+                                                             : residuals[run].values});
     const Operand blocks =
         nvfp4 ? quantized(out, sums[run], d_scale.runs[run]) : Operand{s.m, s.n, 1, {}, {}};
     Bytes image(nvfp4 ? blocks.values.size() : layout.bytes());
@@ -294,7 +309,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     Bytes first(4), last(4);
     std::memcpy(first.data(), &before, 4), std::memcpy(last.data(), &after, 4);
     status.before.push_back(first), status.runs.push_back(last);
-    if (residual == "null") continue;
+    if (!in_place && !apart) continue;
     Bytes read(of_residual.bytes(), 0xFF);
     of_residual.place(residuals[run].bytes.data(), &read);
     (in_place ? d.before : added.runs).push_back(std::move(read));
@@ -305,15 +320,8 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   if (nvfp4) p.outputs.push_back(std::move(sfd));
   if (s.has_status) p.outputs.push_back(std::move(status));
 
-  const uint32_t flags = draw_product_way({s.m + s.count * c.rows, s.n, s.k, 1}, draw, &p);
   if (in_place) p.in_a_row = 1;
-  std::set<std::string> weights;
-  for (size_t i = 0; i < products; ++i) {
-    weights.insert(b_names[i]);
-    if (scaled_b) weights.insert(sfb_names[i]);
-  }
-  const int64_t planned = draw_planned_rows(one_entry, weights, draw, &p);
-  const auto args_of = [=, type = c.type, config = p.config](const Addresses& addresses) {
+  const auto args_of = [=, type = c.type, config = p.config](const Addresses& addresses, int run) {
     const auto at = [&](const char* name) { return addresses.at(name); };
     const auto floats = [&](const char* name) { return static_cast<const float*>(at(name)); };
     const auto integers = [&](const char* name) { return static_cast<const int32_t*>(at(name)); };
@@ -326,11 +334,11 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
       g.b1 = at("b1"), g.b2 = at("b2"), g.sfb1 = at("sfb1"), g.sfb2 = at("sfb2");
       g.alpha1 = floats("alpha1"), g.alpha2 = floats("alpha2");
       g.bias1 = at("bias1"), g.bias2 = at("bias2");
-      g.gate = gate.kind, g.gate_limit = gate.limit;
+      g.gate = gates[run].kind, g.gate_limit = gates[run].limit;
     } else {
       g.b = at("b"), g.sfb = at("sfb"), g.alpha = floats("alpha"), g.row = floats("row");
-      g.bias = at("bias"), g.activation = activation;
-      g.residual = in_place ? at("d") : at("residual");
+      g.bias = at("bias"), g.activation = activations.runs[run];
+      g.residual = in_place ? at("d") : only_second && run == 0 ? nullptr : at("residual");
       g.ldr = of_residual.ld, g.batch_stride_r = of_residual.batch_stride;
     }
     g.bias_type = bias.said;
@@ -355,7 +363,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     return args;
   };
   p.plan = [=](wl_context* context, const Addresses& at, wl_plan** made) {
-    Args args = args_of(at);
+    Args args = args_of(at, 0);
     if (planned != 0) {
       args.gemm.m = planned;
       args.gemm.ldd = args.gemm.batch_stride_d = 0;
@@ -370,9 +378,9 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
       return wl_grouped_gemm_plan(context, &args, made);
   };
   if (planned == 0) return p;
-  p.run_with = [=](const wl_plan* made, const Addresses& at, void* workspace, size_t bytes,
+  p.run_with = [=](int run, const wl_plan* made, const Addresses& at, void* workspace, size_t bytes,
                    wl_stream stream) {
-    Args args = args_of(at);
+    Args args = args_of(at, run);
     args.gemm.config = "the plan's";
     args.gemm.flags = ~0u;
     if constexpr (dual)

@@ -43,6 +43,8 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   draw.note("sf_layout", static_cast<int>(WL_SF_128x4));
   p.config = draw_config(c, draw);
   uint32_t flags = draw_product_way(s, draw, &p);
+  const int64_t planned = draw_planned_rows(s, {"b", "sfb"}, draw, &p);
+  const bool differ = runs_differ(planned, p);
   // The library may take either kind of sums then.
   if (p.config.empty() && adds_f8_on_hopper(c))
     flags = draw.note("flags", flags & ~uint32_t{WL_FAST_ACCUMULATION});
@@ -68,8 +70,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   // The last problem has that of the one whose configuration the library chooses.
   const bool as_chosen = draw.index() % all_sizes == 6 && draw.index() < first_of_tiles;
   const size_t turn = as_chosen ? draw.index() - 3 : draw.index();
-  const auto activation =
-      static_cast<wl_activation>(draw.pick("activation", {0, 1, 2, 3, 4, 5}, turn));
+  const Activations activations = draw_activations(differ, turn, draw);
   const BiasType bias = draw_bias_type(draw, ties);
   // Of subnormal factors FP32 keeps fewer places than a kernel that multiplies them by 2^14 first:
   // outputs of FP32's exponents show it where a row's factor comes in between.
@@ -81,16 +82,18 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
       nvfp4 ? "null"
             : draw.pick<const char*>("residual of",
                                      {"apart", "in place", "null", "apart, as D", "in place"});
-  const bool in_place = residual == "in place", apart = residual[0] == 'a';
+  // Where runs may differ and the first one has none, the second one has.
+  const bool only_second = residual == "null" && differ && !nvfp4;
+  const bool in_place = residual == "in place", apart = residual[0] == 'a' || only_second;
 
   const Layout layout = nvfp4 ? draw_dense_layout(s, draw)
                               : draw_layout(s, element, "ldd", "batch_stride_d", "D", draw);
   Layout of_residual = layout;
-  if (residual == "apart")
+  if (residual == "apart" || only_second)
     of_residual = draw_layout(s, element, "ldr", "batch_stride_r", "the residual", draw);
   if (in_place && draw.below("strides", 2) == 0) // the same ones, said otherwise
     of_residual.ld = layout.pitch(), of_residual.batch_stride = layout.entry();
-  if (residual == "null") of_residual.ld = -3, of_residual.batch_stride = 7;
+  if (residual == "null" && !only_second) of_residual.ld = -3, of_residual.batch_stride = 7;
   draw.note("ldr", of_residual.ld);
   draw.note("batch_stride_r", of_residual.batch_stride);
 
@@ -162,10 +165,10 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   for (int run = 0; run < 2 && filled; ++run) {
     Beside& other = beside[run];
     const Sums sums = sums_of(c, p.config, problems[run]);
-    LinearOperands operands{activation,        other.alpha, other.row.values,
-                            other.bias.values, {},          other.col.values};
+    LinearOperands operands{activations.runs[run], other.alpha, other.row.values,
+                            other.bias.values,     {},          other.col.values};
     if (run == 1 && cancels) cancel(linear_replayed(sums, operands), c.type, &other.residual);
-    operands.residual = other.residual.values;
+    if (run == 1 || !only_second) operands.residual = other.residual.values;
     const std::vector<float> out = linear_replayed(sums, operands);
     if (nvfp4) {
       const Operand blocks = quantized(out, sums, other.d_scale);
@@ -178,7 +181,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     d.written.assign(image.size(), false);
     layout.place(rounded(out, c.type).data(), &image, &d.written);
     d.runs.push_back(std::move(image));
-    if (residual == "null") continue;
+    if (!in_place && !apart) continue;
     Bytes read(of_residual.bytes(), 0xFF); // NaN between the rows
     of_residual.place(other.residual.bytes.data(), &read);
     (in_place ? d.before : added.runs).push_back(std::move(read));
@@ -188,9 +191,8 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   if (nvfp4) p.outputs.push_back(std::move(sfd));
 
   if (in_place) p.in_a_row = 1; // a second one would add to the first one's outputs
-  const int64_t planned = draw_planned_rows(s, {"b", "sfb"}, draw, &p);
   const int64_t rows = types.a_layout == WL_MN_MAJOR ? (planned + 7) / 8 * 8 : planned;
-  const auto args_of = [=, type = c.type, config = p.config](const Addresses& addresses) {
+  const auto args_of = [=, type = c.type, config = p.config](const Addresses& addresses, int run) {
     const auto at = [&](const char* name) { return addresses.at(name); };
     wl_gemm_args args{};
     args.struct_size = sizeof args;
@@ -201,8 +203,8 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     args.row = static_cast<const float*>(at("row"));
     args.col = static_cast<const float*>(at("col"));
     args.bias = at("bias"), args.bias_type = bias.said;
-    args.activation = activation;
-    args.residual = in_place ? at("d") : at("residual");
+    args.activation = activations.runs[run];
+    args.residual = in_place ? at("d") : only_second && run == 0 ? nullptr : at("residual");
     args.ldr = of_residual.ld, args.batch_stride_r = of_residual.batch_stride;
     args.d = at("d"), args.d_type = type;
     args.ldd = layout.ld, args.batch_stride_d = layout.batch_stride;

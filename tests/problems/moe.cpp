@@ -243,11 +243,12 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   a.w_down_stride_bytes = stride("w_down_stride_bytes", dense(a.hidden, a.intermediate));
   a.sf_down_stride_bytes = stride("sf_down_stride_bytes", scales(a.hidden, a.intermediate));
 
-  Gate gate;
-  gate.kind = static_cast<wl_gate>(draw.pick("gate", {0, 1, 2}));
-  gate.limit = gate.kind == WL_GATE_CLAMPED ? 7 : draw.pick("limit", {0.0f, 0.75f});
-  draw.note("gate_limit", gate.limit);
-  a.gate = gate.kind, a.gate_limit = gate.limit;
+  draw_product_way({a.tokens * a.top_k * (routed ? 8 : 1), a.intermediate, a.hidden, 1}, draw, &p);
+  const int64_t wanted_rows = draw_planned_rows(
+      {a.tokens, a.hidden, 64, 1},
+      {"w_gate", "w_up", "w_down", "sf_gate", "sf_up", "sf_down"}, draw, &p);
+  const int64_t planned = routed ? std::min(wanted_rows, most_tokens) : wanted_rows;
+  const auto gates = draw_gates(runs_differ(planned, p), draw);
   const BiasType bias_type = draw_bias_type(draw, false);
   a.bias_type = bias_type.said;
   const char* const bias_names[] = {"bias_gate", "bias_up", "bias_down"};
@@ -351,7 +352,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     if (quiets) make_quiet(&run.w[0], &run.bias[0], bias_type.type, seed);
     if (in_place || apart)
       run.shared = draw_numbers(static_cast<size_t>(a.tokens * a.hidden), a.y_type, 4, seed + 12);
-    outs[r] = expected(a, device, gate, x_scale.runs[r], h_scale.runs[r], tells, seed, &run);
+    outs[r] = expected(a, device, gates[r], x_scale.runs[r], h_scale.runs[r], tells, seed, &run);
   }
   const auto both = [&](const auto& of) {
     Bytes result[2];
@@ -400,18 +401,16 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   if (apart) p.inputs.push_back(std::move(added));
   p.outputs.push_back(std::move(y));
 
-  draw_product_way({a.tokens * a.top_k * (routed ? 8 : 1), a.intermediate, a.hidden, 1}, draw, &p);
   a.flags = draw.pick<uint32_t>(
       "flags", {0, WL_STATIC_WEIGHTS, WL_GRAPH_LAUNCH, WL_STATIC_WEIGHTS | WL_GRAPH_LAUNCH});
   p.static_weights = (a.flags & WL_STATIC_WEIGHTS) != 0;
   if (in_place) p.in_a_row = 1; // a second one would add to the first one's sums
-  const int64_t wanted_rows = draw_planned_rows(
-      sizes, {"w_gate", "w_up", "w_down", "sf_gate", "sf_up", "sf_down"}, draw, &p);
-  const int64_t planned = routed ? std::min(wanted_rows, most_tokens) : wanted_rows;
-  const auto args_of = [=](const Addresses& addresses) {
+  const auto args_of = [=](const Addresses& addresses, int run) {
     const auto at = [&](const char* name) { return addresses.at(name); };
     const auto floats = [&](const char* name) { return static_cast<const float*>(at(name)); };
     wl_moe_args args = a;
+    const Gate& gate = gates[static_cast<size_t>(run)];
+    args.gate = gate.kind, args.gate_limit = gate.limit;
     args.x = at("x"), args.ids = static_cast<const int32_t*>(at("ids"));
     args.weights = floats("weights");
     args.w_gate = at("w_gate"), args.w_up = at("w_up"), args.w_down = at("w_down");
@@ -428,7 +427,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     return args;
   };
   p.plan = [=](wl_context* context, const Addresses& at, wl_plan** plan) {
-    wl_moe_args args = args_of(at);
+    wl_moe_args args = args_of(at, 0);
     if (planned != 0) {
       args.tokens = planned;
       args.ldy = args.ld_shared = 0;
@@ -439,9 +438,9 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     return wl_moe_plan(context, &args, plan);
   };
   if (planned != 0)
-    p.run_with = [=](const wl_plan* plan, const Addresses& at, void* workspace, size_t bytes,
-                     wl_stream stream) {
-      wl_moe_args args = args_of(at);
+    p.run_with = [=](int run, const wl_plan* plan, const Addresses& at, void* workspace,
+                     size_t bytes, wl_stream stream) {
+      wl_moe_args args = args_of(at, run);
       args.config_up = args.config_down = "the plan's";
       args.flags = ~0u;
       return wl_moe_run(plan, &args, workspace, bytes, stream);

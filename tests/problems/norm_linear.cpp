@@ -23,7 +23,8 @@ using warpline::norm_linear::End;
 OutputType output_of(wl_dtype type) { return type == WL_F16 ? OutputType::f16 : OutputType::bf16; }
 
 // Rows of `step` above and below a mean, which is 0 for RMSNorm, half of the numbers each, or of
-// eight numbers one two steps above, one two below, the others at the mean; some rows are zeros.
+// eight numbers one two steps above, one two below, the others at the mean, or one quarter of the
+// row two steps above and below and the others at the mean; some rows are zeros.
 Matrix balanced_rows(int64_t m, int64_t k, OutputType type, bool with_mean, double step,
                      uint64_t seed) {
   const Random random(seed, 84);
@@ -31,7 +32,8 @@ Matrix balanced_rows(int64_t m, int64_t k, OutputType type, bool with_mean, doub
   for (int64_t row = 0; row < m; ++row) {
     const auto at = static_cast<uint64_t>(row * (k + 2));
     const double mean = with_mean ? step * (static_cast<double>(random.below(at, 65)) - 32) : 0;
-    const bool zeros = random.below(at + 1, 16) == 0, few = row % 2 == 1;
+    const bool zeros = random.below(at + 1, 16) == 0, few = row % 3 == 1, quarter = row % 3 == 2;
+    const auto loud = static_cast<int64_t>(random.below(at + 2 + static_cast<uint64_t>(k) - 1, 4));
     uint16_t* codes = &x.codes[static_cast<size_t>(row * k)];
     for (int64_t i = 0; i < k; i += few ? 8 : 2) {
       const uint64_t drawn = random.below(at + 2 + static_cast<uint64_t>(i), 56);
@@ -41,8 +43,9 @@ Matrix balanced_rows(int64_t m, int64_t k, OutputType type, bool with_mean, doub
         above = i + static_cast<int64_t>(drawn / 7);
         below = i + static_cast<int64_t>((drawn / 7 + 1 + drawn % 7) % 8);
       }
-      codes[above] = encode_output(type, zeros ? 0 : mean + (few ? 2 : 1) * step);
-      codes[below] = encode_output(type, zeros ? 0 : mean - (few ? 2 : 1) * step);
+      const double steps = few ? 2 : !quarter ? 1 : 4 * i / k == loud ? 2 : 0;
+      codes[above] = encode_output(type, zeros ? 0 : mean + steps * step);
+      codes[below] = encode_output(type, zeros ? 0 : mean - steps * step);
     }
   }
   return x;
@@ -124,9 +127,14 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
                                                                                 : 40));
   const int64_t n = draw.note("n", 8 * (1 + below("n", longest ? 2 : heavy ? 6 : 40)));
   uint64_t choices = draw.index() % 4 == 3 && !nvfp4 ? 40 : 9;
-  if (config.parts != 0)
-    choices = std::min(choices, static_cast<uint64_t>((512 * config.parts - shortest) / 64 + 1));
-  const int64_t k = draw.note("k", shortest + 64 * (below("k", choices) + (longest ? 128 : 0)));
+  int64_t least_k = shortest + (longest ? 64 * 128 : 0);
+  if (config.parts != 0) {
+    // Mostly rows of which some lanes hold the last part.
+    if (draw.pick("last part", {1, 0, 1}) != 0)
+      least_k = std::max(least_k, 512 * int64_t{config.parts} - 448);
+    choices = std::min(choices, static_cast<uint64_t>((512 * config.parts - least_k) / 64 + 1));
+  }
+  const int64_t k = draw.note("k", least_k + 64 * below("k", choices));
   draw.note("struct_size", sizeof(wl_norm_linear_args));
   draw.note("sf_layout", static_cast<int>(WL_SF_128x4));
   draw.note("x_type", static_cast<int>(c.type));
@@ -137,7 +145,11 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const wl_dtype d_type =
       draw.note("d_type", nvfp4 || draw.pick("d wide", {0, 1, 0}) == 0 ? c.type : WL_F32);
   const size_t element = d_type == WL_F32 ? 4 : 2;
-  const auto activation = static_cast<wl_activation>(draw.pick("activation", {0, 1, 2, 3, 4, 5}));
+  draw_way(draw, &p);
+  const int64_t rows_planned =
+      draw_planned_rows({m, n, k, 1}, {"w", "sfw", "gamma", "beta"}, draw, &p);
+  const Activations activations =
+      draw_activations(runs_differ(rows_planned, p), draw.index(), draw);
   const double step = draw.pick("step", {1.0f, 0.5f, 4.0f});
   const float eps = draw.note("eps", static_cast<float>(3 * step * step));
 
@@ -232,7 +244,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
           at_pitch(bytes_of_codes(rows.codes), m, static_cast<size_t>(2 * k), 2 * pitch(ldx, k)));
     }
     wltest::Problem product{m, n, k, 1, {}, w, {}, 1, 1};
-    LinearOperands operands{activation, alpha.runs[run], {}, biases.values, {}};
+    LinearOperands operands{activations.runs[run], alpha.runs[run], {}, biases.values, {}};
     if (nvfp4) {
       product.a = quantize(rows, norm, a_scale);
     } else {
@@ -262,7 +274,6 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
 
   const uint32_t flags = draw.pick<uint32_t>("flags", {0, WL_GRAPH_LAUNCH});
   const bool forced = draw.pick<const char*>("config", {"null", "set"})[0] == 's';
-  draw_way(draw, &p);
   if (in_place) p.in_a_row = 1;
   const bool b200 = c.profile == "b200";
   std::string product =
@@ -276,8 +287,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const std::string name = product + (d_type == WL_F16    ? "f16"
                                       : d_type == WL_BF16 ? "bf16"
                                                           : "f32");
-  const int64_t rows = draw_planned_rows({m, n, k, 1}, {"w", "sfw", "gamma", "beta"}, draw, &p);
-  const auto args_of = [=, type = c.type](const Addresses& at) {
+  const auto args_of = [=, type = c.type](const Addresses& at, int run) {
     wl_norm_linear_args args{};
     args.struct_size = sizeof args;
     args.m = m, args.n = n, args.k = k;
@@ -291,13 +301,13 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     args.a_scale = static_cast<const float*>(at.at("a_scale"));
     args.alpha = static_cast<const float*>(at.at("alpha"));
     args.bias = at.at("bias"), args.bias_type = bias.said;
-    args.activation = activation;
+    args.activation = activations.runs[run];
     args.d = at.at("d"), args.d_type = d_type, args.ldd = ldd;
     args.config = forced ? name.c_str() : nullptr;
     args.flags = flags;
     return args;
   };
-  set_calls(rows, args_of, wl_norm_linear_plan, wl_norm_linear_run, &p);
+  set_calls(rows_planned, args_of, wl_norm_linear_plan, wl_norm_linear_run, &p);
   return p;
 }
 

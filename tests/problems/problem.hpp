@@ -63,10 +63,10 @@ struct Problem {
   size_t workspace_misalignment = 0; // multiple of 256
   // The plan for the addresses of the inputs and outputs.
   std::function<wl_status(wl_context*, const Addresses&, wl_plan**)> plan;
-  // Runs it with operands of the run's own; empty: with the plan's, wl_plan_run. The plan is then
-  // made for other memory of twice the size, but for inputs that are `planned`, and nothing may
-  // happen there.
-  std::function<wl_status(const wl_plan*, const Addresses&, void*, size_t, wl_stream)> run_with;
+  // Runs it with operands of the run's own, whose number comes first (a graph's runs are the first
+  // one); empty: with the plan's, wl_plan_run. The plan is then made for other memory of twice the
+  // size, but for inputs that are `planned`, and nothing may happen there.
+  std::function<wl_status(int, const wl_plan*, const Addresses&, void*, size_t, wl_stream)> run_with;
   std::set<std::string> planned;
   bool static_weights = false;        // says that no grid which may still run writes them
   std::string config;                 // that the plan must be of; "" = any

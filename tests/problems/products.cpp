@@ -21,6 +21,7 @@ Sums sums_of(const Configuration& c, const std::string& config, const wltest::Pr
   return accumulate_hopper_f8(problem, {config.empty() || !c.fast_sums}, 1);
 }
 
+bool has_whole_k(const Draw& draw) { return draw.index() / 2 == first_of_tiles / 2 + 1; }
 bool is_first(const Draw& draw) { return draw.index() % all_sizes == 0; }
 bool is_small(const Draw& draw) {
   return draw.index() % all_sizes == 2 || draw.index() % all_sizes == 3;
@@ -145,11 +146,15 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
   if (draw.index() >= first_of_tiles) {
     draw.note<std::string>("sizes", "tiles of little K");
     s = {c.rows, c.columns, 64 * (1 + below("k", 3)) + round, 1};
+    if (round == 0 && has_whole_k(draw)) s.k = std::max<int64_t>(c.tile_k, 64);
     if (draw.index() % 2 == 1) {
-      // Beyond the first tile a few rows, nearly a tile, or any number of them.
+      // Beyond the first tile a few rows, nearly a tile, or so many that a warp's 32 rows are all
+      // there, or all and one more.
       const size_t edge = (draw.index() - first_of_tiles) / 2 % 3;
       const int64_t few = std::min<int64_t>(c.rows, 8);
-      const int64_t rows = edge < 2 ? 1 + below("m", few) : 1 + below("m", c.rows);
+      const int64_t rows =
+          edge < 2 ? 1 + below("m", few)
+                   : std::min(c.rows, 32 * below("m", c.rows / 32) + 1 + 31 * below("warp", 2));
       s.m += edge == 1 ? c.rows + 1 - rows : rows;
       s.n += step * (1 + below("n", c.columns / step - 1));
     }
@@ -181,6 +186,8 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
       draw.note<std::string>("sizes", "small");
       // Once a few rows of a larger tile.
       s.m = 1 + below("m", draw.index() == 9 && c.rows > 8 ? 8 : std::min<int64_t>(40, 8 * c.rows));
+      // Of the smallest ones beyond a block of scales.
+      if (draw.index() == 9 && c.rows <= 8) s.m += 128;
       // In longer lists also any number of blocks of K, where loops are unrolled, so many that
       // clusters share them and sums of INT8 pass FP32's digits; or more than one block of scales
       // along N, and an entry behind whole pairs of blocks of K.
@@ -190,6 +197,7 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
       if (draw.index() >= all_sizes && draw.index() / all_sizes % 2 == 1) {
         const int64_t least = types.a == WL_OPERAND_INT8 ? 18 : c.shares_k ? 13 : 1;
         s.k = 64 * (least + below("k", 25 - least)), s.l = 1;
+        if (s.m > 128) s.n = step, s.k = 64 * (1 + below("k", 4)), s.l = 2;
       } else if (draw.index() >= all_sizes) {
         s.n = step * (1 + below("n", 256 / step));
         s.k = 128 + round, s.l = 2;
@@ -250,7 +258,7 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
   };
   const int64_t unit = std::max(unit_of(types.a, types.a_layout), unit_of(types.b, types.b_layout));
   if (types.a_layout == WL_MN_MAJOR) s.m = (s.m + 7) / 8 * 8;
-  if (draw.index() % all_sizes < 4) s.k -= unit * below("rest of K", 64 / unit);
+  if (draw.index() % all_sizes < 4 && !has_whole_k(draw)) s.k -= unit * below("rest of K", 64 / unit);
   s.k = (s.k + unit - 1) / unit * unit;
   draw.note("m", s.m);
   draw.note("n", s.n);
@@ -469,6 +477,28 @@ uint32_t draw_product_way(const Sizes& s, Draw& draw, Problem* problem) {
     problem->checks = draw.note<std::string>("checks", "all");
   }
   return flags;
+}
+
+Activations draw_activations(bool differ, size_t turn, Draw& draw) {
+  const int first = draw.pick("activation", {0, 1, 2, 3, 4, 5}, turn);
+  const int second = draw.note("activation of the second run", differ ? (first + 3) % 6 : first);
+  return {static_cast<wl_activation>(first), static_cast<wl_activation>(second)};
+}
+
+std::array<Gate, 2> draw_gates(bool differ, Draw& draw) {
+  std::array<Gate, 2> gates{};
+  const int kind = draw.pick("gate", {0, 1, 2});
+  const float limit = draw.pick("limit", {0.0f, 0.75f});
+  for (int run = 0; run < 2; ++run) {
+    const bool other = differ && run == 1;
+    const std::string of = run == 0 ? "" : " of the second run";
+    Gate& gate = gates[static_cast<size_t>(run)];
+    gate.kind = static_cast<wl_gate>(draw.note("gate" + of, other ? (kind + 1) % 3 : kind));
+    gate.limit = draw.note("gate_limit" + of, gate.kind == WL_GATE_CLAMPED ? 7.0f
+                                              : other                      ? 0.75f - limit
+                                                                           : limit);
+  }
+  return gates;
 }
 
 int64_t draw_planned_rows(const Sizes& s, const std::set<std::string>& weights, Draw& draw,

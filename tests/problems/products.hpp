@@ -5,6 +5,10 @@
 #include "kernels/gemm/config.hpp"
 #include "tests/problems/nvfp4.hpp"
 #include "tests/reference/dual_gemm.hpp"
+#include "tests/reference/linear.hpp"
+
+#include <array>
+#include <type_traits>
 
 namespace wltest::problems {
 
@@ -13,6 +17,8 @@ constexpr size_t all_sizes = 7; // kinds of sizes
 // with an odd number some with an edge in every direction.
 constexpr size_t first_of_tiles = 102;
 bool is_first(const Draw& draw);
+// Two of these, with edges and without, have a whole tile of K.
+bool has_whole_k(const Draw& draw);
 // Problems of few outputs, for values under which most outputs are alike.
 bool is_small(const Draw& draw);
 bool chooses_config(const Draw& draw); // instead of naming it
@@ -136,6 +142,18 @@ uint32_t draw_product_way(const Sizes& sizes, Draw& draw, Problem* problem);
 int64_t draw_planned_rows(const Sizes& sizes, const std::set<std::string>& weights, Draw& draw,
                           Problem* problem);
 
+// Runs may differ in what their arguments say: they bring their own, and no graph keeps the first
+// one's.
+inline bool runs_differ(int64_t planned_rows, const Problem& problem) {
+  return planned_rows != 0 && problem.way != Way::captured;
+}
+// What the two runs say: every activation has another one.
+struct Activations {
+  wl_activation runs[2];
+};
+Activations draw_activations(bool differ, size_t turn, Draw& draw);
+std::array<Gate, 2> draw_gates(bool differ, Draw& draw);
+
 // Of a plan whose runs bring their own: another activation or gate, and biases that come or go.
 inline void other_epilogue(wl_dual_gemm_args* args) {
   const bool biased = args->bias1 != nullptr || args->bias2 != nullptr;
@@ -170,15 +188,22 @@ inline void other_epilogue(wl_norm_linear_args* args) {
       args->activation == WL_ACTIVATION_NONE ? WL_ACTIVATION_GELU_ERF : WL_ACTIVATION_NONE;
 }
 
-// Plan and run by the operation's functions, `args_of` making arguments of addresses. Strides of a
-// plan for other memory are the default ones; what is the plan's alone, a run gives wrong.
+// Plan and run by the operation's functions, `args_of` making arguments of addresses, and of the
+// run's number where runs differ. Strides of a plan for other memory are the default ones; what is
+// the plan's alone, a run gives wrong.
 template <class Args, class ArgsOf>
 void set_calls(int64_t planned_rows, const ArgsOf& args_of,
                wl_status (*plan)(wl_context*, const Args*, wl_plan**),
                wl_status (*run)(const wl_plan*, const Args*, void*, size_t, wl_stream),
                Problem* problem) {
+  const auto args_of_run = [=](const Addresses& at, int number) {
+    if constexpr (std::is_invocable_v<ArgsOf, const Addresses&, int>)
+      return args_of(at, number);
+    else
+      return args_of(at);
+  };
   problem->plan = [=](wl_context* context, const Addresses& at, wl_plan** made) {
-    Args args = args_of(at);
+    Args args = args_of_run(at, 0);
     if (planned_rows != 0) {
       args.m = planned_rows;
       if constexpr (requires { args.ldx; }) args.ldx = 0;
@@ -192,9 +217,9 @@ void set_calls(int64_t planned_rows, const ArgsOf& args_of,
     return plan(context, &args, made);
   };
   if (planned_rows == 0) return;
-  problem->run_with = [=](const wl_plan* made, const Addresses& at, void* workspace, size_t bytes,
-                          wl_stream stream) {
-    Args args = args_of(at);
+  problem->run_with = [=](int number, const wl_plan* made, const Addresses& at, void* workspace,
+                          size_t bytes, wl_stream stream) {
+    Args args = args_of_run(at, number);
     args.config = "the plan's";
     args.flags = ~0u;
     return run(made, &args, workspace, bytes, stream);

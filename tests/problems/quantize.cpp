@@ -254,6 +254,8 @@ Problem make_normalising(const Configuration& c, const Config& config, Draw& dra
   if (config.units && draw.index() % 8 == 5) m += 22;
   if (config.units && draw.index() % 8 == 7)
     m = 128 + 8 * below("m in 8s", 9), k = 64 * (1 + below("k", 6)), l = 2;
+  // Once more than one atom of them.
+  if (config.units && draw.index() == 7) m += 128, l = 1;
   // Of many rows, shorter ones.
   const int64_t longest = l * m > 80 ? warpline::norm::least_held + 512 : warpline::norm::most_held;
   if (config.held && (k < warpline::norm::least_held || k > longest))

@@ -154,15 +154,16 @@ std::string run(wl_context* context, const Problem& p, const Neighbour& neighbou
   StreamOwner stream{context};
   if (way == Way::own_stream && failed(wl_stream_create(context, &stream.stream)))
     return wl_last_error();
-  const auto enqueue = [&](wl_stream on) {
+  const auto enqueue = [&](int run, wl_stream on) {
     wl_status status = WL_SUCCESS;
     for (int i = 0; i < p.in_a_row && status == WL_SUCCESS; ++i)
-      status = p.run_with ? p.run_with(owner.plan, addresses, space, info.workspace_bytes, on)
+      status = p.run_with ? p.run_with(run, owner.plan, addresses, space, info.workspace_bytes, on)
                           : wl_plan_run(owner.plan, space, info.workspace_bytes, on);
     return status;
   };
   CapturedGraph graph(context);
-  if (way == Way::captured && failed(graph.capture(enqueue))) return wl_last_error();
+  if (way == Way::captured && failed(graph.capture([&](wl_stream on) { return enqueue(0, on); })))
+    return wl_last_error();
 
   for (int i = 0; i < p.runs; ++i) {
     const std::string run = p.runs > 1 ? "run " + std::to_string(i + 1) + ": " : "";
@@ -178,7 +179,7 @@ std::string run(wl_context* context, const Problem& p, const Neighbour& neighbou
         memory[out.name]->write(of(out.before));
     fill = static_cast<uint8_t>(~fill);
     if (neighbour) neighbour(regions, Side::ahead);
-    if (way == Way::captured ? failed(graph.launch()) : failed(enqueue(stream.stream)))
+    if (way == Way::captured ? failed(graph.launch()) : failed(enqueue(i, stream.stream)))
       return run + wl_last_error();
     if (neighbour) neighbour(regions, Side::behind);
     if (way != Way::captured && failed(wl_stream_synchronize(context, stream.stream)))

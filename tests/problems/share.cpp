@@ -99,7 +99,17 @@ void share_problems(std::vector<Operation>* operations) {
         add({tile, tile + 1, tile + 2, tile + 3, tile + 4, tile + 5});
       else if (statements >= many)
         add({9, tile, tile + 1});
-      if (statements >= many) continue;
+      // Tiles of groups have all kinds of rows, for which each pair of types has loops of its own.
+      const auto add_pairs = [&] {
+        if (operation.folder != "grouped" || c.types.size() != 4) return;
+        for (const size_t of_pair : {tile, tile + 1, tile + 2, tile + 4})
+          if (std::find(c.problems.begin(), c.problems.end(), of_pair) == c.problems.end())
+            c.problems.push_back(of_pair);
+      };
+      if (statements >= many) {
+        add_pairs();
+        continue;
+      }
       size_t& turn = turns[c.profile];
       const std::vector<size_t> list = std::move(c.problems);
       c.problems.clear();
@@ -128,6 +138,7 @@ void share_problems(std::vector<Operation>* operations) {
           continue;
         c.problems.push_back(next);
       }
+      add_pairs();
     }
   }
 }

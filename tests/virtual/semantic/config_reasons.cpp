@@ -134,6 +134,15 @@ std::string reason_of(const warpline::gemm::Config& c, const SemanticMutant& m) 
   if (sm100 && m.label == "added" && one_more && t == "add.u32 column, column, 64;" &&
       c.d_type != WL_NVFP4)
     return "N is a multiple of 8: between two of them no comparison changes";
+  if (sm100 && c.acc_stages == 1 && m.label == "init_acc" && m.change == "sub.u32" &&
+      names("count, count, 1"))
+    return "there is one accumulator, number 0";
+  if (sm100 && c.cluster[0] == 2 && m.change == "operands exchanged" &&
+      names("leader_rank, rank, pair_rank"))
+    return "a cluster of one pair: the CTA's rank is its place in the pair";
+  if (sm100 && c.tile_n % 128 == 0 && c.d_type == WL_NVFP4 && m.label == "consumer_tile" &&
+      m.change == "sub.u32" && names("block, block, part"))
+    return "a warp's columns begin at a multiple of 64, at the first word of a line of scales";
   if (sm100) return "";
   if (c.routed)
     if (const std::string reason = reason_of_one_row(c, m); !reason.empty()) return reason;
@@ -152,8 +161,16 @@ std::string reason_of(const warpline::gemm::Config& c, const SemanticMutant& m) 
       return "each copy of the loop has a stage of its own, the first one number 0";
     if (stages == copies && of_copy && names("free_phase, phase"))
       return "the phase changes behind the last copy only";
-    if (c.tile_m <= 8 && (names("tokens, 512") || names("tokens, 8, tile_row")))
+    if (c.tile_m <= 8 && (names("tokens, 512") || names("tokens, 8, tile_row") ||
+                          (names("first_token, 8, tile_row") && (one_more || has(m.change, "hi")))))
       return "a tile of 8 tokens is one piece, number 0";
+    if (c.tile_m == 16 && has(m.change, "mad.hi") && names(" row, tokens, 8, tile_row") &&
+        std::string(c.name).find("_wide_") != std::string::npos)
+      return "a tile of 16 tokens is one piece, number 0";
+    if (c.tile_m == 1 && one_more && names("token, quad_lane, 2, token"))
+      return "of a second token, which a tile of one row does not have";
+    if (one_more && m.label == "next_step" && names("tile_column, tile_column, 8"))
+      return "of a column only its multiple of 8 counts here";
     if (c.split_k == 1 && one_more && m.label == "activations_role" &&
         starts(t, "mad.lo.u32 address, ahead, 256, "))
       return "blocks ahead of the loop have numbers below 8, which bring no multiple of 8 to K, "
@@ -219,12 +236,20 @@ std::string reason_of(const warpline::gemm::Config& c, const SemanticMutant& m) 
         ((starts(t, "@more bra loader_cut") &&
           (m.change == "predicate inverted" || m.change == "delete")) ||
          starts(t, "sub.s32 left, ") || names(".s32 more, left, whole"))) ||
-       (m.label == "loader_cut" && m.change == "operands exchanged" &&
+       ((m.label == "loader_cut" || m.label == "a_found") && m.change == "operands exchanged" &&
         starts(t, "sub.u32 left, "))))
     return "boxes of whole tiles or of the rows that are there: TMA fills the others with zeros, "
            "of which nothing is stored";
+  // What there is of B's last rows is one part then, and the second load brings rows behind it.
+  if (c.family == warpline::gemm::Family::sm90_native && m.label == "share_found" && one_more &&
+      starts(t, "selp.b32 part_column"))
+    return "of outputs beyond the matrix, which nobody stores";
+  if (c.family == warpline::gemm::Family::sm90_native && c.b_tensors == 2 && m.change == "delete" &&
+      starts(t, "mad.lo.u32 barrier, given_place, 8, "))
+    return "the place that was read is given next: the register has its barrier's address";
   if (c.family == warpline::gemm::Family::sm90_native && c.threads == 256 &&
-      starts(t, "mad.lo.u32 ") && names(", consumer_index, ") &&
+      starts(t, "mad.lo.u32 ") &&
+      (names(", consumer_index, ") || (c.grouped && names(" group, 4, group_warp"))) &&
       (one_more || has(m.change, "mad.hi") ||
        (m.change == "delete" && starts(t, "mad.lo.u32 tile_column, consumer_index, 64, tile_c"))))
     return "there is one consumer, number 0";

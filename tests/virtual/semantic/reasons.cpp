@@ -57,6 +57,8 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
       (names("_desc") || names("tmem_sfb") || names("tmem_scales") || names("acc, ")))
     return "an empty tile's addresses and sets of scales reach no instruction";
   if (names("wide") || names("whole")) return "two stores of 16 bytes write what one of 32 does";
+  if (one_more && has(m.replacement, "desc_low, stage_base, 4, 15"))
+    return "addresses of shared memory have no bit that far up";
   if (names("or.b32 desc_base") || names("and.b32 desc_base") || names("or.b32 desc_low"))
     return "a descriptor's leading offset is not read under a 128-byte swizzle, and shared memory "
            "starts at a multiple of 1024";
@@ -105,8 +107,12 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   if (one_more && starts(t, "mov.f32 ") && names("0f00000000") && (names(" acc") || names("total")))
     return "FP32's smallest number more in a sum over K, of which the contract leaves the last "
            "place";
+  if (one_more && starts(t, "mov.f32 number") && names("0f00000000") &&
+      m.label == "none_table_beta")
+    return "FP32's smallest number, added to a value, becomes 0 in D's type and in a code";
   if (m.change == "elements exchanged" && starts(t, "mov.b32 {half0, half1}") &&
-      (m.label == "added" || m.label == "each_number" || m.label == "second_pass"))
+      (m.label == "added" || m.label == "each_number" || m.label == "second_pass" ||
+       starts(m.label, "totalled") || starts(m.label, "squared")))
     return "two sums over K, which are added, exchange a number: the contract leaves their order";
   if (m.change == "elements exchanged" && m.label == "second_pass" &&
       starts(t, "ld.shared.v4.b32 {word"))
@@ -267,12 +273,26 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   if (one_more && names(", index, 32768")) return "half of a number below 32768, rounded down";
   if (one_more && starts(t, "add.u32 team_barrier, team"))
     return "another number for the same barrier";
+  if (m.change == "without the addend" && has(kernel, "grouped_") &&
+      names("residual_at, at, stride, residual_at"))
+    return "rows of groups are one entry, whose residual starts at 0";
+  if (has(m.change, "mad.hi") && has(kernel, "_units_") && m.label == "initialised" &&
+      starts(t, "mad.lo.u32 barrier, slot, 8, "))
+    return "a team's first row comes to its slot 0";
+  if (m.change == "predicate dropped" && has(kernel, "_units_") && m.label == "rows_asked" &&
+      names("there st.shared.f32 [own_total"))
+    return "what is there is written before it is read";
+  if (m.change == "or.b32" && has(kernel, "_units_") && starts(t, "and.b32 part, place, 3"))
+    return "the scales of four rows are stored one by one instead of together";
+  if (deleted && has(kernel, "moe_combine") && starts(t, "@more bra adder"))
+    return "a wait for the grid ahead changes no value";
   if (names("tokens, tokens, 15") && one_more)
     return "an MMA of 16 tokens more, whose sums nobody stores";
   if ((starts(t, "setp.le.u32 more, address, ") && has(m.change, "setp.lt")) ||
       (starts(t, "sub.u32 address, rows, tile_row") && m.change == "add.u32"))
     return "MMAs of more tokens than needed give the same sums";
-  if (deleted && names("setp.le.u32 more, address, 64"))
+  if (deleted && (names("setp.le.u32 more, address, 64") ||
+                  (names("setp.le.u32 more, address, 32") && has(kernel, "grouped_"))))
     return "`more` is false there: MMAs of more tokens than needed give the same sums";
   if (m.label == "ends_known" &&
       ((names("@is_above max.s32 base, base, moved") && has(m.change, "predicate dropped")) ||
@@ -289,7 +309,8 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
     return "`more` is false at first: MMAs of more tokens than needed give the same sums";
   if (names("@found max.u32 end") && has(m.change, "predicate dropped"))
     return "without a lane above, the shuffle gives a lane its own number";
-  if (deleted && names("bad, wrong, 0, bad")) return "an or with 0";
+  if (names("bad, wrong, 0, bad") && (deleted || (one_more && m.label == "groups_tile")))
+    return "an or with 0";
   if (names("{valid, valid};")) return "a tile that is none has no rows that are read";
   if (deleted && m.label == "greatest_end" && starts(t, "min.s32 word, word, bound"))
     return "behind an end beyond M groups have no rows, wherever they begin";
@@ -325,6 +346,16 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   if (m.label == "groups_fetched" && names("shr.u32 each, each, 5") &&
       (deleted || has(m.change, "shl")))
     return "the first lane takes all groups";
+  if (deleted && m.label == "residual_second" && starts(t, "mov.u32 tile_entry, 0"))
+    return "the search goes on from an earlier tile's group";
+  if (deleted && has(kernel, "_t64_") && names("ahead, ahead, 31"))
+    return "a tile of up to 32 of 64 rows: both quotients are rounded down to the same";
+  if (deleted && m.label == "first_decoded" && starts(t, "@more bra last_decoded"))
+    return "what is waited for again has been decoded";
+  if (m.label == "later_halve" && has(m.change, "setp.gt") && names("more, row, end"))
+    return "of a block behind a group's rows nothing is written";
+  if (deleted && m.label == "tiles_counted" && starts(t, "@!last bra status_told"))
+    return "every CTA adds the same bits to the status, or none";
   if (names("last, word, 0, last") && deleted) return "every CTA adds the same bits to the status";
   if ((has(kernel, "grouped_sm90_decode") || has(kernel, "grouped_sm90_permute")) &&
       names("last, word, 0, last"))
@@ -369,7 +400,8 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
     return "a cluster of one in this direction has nothing beyond the matrix";
 
   if ((has(kernel, "grouped_sm90_decode") || has(kernel, "grouped_sm90_permute")) &&
-      (names("wrong") || names("flags") || (m.label == "tiles_given" && !starts(t, "ld."))))
+      (names("wrong") || names("flags") || names("status_told") ||
+       (m.label == "tiles_given" && !starts(t, "ld."))))
     return "what is wrong with the table the product behind this kernel tells, too";
 
   // Sums of ranges (stream-K).
@@ -396,7 +428,8 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
         (deleted || m.change == "address + 16"))))
     return "nobody reads the word: activations have 16 bits here";
   if (has(kernel, "sm90_permute") && m.label == "units_done" &&
-      (starts(t, "@more bra warm") || names("more, first_unit, 0")))
+      (starts(t, "@more bra warm") || names("more, first_unit, 0") || names("more, part, 0") ||
+       starts(t, "mov.u32 part, %ctaid")))
     return "what counts decoded units is of NVFP4, which the decoder makes";
   if (has(kernel, "sm90_permute") && of_counters)
     return "what counts decoded units is of NVFP4, which the decoder makes";
