@@ -49,11 +49,14 @@ GroupSizes draw_groups(const Configuration& c, wl_operand type, Draw& draw) {
   if (of_tiles) {
     s.k = 64 * (1 + below(draw, "k", 3)) + round;
     if (round == 0 && has_whole_k(draw)) s.k = std::max<int64_t>(c.tile_k, 64);
+    if (draw.index() >= first_of_loops)
+      s.k = c.depth + c.tile_k * (draw.index() < first_of_loops + all_loops / 2 ? 1 : 2);
     s.n = c.columns < 128 ? 128 + c.columns : c.columns;
     if (draw.index() % 2 == 1) s.n += step;
   }
   const int64_t k_step = 128 / warpline::gemm::format_of(type).bits;
-  if (!warpline::gemm::has_scales(type) && !has_whole_k(draw)) s.k -= k_step * below(draw, "k less", 64 / k_step);
+  if (!warpline::gemm::has_scales(type) && !has_whole_k(draw))
+    s.k -= k_step * below(draw, "k less", 64 / k_step);
   s.masked = draw.pick("table", {0, 1, 0}) != 0 && !of_tiles;
   s.gathers = draw.pick("with rows", {0, 1}) != 0 && c.gathers && !has_later_groups(c, draw);
   // Of longer lists, the last with the most groups, too.
@@ -154,6 +157,10 @@ std::vector<int64_t> draw_rows(const GroupSizes& s, int64_t tile, const std::str
     if (kind == "few" && s.count > 20 && drawn >= 16) continue;
     take(g, kind == "sides" ? sides[drawn % std::size(sides)] : static_cast<int64_t>(drawn % 5));
   }
+  // The last group's reach the end of the tensors, if not many are left.
+  int64_t all = 0;
+  for (const int64_t r : rows) all += r;
+  if (!s.masked && kind != "ends empty" && s.m - all <= tile) rows.back() += s.m - all;
   return rows;
 }
 
@@ -234,10 +241,16 @@ GroupTable table_of(const GroupSizes& s, int64_t tile, const std::string& kind, 
   if (s.gathers) {
     t.a_rows = s.a_rows;
     // Where there are wrong rows, one in the first run, of the first or the last of four.
-    const auto found = std::find_if(ranges.begin(), ranges.end(),
-                                    [](const GroupRange& range) { return range.rows() > 3; });
-    const int64_t only =
-        run != 0 || found == ranges.end() ? -1 : found->first + (random.below(34, 2) == 0 ? 0 : 3);
+    const auto found = std::max_element(
+        ranges.begin(), ranges.end(),
+        [](const GroupRange& x, const GroupRange& y) { return x.rows() < y.rows(); });
+    // Lanes gather a row of each 32.
+    constexpr int64_t places[] = {0, 3, 32, 67, 98};
+    int64_t only = -1;
+    for (const int64_t place : places)
+      if (run == 0 && found != ranges.end() && place < found->rows() &&
+          (only < 0 || random.below(34 + static_cast<uint64_t>(place), 2) == 0))
+        only = found->first + place;
     for (int64_t i = 0; i < s.m; ++i) {
       int64_t row = static_cast<int64_t>(
           random.below(1000 + static_cast<uint64_t>(i), static_cast<uint64_t>(s.a_rows)));

@@ -192,14 +192,11 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     sums[run] = accumulate_groups(
         q, tables[run], 1, {}, [&](const wltest::Problem& of) { return sums_of(c, p.config, of); });
     if (run == 1 && cancels)
-      cancel(grouped_linear_replayed(
-                 sums[run], ranges[run],
-                 {activations.runs[run],
-                  alphas[0][run],
-                  rows[run].values,
-                  biases[0][run].values,
-                  {}}),
-             c.type, &residuals[run]);
+      cancel(
+          grouped_linear_replayed(
+              sums[run], ranges[run],
+              {activations.runs[run], alphas[0][run], rows[run].values, biases[0][run].values, {}}),
+          c.type, &residuals[run]);
     for (size_t g = 0; g < ranges[run].size() && tells; ++g)
       tell_by_biases(sums[run],
                      {ranges[run][g].first, ranges[run][g].end, g * static_cast<size_t>(s.n),
@@ -271,16 +268,14 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   for (size_t run = 0; run < 2 && filled; ++run) {
     std::vector<float> out;
     if constexpr (dual)
-      out = grouped_gated_replayed(
-          sums[run], ranges[run],
-          {gates[run], alphas[0][run], alphas[1][run], biases[0][run].values,
-           biases[1][run].values});
+      out = grouped_gated_replayed(sums[run], ranges[run],
+                                   {gates[run], alphas[0][run], alphas[1][run],
+                                    biases[0][run].values, biases[1][run].values});
     else
-      out = grouped_linear_replayed(sums[run], ranges[run],
-                                    {activations.runs[run], alphas[0][run], rows[run].values,
-                                     biases[0][run].values,
-                                     only_second && run == 0 ? std::vector<float>{}
-                                                             : residuals[run].values});
+      out = grouped_linear_replayed(
+          sums[run], ranges[run],
+          {activations.runs[run], alphas[0][run], rows[run].values, biases[0][run].values,
+           only_second && run == 0 ? std::vector<float>{} : residuals[run].values});
     const Operand blocks =
         nvfp4 ? quantized(out, sums[run], d_scale.runs[run]) : Operand{s.m, s.n, 1, {}, {}};
     Bytes image(nvfp4 ? blocks.values.size() : layout.bytes());

@@ -244,9 +244,9 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   a.sf_down_stride_bytes = stride("sf_down_stride_bytes", scales(a.hidden, a.intermediate));
 
   draw_product_way({a.tokens * a.top_k * (routed ? 8 : 1), a.intermediate, a.hidden, 1}, draw, &p);
-  const int64_t wanted_rows = draw_planned_rows(
-      {a.tokens, a.hidden, 64, 1},
-      {"w_gate", "w_up", "w_down", "sf_gate", "sf_up", "sf_down"}, draw, &p);
+  const int64_t wanted_rows =
+      draw_planned_rows({a.tokens, a.hidden, 64, 1},
+                        {"w_gate", "w_up", "w_down", "sf_gate", "sf_up", "sf_down"}, draw, &p);
   const int64_t planned = routed ? std::min(wanted_rows, most_tokens) : wanted_rows;
   const auto gates = draw_gates(runs_differ(planned, p), draw);
   const BiasType bias_type = draw_bias_type(draw, false);

@@ -66,7 +66,8 @@ struct Problem {
   // Runs it with operands of the run's own, whose number comes first (a graph's runs are the first
   // one); empty: with the plan's, wl_plan_run. The plan is then made for other memory of twice the
   // size, but for inputs that are `planned`, and nothing may happen there.
-  std::function<wl_status(int, const wl_plan*, const Addresses&, void*, size_t, wl_stream)> run_with;
+  std::function<wl_status(int, const wl_plan*, const Addresses&, void*, size_t, wl_stream)>
+      run_with;
   std::set<std::string> planned;
   bool static_weights = false;        // says that no grid which may still run writes them
   std::string config;                 // that the plan must be of; "" = any
@@ -94,9 +95,11 @@ struct Configuration {
   wl_dtype rows_type = WL_F16;              // of the rows of experts, where the kernel says it
   std::vector<warpline::gemm::Types> types; // of operands that a product takes
   std::vector<size_t> problems;             // numbers of those that make its list
-  bool gathers = false;                     // takes rows of A in any order
-  bool shares_k = false;                    // ranges of K that are no whole tiles
-  bool fast_sums = false;                   // of FP8 on Hopper without promotion
+  std::vector<size_t>
+      of_loops;           // and of those that show what loops wait for (tests/virtual/mutation)
+  bool gathers = false;   // takes rows of A in any order
+  bool shares_k = false;  // ranges of K that are no whole tiles
+  bool fast_sums = false; // of FP8 on Hopper without promotion
   bool column_factors = false;
   bool later = false; // activations of later rows, in NVFP4, are decoded under the product
   int64_t most_tiles = INT64_MAX; // of a problem, where its CTAs wait for each other

@@ -115,7 +115,9 @@ Types draw_types(const Configuration& c, Draw& draw) {
   // one that problems 2, 9 and 16 do not.
   size_t turn = draw.index();
   if (turn >= first_of_tiles && c.types.size() <= 4)
-    turn = (turn - first_of_tiles) % 2 == 1 ? 3 : (turn - first_of_tiles) / 2;
+    turn = turn >= first_of_loops             ? turn - first_of_loops
+           : (turn - first_of_tiles) % 2 == 1 ? 3
+                                              : (turn - first_of_tiles) / 2;
   turn += draw.pick<size_t>("first pair", {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, 0);
   while (has_later_rows(c, draw) && c.types[turn % c.types.size()].a != WL_OPERAND_NVFP4) ++turn;
   const Types types = c.types[turn % c.types.size()];
@@ -199,7 +201,9 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
         s.k = 64 * (least + below("k", 25 - least)), s.l = 1;
         if (s.m > 128) s.n = step, s.k = 64 * (1 + below("k", 4)), s.l = 2;
       } else if (draw.index() >= all_sizes) {
-        s.n = step * (1 + below("n", 256 / step));
+        // Of large tiles three, of which a second entry's number is not told by bits.
+        s.n = c.rows * c.columns > 8192 ? 2 * c.columns + step * (1 + below("n", c.columns / step))
+                                        : step * (1 + below("n", 256 / step));
         s.k = 128 + round, s.l = 2;
       }
       break;
@@ -258,7 +262,8 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
   };
   const int64_t unit = std::max(unit_of(types.a, types.a_layout), unit_of(types.b, types.b_layout));
   if (types.a_layout == WL_MN_MAJOR) s.m = (s.m + 7) / 8 * 8;
-  if (draw.index() % all_sizes < 4 && !has_whole_k(draw)) s.k -= unit * below("rest of K", 64 / unit);
+  if (draw.index() % all_sizes < 4 && !has_whole_k(draw))
+    s.k -= unit * below("rest of K", 64 / unit);
   s.k = (s.k + unit - 1) / unit * unit;
   draw.note("m", s.m);
   draw.note("n", s.n);

@@ -16,6 +16,9 @@ constexpr size_t all_sizes = 7; // kinds of sizes
 // From this problem on tiles of little K, six in a row with all activations: one whole tile, or
 // with an odd number some with an edge in every direction.
 constexpr size_t first_of_tiles = 102;
+// From this problem on groups of a long K, which stages come round within, of each of four pairs of
+// types with an even and an odd number of blocks: eight.
+constexpr size_t first_of_loops = 108, all_loops = 8;
 bool is_first(const Draw& draw);
 // Two of these, with edges and without, have a whole tile of K.
 bool has_whole_k(const Draw& draw);

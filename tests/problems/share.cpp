@@ -102,6 +102,7 @@ void share_problems(std::vector<Operation>* operations) {
       // Tiles of groups have all kinds of rows, for which each pair of types has loops of its own.
       const auto add_pairs = [&] {
         if (operation.folder != "grouped" || c.types.size() != 4) return;
+        for (size_t i = 0; i < all_loops; ++i) c.of_loops.push_back(first_of_loops + i);
         for (const size_t of_pair : {tile, tile + 1, tile + 2, tile + 4})
           if (std::find(c.problems.begin(), c.problems.end(), of_pair) == c.problems.end())
             c.problems.push_back(of_pair);

@@ -189,7 +189,9 @@ bool right_drawn(wl_context* context, const Kernel& kernel, const DualGemmCase& 
                  std::string& message) {
   static size_t runs = 0;
   const Drawn drawn = drawn_for(kernel.name);
-  const std::vector<size_t>& list = drawn.configuration->problems;
+  std::vector<size_t> list = drawn.configuration->problems;
+  list.insert(list.end(), drawn.configuration->of_loops.begin(),
+              drawn.configuration->of_loops.end());
   const warpline::gemm::Config* product = find_config(drawn.configuration->name);
   const size_t length = product != nullptr ? list.size() : std::min<size_t>(list.size(), 6);
   const bool all = runs == 0 || product == nullptr;

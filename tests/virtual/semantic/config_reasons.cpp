@@ -159,6 +159,8 @@ std::string reason_of(const warpline::gemm::Config& c, const SemanticMutant& m) 
              "end";
     if (stages == copies && of_copy && names(", stage, "))
       return "each copy of the loop has a stage of its own, the first one number 0";
+    if (stages % copies == 0 && m.change == "delete" && of_copy && names("free_phase, phase"))
+      return "the phase changes behind the last copy only, and the register has it";
     if (stages == copies && of_copy && names("free_phase, phase"))
       return "the phase changes behind the last copy only";
     if (c.tile_m <= 8 && (names("tokens, 512") || names("tokens, 8, tile_row") ||
@@ -167,6 +169,13 @@ std::string reason_of(const warpline::gemm::Config& c, const SemanticMutant& m) 
     if (c.tile_m == 16 && has(m.change, "mad.hi") && names(" row, tokens, 8, tile_row") &&
         std::string(c.name).find("_wide_") != std::string::npos)
       return "a tile of 16 tokens is one piece, number 0";
+    if (c.tile_m == 1 && c.split_k == 1 && (one_more || has(m.change, "mad.hi")) &&
+        m.label == "activations_role" && names("address, ahead, 256, lane_k"))
+      return "K is not shared: its first block is number 0";
+    if (c.split_k > 2 && one_more && starts(t, "setp.ge.u32 is_role, split, "))
+      return "nobody waits for the barrier that expects sums there";
+    if (c.tile_m == 1 && (names(" kept1, ") || names(" kept3, ")))
+      return "of a second token, which a tile of one row does not have";
     if (c.tile_m == 1 && one_more && names("token, quad_lane, 2, token"))
       return "of a second token, which a tile of one row does not have";
     if (one_more && m.label == "next_step" && names("tile_column, tile_column, 8"))
@@ -218,8 +227,8 @@ std::string reason_of(const warpline::gemm::Config& c, const SemanticMutant& m) 
                cleared = starts(t, "@last mov.u32 given_part, 0");
     const bool dropped = m.change == "predicate dropped";
     const bool inverted = m.change == "predicate inverted", gone = m.change == "delete";
-    if ((gone && (cleared || starts(t, "add.u32 given_part, given_part, 1") ||
-                  starts(t, "@last add.u32 given_tile, given_tile"))) ||
+    if ((gone && (cleared || starts(t, "@last add.u32 given_tile, given_tile"))) ||
+        ((gone || m.change == "sub.u32") && starts(t, "add.u32 given_part, given_part, 1")) ||
         (cleared && (dropped || inverted)) ||
         (c.tile_m == 16 && !c.ping_pong && names("mov.u32 given_part, 0;") && (gone || one_more)) ||
         (one_part && starts(t, "setp.eq.u32 last, ") && (one_more || has(m.change, "setp.ne"))))
@@ -249,7 +258,8 @@ std::string reason_of(const warpline::gemm::Config& c, const SemanticMutant& m) 
     return "the place that was read is given next: the register has its barrier's address";
   if (c.family == warpline::gemm::Family::sm90_native && c.threads == 256 &&
       starts(t, "mad.lo.u32 ") &&
-      (names(", consumer_index, ") || (c.grouped && names(" group, 4, group_warp"))) &&
+      (names(", consumer_index, ") || names(" barrier, group, 2, place") ||
+       (c.grouped && names(" group, 4, group_warp"))) &&
       (one_more || has(m.change, "mad.hi") ||
        (m.change == "delete" && starts(t, "mad.lo.u32 tile_column, consumer_index, 64, tile_c"))))
     return "there is one consumer, number 0";

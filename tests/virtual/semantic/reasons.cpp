@@ -46,7 +46,8 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
     return "the commits that this loop waits for come before the accumulator's, for which the "
            "consumers wait before the last barrier";
   if (has(kernel, "norm_linear_rstd") &&
-      (starts(t, "rcp.rn.f32 inverse") || starts(t, "mov.f32 inverse") || names(" row_inverse,")))
+      (starts(t, "rcp.rn.f32 inverse") || starts(t, "mov.f32 inverse") ||
+       names(" inverse, [source]") || names(" row_inverse,")))
     return "the kernel makes no codes: nothing reads their factors";
   if (names(" fresh, ") || names("@fresh "))
     return "a stage's first wait passes at once: skipping it saves time";
@@ -78,8 +79,8 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   if (one_more &&
       (names("is_role, warp, ") || names("first_lane, lane, 0") || names("releaser, lane, 0") ||
        names("more, lane, 0") || names("is_role, lane, 0") || names("is_loader, thread, 0") ||
-       names("is_role, thread, 0") || names("is_mine, thread, 128") ||
-       (m.label == "groups_fetched" && names("more, warp, 0"))))
+       names("is_role, thread, 0") || names("is_role, thread, 32") ||
+       names("is_mine, thread, 128") || (m.label == "groups_fetched" && names("more, warp, 0"))))
     return "another warp or lane does the same";
 
   // Arithmetic.
@@ -104,7 +105,8 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   // A scale has 4 binary digits, its reciprocal 24: the product's 28 are within 2^-22 of 1.
   if (cut && starts(t, "fma.rn.f32 error, decoded, ") && names("factor, 0f3F800000"))
     return "what a reciprocal is off by has 7 digits: FP32 holds it";
-  if (one_more && starts(t, "mov.f32 ") && names("0f00000000") && (names(" acc") || names("total")))
+  if (one_more && starts(t, "mov.f32 ") && names("0f00000000") &&
+      (names(" acc") || names("total") || names("_sum")))
     return "FP32's smallest number more in a sum over K, of which the contract leaves the last "
            "place";
   if (one_more && starts(t, "mov.f32 number") && names("0f00000000") &&
@@ -119,17 +121,19 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
     return "sums over K, to which two pairs of numbers come in the other order: the contract "
            "leaves "
            "their order";
-  if (m.change == "operands exchanged" && m.label == "second_pass" && starts(t, "sub.rn.f32 value"))
+  if (m.change == "operands exchanged" && starts(t, "sub.rn.f32 value") &&
+      (m.label == "second_pass" || starts(m.label, "squared")))
     return "of a difference only the square is used";
   if (starts(t, "mov.u32 codes") && (deleted || one_more))
     return "eight codes of four bits push out what was there";
   // A factor that is a NaN, or three times what it should be, brings the largest number beyond the
   // bound of the short way.
   const bool short_way = m.label == "as_before" || m.label == "know" || m.label == "encoder" ||
-                         m.label == "activations_pass";
+                         m.label == "encoded" || m.label == "activations_pass";
   if (has(kernel, "sm90") && short_way &&
       ((deleted && names("neg.f32 decoded, decoded")) ||
        (one_more && starts(t, "setp.eq.f32 is_zero, decoded")) ||
+       (deleted && starts(t, "selp.f32 factor, 0f00000000, factor, is_zero")) ||
        (m.change == "or.b32" && starts(t, "and.b32 halves, halves, 0x7FFF7FFF"))))
     return "the long way gives the same codes as the short one";
   if (m.change == "elements exchanged" && t == "mov.b32 {half0, half1}, halves;")
@@ -260,17 +264,24 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
     return "weights that are loaded behind the wait for the grid ahead are the same";
   if (m.change == "predicate inverted" && starts(t, "@more bra weights_written"))
     return "whether weights are prefetched ahead of the wait changes no value";
+  if (m.label == "barriers_done" && one_more && starts(t, "setp.ge.u32 is_role, address, "))
+    return "a wait for the grid ahead changes no value";
+  if (m.label == "count_tiles" && has(m.change, "setp.gt") && names("last, group, own_end"))
+    return "a group more gets the number that the next lane gives it";
+  if (has(kernel, "norm_linear_rows") && names("part, lane, 2") && has(m.change, "shl"))
+    return "which half of 32 bytes is read first saves time";
   if (m.label == "consumer_tile" &&
       (names(" token, lane, ") || names("row_offset") || names("row_factors") ||
        names("end, [m]") || names("some, row_factors, 0") || names("some, token, end") ||
        (names("setp.lt.and.u32 some, lane, "))))
     return "a prefetch's address changes no value";
-  if (starts(t, "setp.eq.u32 more, early, 0"))
+  if (starts(t, "setp.eq.u32 more, early, 0") || (deleted && names("early, [known_routes]")))
     return "whether weights are prefetched ahead of the wait changes no value";
   if (one_more && (m.label == "fetch" || m.label == "activations_role") && starts(t, "mov.u32 k") &&
       names("_") && names(", 0;"))
     return "beyond K the weights are zeros, and what they meet is finite";
-  if (one_more && names(", index, 32768")) return "half of a number below 32768, rounded down";
+  if (one_more && (names(", index, 32768") || names("target, group, 32768")))
+    return "half of a number below 32768, rounded down";
   if (one_more && starts(t, "add.u32 team_barrier, team"))
     return "another number for the same barrier";
   if (m.change == "without the addend" && has(kernel, "grouped_") &&
@@ -282,6 +293,11 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   if (m.change == "predicate dropped" && has(kernel, "_units_") && m.label == "rows_asked" &&
       names("there st.shared.f32 [own_total"))
     return "what is there is written before it is read";
+  if (one_more && has(kernel, "_units_") && m.label == "initialised" &&
+      starts(t, "bfi.b32 ahead_row, ahead_place, ahead_row, 5, 2"))
+    return "the first row of a team is the first of four, and of the row 7 bits are kept";
+  if (deleted && has(kernel, "_units_") && starts(t, "@past bra placed_next"))
+    return "the quotient is 0 there";
   if (m.change == "or.b32" && has(kernel, "_units_") && starts(t, "and.b32 part, place, 3"))
     return "the scales of four rows are stored one by one instead of together";
   if (deleted && has(kernel, "moe_combine") && starts(t, "@more bra adder"))
@@ -413,8 +429,10 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
            "11987539140585552138";
   if (to_flag && names("global.b64") && has(m.change, "predicate"))
     return "every lane writes the same number to the flag";
-  if (deleted && m.label == "give_sums" && names("setp.eq.u32 more, lane, 0"))
-    return "`more` is true there: every lane writes the same number to the flag";
+  if (m.label == "give_sums" && names("setp.eq.u32 more, lane, 0"))
+    return "every lane writes the same number to the flag";
+  if (deleted && names("or.b32 base, base, warp"))
+    return "every warp of the first CTA writes the same numbers";
   if (m.label == "spread_poll" && names("is_mine, lane, 0") && !deleted)
     return "every lane writes the same number to the flag";
   const bool of_counters =
