@@ -49,7 +49,9 @@ GroupSizes draw_groups(const Configuration& c, wl_operand type, Draw& draw) {
   if (of_tiles) {
     s.k = 64 * (1 + below(draw, "k", 3)) + round;
     if (round == 0 && has_whole_k(draw)) s.k = std::max<int64_t>(c.tile_k, 64);
-    if (draw.index() >= first_of_loops)
+    if (is_of_rings(draw))
+      s.n = (tiles_of_rings(c) / 3 + 1) * c.columns;
+    else if (draw.index() >= first_of_loops)
       s.k = c.depth + c.tile_k * (draw.index() < first_of_loops + all_loops / 2 ? 1 : 2);
     s.n = c.columns < 128 ? 128 + c.columns : c.columns;
     if (draw.index() % 2 == 1) s.n += step;
@@ -58,7 +60,9 @@ GroupSizes draw_groups(const Configuration& c, wl_operand type, Draw& draw) {
   if (!warpline::gemm::has_scales(type) && !has_whole_k(draw))
     s.k -= k_step * below(draw, "k less", 64 / k_step);
   s.masked = draw.pick("table", {0, 1, 0}) != 0 && !of_tiles;
-  s.gathers = draw.pick("with rows", {0, 1}) != 0 && c.gathers && !has_later_groups(c, draw);
+  s.gathers = draw.pick("with rows", {0, 1}) != 0;
+  if (is_of_rings(draw)) s.gathers = draw.index() != of_rings;
+  s.gathers = s.gathers && c.gathers && !has_later_groups(c, draw);
   // Of longer lists, the last with the most groups, too.
   s.hostile = (draw.pick("hostile", {0, 0, 1, 0}) != 0 && index != 0 && !of_tiles) ||
               draw.index() == 2 * all_sizes - 1;

@@ -130,7 +130,9 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const auto gates = draw_gates(differ, draw);
   const bool has_row = !dual && draw.pick("with row", {1, 0, 1}) != 0 && !ties;
   const std::string residual =
-      dual || nvfp4 ? "null" : draw.pick<const char*>("residual of", {"apart", "in place", "null"});
+      dual || nvfp4       ? "null"
+      : is_of_rings(draw) ? "apart"
+                          : draw.pick<const char*>("residual of", {"apart", "in place", "null"});
   // Where runs may differ and the first one has none, the second one has.
   const bool only_second = residual == "null" && differ && !dual && !nvfp4;
   const bool in_place = residual == "in place", apart = residual == "apart" || only_second;

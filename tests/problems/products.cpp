@@ -24,9 +24,17 @@ Sums sums_of(const Configuration& c, const std::string& config, const wltest::Pr
 bool has_whole_k(const Draw& draw) { return draw.index() / 2 == first_of_tiles / 2 + 1; }
 bool is_first(const Draw& draw) { return draw.index() % all_sizes == 0; }
 bool is_small(const Draw& draw) {
-  return draw.index() % all_sizes == 2 || draw.index() % all_sizes == 3;
+  return draw.index() < first_of_loops &&
+         (draw.index() % all_sizes == 2 || draw.index() % all_sizes == 3);
 }
-bool chooses_config(const Draw& draw) { return draw.index() % all_sizes == 3; }
+bool chooses_config(const Draw& draw) {
+  return draw.index() < first_of_tiles && draw.index() % all_sizes == 3;
+}
+bool is_of_rings(const Draw& draw) { return draw.index() >= of_rings; }
+int64_t tiles_of_rings(const Configuration& c) {
+  const int64_t ctas = c.rows / c.cta_rows * std::max<int64_t>(c.columns / c.cta_columns, 1);
+  return 5 * std::max<int64_t>(c.sms / ctas, 1) + 1;
+}
 
 Configuration configuration_of(const Config& config, const char* decoder, const char* permuter) {
   Configuration c;
@@ -149,7 +157,11 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
     draw.note<std::string>("sizes", "tiles of little K");
     s = {c.rows, c.columns, 64 * (1 + below("k", 3)) + round, 1};
     if (round == 0 && has_whole_k(draw)) s.k = std::max<int64_t>(c.tile_k, 64);
-    if (draw.index() % 2 == 1) {
+    if (is_of_rings(draw)) {
+      s.n = tiles_of_rings(c) * c.columns;
+    } else if (draw.index() >= first_of_loops) {
+      s.k = c.depth + c.tile_k * (draw.index() < first_of_loops + all_loops / 2 ? 1 : 2);
+    } else if (draw.index() % 2 == 1) {
       // Beyond the first tile a few rows, nearly a tile, or so many that a warp's 32 rows are all
       // there, or all and one more.
       const size_t edge = (draw.index() - first_of_tiles) / 2 % 3;

@@ -86,6 +86,13 @@ void share_problems(std::vector<Operation>* operations) {
         if (own[c.kernels[0]] >= many) c.problems.push_back(1);
         continue;
       }
+      if (product && !c.shares_k) {
+        const size_t pairs_of_types = c.types.size() <= 4 ? c.types.size() : 0;
+        for (size_t i = 0; i < all_loops && pairs_of_types > 1; ++i)
+          if (i % 4 < pairs_of_types) c.of_loops.push_back(first_of_loops + i);
+        c.of_loops.push_back(of_rings);
+        if (c.gathers) c.of_loops.push_back(of_rings + 1);
+      }
       size_t statements = 0;
       for (const std::string& kernel : c.kernels)
         statements += std::exchange(own[kernel], 0); // the first one that launches it
@@ -102,7 +109,6 @@ void share_problems(std::vector<Operation>* operations) {
       // Tiles of groups have all kinds of rows, for which each pair of types has loops of its own.
       const auto add_pairs = [&] {
         if (operation.folder != "grouped" || c.types.size() != 4) return;
-        for (size_t i = 0; i < all_loops; ++i) c.of_loops.push_back(first_of_loops + i);
         for (const size_t of_pair : {tile, tile + 1, tile + 2, tile + 4})
           if (std::find(c.problems.begin(), c.problems.end(), of_pair) == c.problems.end())
             c.problems.push_back(of_pair);

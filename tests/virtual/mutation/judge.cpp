@@ -1,8 +1,5 @@
 #include "tests/virtual/mutation/judge.hpp"
 
-#include "kernels/dual_gemm/dual_gemm.hpp"
-#include "kernels/grouped/grouped.hpp"
-#include "kernels/linear/linear.hpp"
 #include "kernels/norm/rows.hpp"
 #include "kernels/quantize/quantize.hpp"
 #include "runtime/src/configs.hpp"
@@ -14,6 +11,7 @@
 #include "tests/support/ledger_names.hpp"
 #include "tests/support/linear_run.hpp"
 #include "tests/support/quantize_run.hpp"
+#include "tests/virtual/mutation/drawn.hpp"
 #include "tests/virtual/mutation/rewrite.hpp"
 
 #include <algorithm>
@@ -88,15 +86,6 @@ bool right_nvfp4(wl_context* context, const Kernel&, const DualGemmCase& c, std:
   return r.guards_intact && r.d.scales == expected.scales && r.d.values == expected.values;
 }
 
-const warpline::gemm::Config* find_config(const std::string& name) {
-  for (const warpline::gemm::Table* table :
-       {&warpline::linear::configs(), &warpline::dual_gemm::configs(),
-        &warpline::grouped::linear_configs(), &warpline::grouped::dual_configs()})
-    for (const warpline::gemm::Config& config : *table)
-      if (name == config.name) return &config;
-  return nullptr;
-}
-
 bool right_linear_of(wl_context* context, const Kernel& kernel, const DualGemmCase& c, int mn_major,
                      std::string& message) {
   const bool second = c.bias1 != 0;
@@ -152,70 +141,9 @@ bool right_quantised(wl_context* context, const Kernel&, const DualGemmCase& c,
   return r.guards_intact && r.unequal == 0;
 }
 
-// The problems of tests/problems that launch the kernel: of the configuration of its name, else of
-// the first one that does.
-struct Drawn {
-  const problems::Operation* operation = nullptr;
-  const problems::Configuration* configuration = nullptr;
-};
-Drawn drawn_for(const std::string& kernel) {
-  // Behind a product whose grid knows the routes.
-  if (kernel == "moe_combine_sm90_f16") return drawn_for("moe_down_sm90_f16");
-  Drawn first;
-  for (const problems::Operation& operation : problems::operations())
-    for (const problems::Configuration& c : operation.configurations) {
-      if (std::find(c.kernels.begin(), c.kernels.end(), kernel) == c.kernels.end()) continue;
-      if (c.name == kernel) return {&operation, &c};
-      if (first.operation == nullptr) first = {&operation, &c};
-    }
-  return first;
-}
-
-// What grids around the problem's may write while those start or end: weights, where nobody says
-// that they are static and no decoder has waited for them.
-bool may_be_written(const problems::Problem& problem, const problems::Configuration& configuration,
-                    const std::string& name) {
-  const bool weights = name.starts_with("b") ? !name.starts_with("bias")
-                                             : name.starts_with("sfb") || name.starts_with("w_") ||
-                                                   name.starts_with("sf_");
-  return !weights || !(problem.static_weights ||
-                       (configuration.profile == "h200" && configuration.kernels.size() > 1));
-}
-
-// The first run has all problems of the list where they are products, else several; others have the
-// next two of products, but for the one whose warps poll what others of the CTA decode: a schedule
-// that lets one of those lag would never end.
-bool right_drawn(wl_context* context, const Kernel& kernel, const DualGemmCase& c,
-                 std::string& message) {
-  static size_t runs = 0;
-  const Drawn drawn = drawn_for(kernel.name);
-  std::vector<size_t> list = drawn.configuration->problems;
-  list.insert(list.end(), drawn.configuration->of_loops.begin(),
-              drawn.configuration->of_loops.end());
-  const warpline::gemm::Config* product = find_config(drawn.configuration->name);
-  const size_t length = product != nullptr ? list.size() : std::min<size_t>(list.size(), 6);
-  const bool all = runs == 0 || product == nullptr;
-  const size_t first = 2 * runs, count = all ? length : 2;
-  ++runs;
-  for (size_t i = first; i < first + count; ++i) {
-    if (!all && product->later && list[i % length] == problems::all_sizes) continue;
-    const problems::Problem problem =
-        problems::make_problem(*drawn.operation, *drawn.configuration, c.seed, list[i % length]);
-    // The library's choice may be another kernel.
-    if (problem.config.empty() && product != nullptr) continue;
-    const auto neighbour = [&](const problems::Regions& regions, problems::Side side) {
-      std::vector<std::pair<void*, size_t>> written;
-      for (const auto& [name, region] : regions)
-        if (may_be_written(problem, *drawn.configuration, name)) written.push_back(region);
-      (side == problems::Side::ahead ? rewrite : rewrite_behind)(written);
-    };
-    const std::string wrong = problems::run(context, problem, neighbour);
-    if (wrong.empty()) continue;
-    // What is wrong with bytes is no message of the driver's.
-    if (wrong.find(" byte ") == std::string::npos) message = wrong;
-    return false;
-  }
-  return true;
+bool right_drawn_values(wl_context* context, const Kernel& kernel, const DualGemmCase& c,
+                        std::string& message) {
+  return right_drawn(context, kernel.name, c.seed, message);
 }
 
 // The product behind the norm.
@@ -364,10 +292,12 @@ Verdict judge(const Kernel& kernel, const std::string& source, const std::string
   const bool polls = kernel.name.find("_stream") != std::string::npos ||
                      (config != nullptr && (config->spread || config->later));
   option("instruction_limit", polls ? "40000000" : "4000000");
+  const Drawn drawn = drawn_for(kernel.name);
+  const bool is_drawn = kernel.run == Kernel::Run::drawn;
   // Drawn problems of Hopper's FP8 have the sums of its narrow accumulator.
-  if (kernel.run == Kernel::Run::drawn &&
-      problems::adds_f8_on_hopper(*drawn_for(kernel.name).configuration))
-    option("wgmma_accumulation", "hopper");
+  const bool narrow = drawn.configuration != nullptr &&
+                      problems::adds_f8_on_hopper(*drawn.configuration);
+  if (is_drawn && narrow) option("wgmma_accumulation", "hopper");
   option("define", kernel.names);
   if (!source.empty()) option("source", source);
   wl_context* context = nullptr;
@@ -394,12 +324,17 @@ Verdict judge(const Kernel& kernel, const std::string& source, const std::string
     const auto right_run = kernel.run == Kernel::Run::dual_gemm         ? right_values
                            : kernel.run == Kernel::Run::dual_gemm_nvfp4 ? right_nvfp4
                            : kernel.run == Kernel::Run::linear          ? right_linear
-                           : kernel.run == Kernel::Run::drawn           ? right_drawn
+                           : is_drawn                                   ? right_drawn_values
                            : kernel.run == Kernel::Run::norm_linear     ? right_norm_linear
                                                                         : right_quantised;
-    const bool right =
-        right_run(context, kernel, c, message) &&
-        (!takes_factors_later(kernel) || right_norm_linear(context, kernel, c, message));
+    bool right = right_run(context, kernel, c, message) &&
+                 (!takes_factors_later(kernel) || right_norm_linear(context, kernel, c, message));
+    // A product's other pairs of types, and rings that come round further, once.
+    if (right && &schedule == &runs[0].second && !is_drawn && find_config(kernel.name) != nullptr) {
+      if (narrow) option("wgmma_accumulation", "hopper");
+      right = right_loops(context, drawn, c.seed, message);
+      if (narrow) option("wgmma_accumulation", "exact");
+    }
     *report_text = report();
     if (!message.empty()) {
       std::string by = checker_of(*report_text);

@@ -1,6 +1,7 @@
 // build/tests/mutation [--kernels a,b] [--line N] [--out FILE] [--summary PAGE] [--all] [--fresh]
 //                      [--survivors] [--jobs N] [--list] [--baseline SEEDS] [--check LIST]
 //                      [--draw N] [--seed N] [--text FILE] [--driver PATH]
+//                      [--part I/N] [--from FILE,...]
 // Runs mutants of the kernels on the virtual GPU, each in a process of its own, with all checkers,
 // advice and the kernel's own BARRIER LEDGER, under several schedules, and writes a table of what
 // noticed it. A mutant that several kernels have (places.hpp) is run in one of them; --all runs
@@ -9,6 +10,8 @@
 // unless --fresh; the same holds of --summary, which gets a line a kernel where FILE has every
 // mutant; with --survivors it runs of those the mutants that survived without a reason, and nothing
 // else.
+// --part takes every Nth kernel, from the Ith on: so several processes or machines share a run,
+// each with files of its own. --from adds what the --out files of others say.
 // --baseline runs the kernels as they are (or the --text FILE in place of one) and wants silence;
 // the same holds for its --out. --draw takes N of those that would be run, by the seed.
 #include "tests/virtual/mutation/baseline.hpp"
@@ -136,6 +139,9 @@ struct Options {
   int seeds = 0, line = 0;
   size_t drawn = 0;
   uint64_t seed = 1;
+  size_t part = 0, parts = 1; // from 0
+  std::vector<std::string> from;
+  bool has(size_t kernel) const { return kernel % parts == part; }
 };
 
 bool read_options(int argc, char** argv, Options& o) {
@@ -170,7 +176,25 @@ bool read_options(int argc, char** argv, Options& o) {
       o.drawn = static_cast<size_t>(std::max(1, std::atoi(value().c_str())));
     else if (a == "--seed")
       o.seed = std::strtoull(value().c_str(), nullptr, 0);
-    else if (a == "--baseline")
+    else if (a == "--part") {
+      const std::string part = value();
+      const size_t slash = part.find('/');
+      o.part = std::strtoull(part.c_str(), nullptr, 10) - 1;
+      o.parts = slash == std::string::npos ? 0 : std::strtoull(&part[slash + 1], nullptr, 10);
+      if (o.part >= o.parts) {
+        std::fprintf(stderr, "mutation: --part %s: I/N, I from 1 to N\n", part.c_str());
+        return false;
+      }
+    } else if (a == "--from") {
+      std::istringstream files(value());
+      for (std::string file; std::getline(files, file, ',');) {
+        if (!std::filesystem::exists(file)) {
+          std::fprintf(stderr, "mutation: --from %s: no such file\n", file.c_str());
+          return false;
+        }
+        o.from.push_back(file);
+      }
+    } else if (a == "--baseline")
       o.seeds = std::atoi(value().c_str());
     else {
       std::fprintf(stderr, "mutation: unknown option %s\n", a.c_str());
@@ -189,17 +213,25 @@ struct Book {
   std::map<std::string, SummaryLine> lines; // of an earlier run's page
 
   Book(const Options& o, const std::vector<Kernel>& all) : options(o), kernels(all) {
-    std::map<std::string, std::string> before;
-    if (!o.out_path.empty() && !o.fresh) before = read_sections(o.out_path);
+    std::vector<std::map<std::string, std::string>> before;
+    if (!o.out_path.empty() && !o.fresh) before.push_back(read_sections(o.out_path));
+    for (const std::string& file : o.from) before.push_back(read_sections(file));
     if (!o.fresh) lines = read_summary(o.summary_path);
     for (const Kernel& r : kernels) {
       Share share{r.name, r.work, make_mutants(r.text), {}, {}, {}, {}};
-      Section s{r.name, hash_code(r.text), "", {}, {}, {}};
-      if (auto known = before.find(r.name);
-          known != before.end() && read_section(known->second, share.mutants, s)) {
+      size_t most = 0; // judged
+      for (const auto& file : before) {
+        Section s{r.name, hash_code(r.text), "", {}, {}, {}};
+        const auto known = file.find(r.name);
+        if (known == file.end() || !read_section(known->second, share.mutants, s)) continue;
+        const auto judged =
+            static_cast<size_t>(std::count(s.judged.begin(), s.judged.end(), true));
+        if (sections.count(r.name) != 0 && judged <= most) continue;
+        most = judged;
         share.told = s.judged;
         sections[r.name] = std::move(s);
-      } else if (auto line = lines.find(r.name); line != lines.end()) {
+      }
+      if (auto line = lines.find(r.name); sections.count(r.name) == 0 && line != lines.end()) {
         if (line->second.hash == hash_code(r.text) &&
             line->second.judged.size() == share.mutants.size())
           share.told = line->second.judged;
@@ -341,10 +373,11 @@ int main(int argc, char** argv) {
   };
   if (!o.survivors && !o.line)
     for (const size_t k : turns.ahead)
-      if (o.wanted.empty() || is_named(o.wanted, kernels[k].name))
+      if (o.has(k) && (o.wanted.empty() || is_named(o.wanted, kernels[k].name)))
         run(k, book.shares[k].ahead, false);
   for (const size_t k : turns.all) {
     const Share& share = book.shares[k];
+    if (!o.has(k)) continue;
     if (!o.wanted.empty() && !is_named(o.wanted, share.kernel)) continue;
     if (o.survivors && book.sections.count(share.kernel) == 0) continue;
     if (book.is_told(share) && !o.line) continue;

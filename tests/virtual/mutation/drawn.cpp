@@ -1,0 +1,93 @@
+#include "tests/virtual/mutation/drawn.hpp"
+
+#include "kernels/dual_gemm/dual_gemm.hpp"
+#include "kernels/grouped/grouped.hpp"
+#include "kernels/linear/linear.hpp"
+#include "tests/problems/products.hpp"
+#include "tests/virtual/mutation/rewrite.hpp"
+
+#include <algorithm>
+
+namespace wltest {
+
+namespace {
+
+// What grids around the problem's may write while those start or end: weights, where nobody says
+// that they are static and no decoder has waited for them.
+bool may_be_written(const problems::Problem& problem, const problems::Configuration& configuration,
+                    const std::string& name) {
+  const bool weights = name.starts_with("b") ? !name.starts_with("bias")
+                                             : name.starts_with("sfb") || name.starts_with("w_") ||
+                                                   name.starts_with("sf_");
+  return !weights || !(problem.static_weights ||
+                       (configuration.profile == "h200" && configuration.kernels.size() > 1));
+}
+
+bool right(wl_context* context, const Drawn& drawn, uint64_t seed, size_t number,
+           std::string& message) {
+  const problems::Problem problem =
+      problems::make_problem(*drawn.operation, *drawn.configuration, seed, number);
+  // The library's choice may be another kernel.
+  if (problem.config.empty() && find_config(drawn.configuration->name) != nullptr) return true;
+  const auto neighbour = [&](const problems::Regions& regions, problems::Side side) {
+    std::vector<std::pair<void*, size_t>> written;
+    for (const auto& [name, region] : regions)
+      if (may_be_written(problem, *drawn.configuration, name)) written.push_back(region);
+    (side == problems::Side::ahead ? rewrite : rewrite_behind)(written);
+  };
+  const std::string wrong = problems::run(context, problem, neighbour);
+  // What is wrong with bytes is no message of the driver's.
+  if (!wrong.empty() && wrong.find(" byte ") == std::string::npos) message = wrong;
+  return wrong.empty();
+}
+
+} // namespace
+
+const warpline::gemm::Config* find_config(const std::string& name) {
+  for (const warpline::gemm::Table* table :
+       {&warpline::linear::configs(), &warpline::dual_gemm::configs(),
+        &warpline::grouped::linear_configs(), &warpline::grouped::dual_configs()})
+    for (const warpline::gemm::Config& config : *table)
+      if (name == config.name) return &config;
+  return nullptr;
+}
+
+Drawn drawn_for(const std::string& kernel) {
+  // Behind a product whose grid knows the routes.
+  if (kernel == "moe_combine_sm90_f16") return drawn_for("moe_down_sm90_f16");
+  Drawn first;
+  for (const problems::Operation& operation : problems::operations())
+    for (const problems::Configuration& c : operation.configurations) {
+      if (std::find(c.kernels.begin(), c.kernels.end(), kernel) == c.kernels.end()) continue;
+      if (c.name == kernel) return {&operation, &c};
+      if (first.operation == nullptr) first = {&operation, &c};
+    }
+  return first;
+}
+
+bool right_drawn(wl_context* context, const std::string& kernel, uint64_t seed,
+                 std::string& message) {
+  static size_t runs = 0;
+  const Drawn drawn = drawn_for(kernel);
+  const std::vector<size_t>& list = drawn.configuration->problems;
+  const warpline::gemm::Config* product = find_config(drawn.configuration->name);
+  const size_t length = product != nullptr ? list.size() : std::min<size_t>(list.size(), 6);
+  const bool all = runs == 0 || product == nullptr;
+  const size_t first = 2 * runs, count = all ? length : 2;
+  const bool with_loops = runs == 0;
+  ++runs;
+  for (size_t i = first; i < first + count; ++i) {
+    if (!all && product->later && list[i % length] == problems::all_sizes) continue;
+    if (!right(context, drawn, seed, list[i % length], message)) return false;
+  }
+  return !with_loops || right_loops(context, drawn, seed, message);
+}
+
+bool right_loops(wl_context* context, const Drawn& drawn, uint64_t seed, std::string& message) {
+  const std::vector<size_t>& list = drawn.configuration->of_loops;
+  return std::all_of(list.begin(), list.end(), [&](size_t number) {
+    return right(context, drawn, seed, number, message);
+  });
+}
+
+} // namespace wltest
