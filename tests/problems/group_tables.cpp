@@ -49,12 +49,11 @@ GroupSizes draw_groups(const Configuration& c, wl_operand type, Draw& draw) {
   if (of_tiles) {
     s.k = 64 * (1 + below(draw, "k", 3)) + round;
     if (round == 0 && has_whole_k(draw)) s.k = std::max<int64_t>(c.tile_k, 64);
-    if (is_of_rings(draw))
-      s.n = (tiles_of_rings(c) / 3 + 1) * c.columns;
-    else if (draw.index() >= first_of_loops)
+    if (draw.index() >= first_of_loops && !is_of_rings(draw))
       s.k = c.depth + c.tile_k * (draw.index() < first_of_loops + all_loops / 2 ? 1 : 2);
     s.n = c.columns < 128 ? 128 + c.columns : c.columns;
     if (draw.index() % 2 == 1) s.n += step;
+    if (is_of_rings(draw)) s.n = (tiles_of_rings(c) / 3 + 1) * c.columns;
   }
   const int64_t k_step = 128 / warpline::gemm::format_of(type).bits;
   if (!warpline::gemm::has_scales(type) && !has_whole_k(draw))

@@ -81,9 +81,8 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const std::string residual =
       nvfp4               ? "null"
       : is_of_rings(draw) ? "apart"
-                          : draw.pick<const char*>(
-                                "residual of",
-                                {"apart", "in place", "null", "apart, as D", "in place"});
+                          : draw.pick<const char*>("residual of", {"apart", "in place", "null",
+                                                                   "apart, as D", "in place"});
   // Where runs may differ and the first one has none, the second one has.
   const bool only_second = residual == "null" && differ && !nvfp4;
   const bool in_place = residual == "in place", apart = residual[0] == 'a' || only_second;

@@ -85,9 +85,8 @@ bool right_drawn(wl_context* context, const std::string& kernel, uint64_t seed,
 
 bool right_loops(wl_context* context, const Drawn& drawn, uint64_t seed, std::string& message) {
   const std::vector<size_t>& list = drawn.configuration->of_loops;
-  return std::all_of(list.begin(), list.end(), [&](size_t number) {
-    return right(context, drawn, seed, number, message);
-  });
+  return std::all_of(list.begin(), list.end(),
+                     [&](size_t number) { return right(context, drawn, seed, number, message); });
 }
 
 } // namespace wltest

@@ -295,8 +295,8 @@ Verdict judge(const Kernel& kernel, const std::string& source, const std::string
   const Drawn drawn = drawn_for(kernel.name);
   const bool is_drawn = kernel.run == Kernel::Run::drawn;
   // Drawn problems of Hopper's FP8 have the sums of its narrow accumulator.
-  const bool narrow = drawn.configuration != nullptr &&
-                      problems::adds_f8_on_hopper(*drawn.configuration);
+  const bool narrow =
+      drawn.configuration != nullptr && problems::adds_f8_on_hopper(*drawn.configuration);
   if (is_drawn && narrow) option("wgmma_accumulation", "hopper");
   option("define", kernel.names);
   if (!source.empty()) option("source", source);

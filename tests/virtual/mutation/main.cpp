@@ -224,8 +224,7 @@ struct Book {
         Section s{r.name, hash_code(r.text), "", {}, {}, {}};
         const auto known = file.find(r.name);
         if (known == file.end() || !read_section(known->second, share.mutants, s)) continue;
-        const auto judged =
-            static_cast<size_t>(std::count(s.judged.begin(), s.judged.end(), true));
+        const auto judged = static_cast<size_t>(std::count(s.judged.begin(), s.judged.end(), true));
         if (sections.count(r.name) != 0 && judged <= most) continue;
         most = judged;
         share.told = s.judged;

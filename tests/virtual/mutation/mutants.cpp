@@ -223,6 +223,10 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
   if (warp_sync && m.label == "barriers_done" && starts(kernel, "moe_"))
     return "who has initialised barriers alone signals them ahead of the CTA's barrier, and a vote "
            "of all lanes comes first: convergence costs no order";
+  // Its factors and biases are read behind the main loop.
+  if (has(kernel, "direct_a") && has(kernel, "_t256_split") && m.label == "consumer" &&
+      starts(op, "griddepcontrol.wait"))
+    return "who asked for the first activations has waited, and the main loop waits for those";
   // The up product does not know its routes.
   if (starts(kernel, "moe_up") && starts(op, "griddepcontrol.wait") &&
       (m.label == "weights_written" || m.label == "activations_role" || m.label == "no_route"))
