@@ -42,9 +42,7 @@ std::shared_ptr<TmaBox> tma_box(exec::Warp& w, const exec::Inst& inst, const Tma
 template <class Fn>
 void for_each_checked_segment(exec::Cluster& cluster, const tensor::TmaAccess& access,
                               const exec::AsyncOp& op, bool write, bool atomic, Fn&& fn) {
-  std::vector<tensor::Segment> segments;
-  segments.reserve(256);
-  tensor::for_each_segment(access, [&](const tensor::Segment& s) { segments.push_back(s); });
+  const std::vector<tensor::Segment> segments = tensor::segments(access);
   for (size_t i = 0; i < segments.size();) {
     if (segments[i].kind != tensor::SegmentKind::data) {
       fn(segments[i], static_cast<uint8_t*>(nullptr));

@@ -120,13 +120,13 @@ private:
 
 void guard_destination(TensorStore& op) {
   std::vector<Range> runs;
-  tensor::for_each_segment(op.box->access, [&](const Segment& s) {
-    if (s.kind != SegmentKind::data) return;
+  for (const Segment& s : tensor::unswizzled_segments(op.box->access)) {
+    if (s.kind != SegmentKind::data) continue;
     if (!runs.empty() && runs.back().hi == s.global)
       runs.back().hi += s.bytes;
     else
       runs.push_back(Range{Space::Global, true, 0, s.global, s.global + s.bytes, 0, 128});
-  });
+  }
   if (runs.size() <= kGuardedRuns) op.ranges.insert(op.ranges.end(), runs.begin(), runs.end());
 }
 
