@@ -2,14 +2,16 @@
 #include "tools/vgpu/ops/float.hpp"
 #include "tools/vgpu/ops/lanes.hpp"
 
+#include <algorithm>
+#include <vector>
+
 namespace vgpu::ops {
 
 namespace {
 
-enum class Cmp { eq, ne, lt, le, gt, ge, equ, neu, ltu, leu, gtu, geu, num, nan };
+enum class Cmp { eq, ne, lt, le, gt, ge, num };
 
-// Ordered comparisons are false and unordered ones true when an operand is NaN; ne is ordered in
-// the ISA's table (9.3.1.2).
+// Ordered comparisons are false when an operand is NaN; ne is ordered in the ISA's table (9.3.1.2).
 template <Cmp C, class T>
 bool compare(T a, T b) {
   if constexpr (C == Cmp::eq) return a == b;
@@ -18,15 +20,17 @@ bool compare(T a, T b) {
   if constexpr (C == Cmp::le) return a <= b;
   if constexpr (C == Cmp::gt) return a > b;
   if constexpr (C == Cmp::ge) return a >= b;
-  if constexpr (C == Cmp::equ) return !(a < b || a > b);
-  if constexpr (C == Cmp::neu) return a != b;
-  if constexpr (C == Cmp::ltu) return !(a >= b);
-  if constexpr (C == Cmp::leu) return !(a > b);
-  if constexpr (C == Cmp::gtu) return !(a <= b);
-  if constexpr (C == Cmp::geu) return !(a < b);
-  if constexpr (C == Cmp::num) return a == a && b == b;
-  return a != a || b != b;
+  return a == a && b == b;
 }
+
+// Half of all comparisons are the opposite of one of the others.
+struct Opposite {
+  std::string_view name, of;
+};
+const std::vector<Opposite> float_opposites = {{"equ", "ne"}, {"neu", "eq"}, {"ltu", "ge"},
+                                               {"leu", "gt"}, {"gtu", "le"}, {"geu", "lt"},
+                                               {"nan", "num"}};
+const std::vector<Opposite> integer_opposites = {{"ne", "eq"}, {"gt", "le"}, {"ge", "lt"}};
 
 // How the operands of a type are read: Type::Bits in the register, Type::get to compare.
 template <class T>
@@ -81,9 +85,10 @@ uint32_t combine(Warp& w, const Inst& i, uint32_t bits) {
   return i.mod[0] == 1 ? bits & c : i.mod[0] == 2 ? bits | c : bits ^ c;
 }
 
+// mod[3]: all ones where the opposite of C is asked for.
 template <class Type, Cmp C>
 Step setp(Warp& w, const Inst& i, uint32_t mask) {
-  uint32_t bits = compare_lanes<Type, C>(w, i, mask);
+  uint32_t bits = compare_lanes<Type, C>(w, i, mask) ^ i.mod[3];
   uint32_t p = combine(w, i, bits);
   uint32_t q = i.n_dst == 2 ? combine(w, i, ~bits) : 0;
   w.set_pred(i.op[0], mask, p);
@@ -93,25 +98,31 @@ Step setp(Warp& w, const Inst& i, uint32_t mask) {
 template <class Type, Cmp C>
 Step setp_pairs(Warp& w, const Inst& i, uint32_t mask) {
   uint32_t high = 0, low = compare_pairs<Type, C>(w, i, mask, high);
-  uint32_t p = combine(w, i, low), q = combine(w, i, high);
+  uint32_t p = combine(w, i, low ^ i.mod[3]), q = combine(w, i, high ^ i.mod[3]);
   w.set_pred(i.op[0], mask, p);
   if (i.n_dst == 2) w.set_pred(i.op[1], mask, q);
   return Step::Next;
 }
+
+// set: the setp of its operands into predicates of its own, then
 // mod[2]: the register's value where the comparison is true (all ones, or 1.0 in the type).
-template <class Type, Cmp C>
+struct Set {
+  Inst inner;
+  uint32_t slots[5]; // of `inner`
+};
 Step set(Warp& w, const Inst& i, uint32_t mask) {
-  uint32_t bits = combine(w, i, compare_lanes<Type, C>(w, i, mask));
+  const Set& x = *static_cast<const Set*>(i.data);
+  x.inner.run(w, x.inner, mask);
+  const uint32_t bits = w.pred(x.slots[0]);
   uint32_t* d = w.lanes<uint32_t>(i.op[0]);
   for_lanes(mask, [&](uint32_t l) { d[l] = bits >> l & 1 ? i.mod[2] : 0u; });
   return Step::Next;
 }
 // Each half of the result belongs to one half of the operands (9.7.7.1).
-template <class Type, Cmp C>
 Step set_pairs(Warp& w, const Inst& i, uint32_t mask) {
-  uint32_t high = 0, low = compare_pairs<Type, C>(w, i, mask, high);
-  low = combine(w, i, low);
-  high = combine(w, i, high);
+  const Set& x = *static_cast<const Set*>(i.data);
+  x.inner.run(w, x.inner, mask);
+  const uint32_t low = w.pred(x.slots[0]), high = w.pred(x.slots[1]);
   uint32_t* d = w.lanes<uint32_t>(i.op[0]);
   for_lanes(mask, [&](uint32_t l) {
     uint32_t lo = low >> l & 1, hi = high >> l & 1;
@@ -120,60 +131,40 @@ Step set_pairs(Warp& w, const Inst& i, uint32_t mask) {
   return Step::Next;
 }
 
-struct Handlers {
-  Handler setp, set;
-};
-template <class Type, Cmp C>
-Handlers both() {
-  return {setp<Type, C>, set<Type, C>};
+template <class Type>
+Handler pick_cmp(std::string_view c) {
+  if (c == "eq") return setp<Type, Cmp::eq>;
+  if (c == "lt") return setp<Type, Cmp::lt>;
+  if (c == "le") return setp<Type, Cmp::le>;
+  if constexpr (std::is_floating_point_v<typename Type::Value>) {
+    if (c == "ne") return setp<Type, Cmp::ne>;
+    if (c == "gt") return setp<Type, Cmp::gt>;
+    if (c == "ge") return setp<Type, Cmp::ge>;
+    if (c == "num") return setp<Type, Cmp::num>;
+  }
+  return nullptr;
 }
-template <class Type, Cmp C>
-Handlers both_pairs() {
-  return {setp_pairs<Type, C>, set_pairs<Type, C>};
+template <class Type>
+Handler pick_cmp_pairs(std::string_view c) {
+  if (c == "eq") return setp_pairs<Type, Cmp::eq>;
+  if (c == "ne") return setp_pairs<Type, Cmp::ne>;
+  if (c == "lt") return setp_pairs<Type, Cmp::lt>;
+  if (c == "le") return setp_pairs<Type, Cmp::le>;
+  if (c == "gt") return setp_pairs<Type, Cmp::gt>;
+  if (c == "ge") return setp_pairs<Type, Cmp::ge>;
+  if (c == "num") return setp_pairs<Type, Cmp::num>;
+  return nullptr;
 }
 
-template <class Type>
-Handlers pick_cmp(std::string_view c) {
-  if (c == "eq") return both<Type, Cmp::eq>();
-  if (c == "ne") return both<Type, Cmp::ne>();
-  if (c == "lt" || c == "lo") return both<Type, Cmp::lt>();
-  if (c == "le" || c == "ls") return both<Type, Cmp::le>();
-  if (c == "gt" || c == "hi") return both<Type, Cmp::gt>();
-  if (c == "ge" || c == "hs") return both<Type, Cmp::ge>();
-  if constexpr (std::is_floating_point_v<typename Type::Value>) {
-    if (c == "equ") return both<Type, Cmp::equ>();
-    if (c == "neu") return both<Type, Cmp::neu>();
-    if (c == "ltu") return both<Type, Cmp::ltu>();
-    if (c == "leu") return both<Type, Cmp::leu>();
-    if (c == "gtu") return both<Type, Cmp::gtu>();
-    if (c == "geu") return both<Type, Cmp::geu>();
-    if (c == "num") return both<Type, Cmp::num>();
-    if (c == "nan") return both<Type, Cmp::nan>();
-  }
-  return {};
-}
-template <class Type>
-Handlers pick_cmp_pairs(std::string_view c) {
-  if (c == "eq") return both_pairs<Type, Cmp::eq>();
-  if (c == "ne") return both_pairs<Type, Cmp::ne>();
-  if (c == "lt") return both_pairs<Type, Cmp::lt>();
-  if (c == "le") return both_pairs<Type, Cmp::le>();
-  if (c == "gt") return both_pairs<Type, Cmp::gt>();
-  if (c == "ge") return both_pairs<Type, Cmp::ge>();
-  if (c == "equ") return both_pairs<Type, Cmp::equ>();
-  if (c == "neu") return both_pairs<Type, Cmp::neu>();
-  if (c == "ltu") return both_pairs<Type, Cmp::ltu>();
-  if (c == "leu") return both_pairs<Type, Cmp::leu>();
-  if (c == "gtu") return both_pairs<Type, Cmp::gtu>();
-  if (c == "geu") return both_pairs<Type, Cmp::geu>();
-  if (c == "num") return both_pairs<Type, Cmp::num>();
-  if (c == "nan") return both_pairs<Type, Cmp::nan>();
-  return {};
-}
+// The handler of setp, and mod[3] for it.
+struct Comparison {
+  Handler run;
+  uint32_t flip;
+};
 
 // lo, ls, hi and hs compare without sign; bit types know eq and ne only (9.3.1.1).
-Handlers pick(DecodeContext& dc, const Statement& s, std::string_view t, std::string_view c,
-              bool ftz) {
+Comparison pick(DecodeContext& dc, const Statement& s, std::string_view t, std::string_view c,
+                bool ftz) {
   bool is_float = t[0] == 'f' || t.substr(0, 2) == "bf";
   if (!is_float) {
     if (t[0] == 'b' && c != "eq" && c != "ne") dc.refuse(s, "bit types compare by eq and ne only");
@@ -183,18 +174,32 @@ Handlers pick(DecodeContext& dc, const Statement& s, std::string_view t, std::st
   } else if (c == "lo" || c == "ls" || c == "hi" || c == "hs") {
     dc.refuse(s, "lo, ls, hi and hs need an unsigned type");
   }
-  if (t == "s32") return pick_cmp<Plain<int32_t>>(c);
-  if (t == "u32" || t == "b32") return pick_cmp<Plain<uint32_t>>(c);
-  if (t == "s64") return pick_cmp<Plain<int64_t>>(c);
-  if (t == "u64" || t == "b64") return pick_cmp<Plain<uint64_t>>(c);
-  if (t == "s16") return pick_cmp<Plain<int16_t>>(c);
-  if (t == "u16" || t == "b16") return pick_cmp<Plain<uint16_t>>(c);
-  if (t == "f32") return ftz ? pick_cmp<F32Ftz>(c) : pick_cmp<Plain<float>>(c);
-  if (t == "f64") return pick_cmp<Plain<double>>(c);
-  if (t == "f16") return ftz ? pick_cmp<F16<true>>(c) : pick_cmp<F16<false>>(c);
-  if (t == "bf16") return pick_cmp<Bf16>(c);
-  if (t == "f16x2") return ftz ? pick_cmp_pairs<F16<true>>(c) : pick_cmp_pairs<F16<false>>(c);
-  return pick_cmp_pairs<Bf16>(c);
+  if (c == "lo") c = "lt";
+  if (c == "ls") c = "le";
+  if (c == "hi") c = "gt";
+  if (c == "hs") c = "ge";
+  uint32_t flip = 0;
+  for (const Opposite& o : is_float ? float_opposites : integer_opposites)
+    if (c == o.name) {
+      c = o.of;
+      flip = ~0u;
+      break;
+    }
+  const auto handler = [&]() -> Handler {
+    if (t == "s32") return pick_cmp<Plain<int32_t>>(c);
+    if (t == "u32" || t == "b32") return pick_cmp<Plain<uint32_t>>(c);
+    if (t == "s64") return pick_cmp<Plain<int64_t>>(c);
+    if (t == "u64" || t == "b64") return pick_cmp<Plain<uint64_t>>(c);
+    if (t == "s16") return pick_cmp<Plain<int16_t>>(c);
+    if (t == "u16" || t == "b16") return pick_cmp<Plain<uint16_t>>(c);
+    if (t == "f32") return ftz ? pick_cmp<F32Ftz>(c) : pick_cmp<Plain<float>>(c);
+    if (t == "f64") return pick_cmp<Plain<double>>(c);
+    if (t == "f16") return ftz ? pick_cmp<F16<true>>(c) : pick_cmp<F16<false>>(c);
+    if (t == "bf16") return pick_cmp<Bf16>(c);
+    if (t == "f16x2") return ftz ? pick_cmp_pairs<F16<true>>(c) : pick_cmp_pairs<F16<false>>(c);
+    return pick_cmp_pairs<Bf16>(c);
+  };
+  return {handler(), flip};
 }
 
 void compare_operands(DecodeContext& dc, const Statement& s, const Match& m,
@@ -237,7 +242,9 @@ Step slct(Warp& w, const Inst& i, uint32_t mask) {
 } // namespace
 
 void setp_any(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
-  inst.run = pick(dc, s, m.get("type"), m.get("cmp"), m.has("ftz")).setp;
+  const Comparison x = pick(dc, s, m.get("type"), m.get("cmp"), m.has("ftz"));
+  inst.run = x.run;
+  inst.mod[3] = x.flip;
   const Operand& d = s.operands[0];
   std::vector<uint32_t> dst;
   if (d.kind == Operand::Kind::Pair)
@@ -248,8 +255,10 @@ void setp_any(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst)
 }
 
 void set_any(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
-  inst.run = pick(dc, s, m.get("type"), m.get("cmp"), m.has("ftz")).set;
+  const Comparison picked = pick(dc, s, m.get("type"), m.get("cmp"), m.has("ftz"));
+  const bool pairs = m.get("type").ends_with("x2");
   std::string_view d = m.get("dtype");
+  inst.run = pairs ? set_pairs : set;
   inst.mod[2] = d == "f32"           ? 0x3F800000u
                 : d == "f16"         ? 0x3C00u
                 : d == "bf16"        ? 0x3F80u
@@ -258,6 +267,17 @@ void set_any(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) 
                 : type_bytes(d) == 2 ? 0xFFFFu
                                      : 0xFFFFFFFFu;
   compare_operands(dc, s, m, {dc.dst(s.operands[0], RegClass::B32)}, inst);
+  Set* x = dc.make<Set>();
+  x->inner.run = picked.run;
+  x->inner.mod[0] = inst.mod[0];
+  x->inner.mod[1] = inst.mod[1];
+  x->inner.mod[3] = picked.flip;
+  x->inner.n_dst = pairs ? 2 : 1;
+  x->inner.n_src = inst.n_src;
+  x->inner.op = x->slots;
+  for (uint32_t k = 0; k < x->inner.n_dst; ++k) x->slots[k] = dc.scratch(RegClass::Pred);
+  std::copy_n(inst.op + inst.n_dst, inst.n_src, x->slots + x->inner.n_dst);
+  inst.data = x;
 }
 
 void selp_any(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {

@@ -73,22 +73,29 @@ struct PairOf {
   }
 };
 
-template <template <Rnd, bool, bool> class F, Rnd R>
+// Which of the two modifiers an instruction has.
+enum class Modifiers { ftz_sat, ftz, sat };
+template <Modifiers Has, template <Rnd, bool, bool> class F, Rnd R>
 Handler pick_flags(bool ftz, bool sat) {
-  if (ftz) return sat ? lanewise<&F<R, true, true>::apply> : lanewise<&F<R, true, false>::apply>;
-  return sat ? lanewise<&F<R, false, true>::apply> : lanewise<&F<R, false, false>::apply>;
+  if constexpr (Has != Modifiers::ftz)
+    if (sat && !ftz) return lanewise<&F<R, false, true>::apply>;
+  if constexpr (Has == Modifiers::ftz_sat)
+    if (sat) return lanewise<&F<R, true, true>::apply>;
+  if constexpr (Has != Modifiers::sat)
+    if (ftz) return lanewise<&F<R, true, false>::apply>;
+  return lanewise<&F<R, false, false>::apply>;
 }
-template <template <Rnd, bool, bool> class F>
+template <template <Rnd, bool, bool> class F, Modifiers Has = Modifiers::ftz_sat>
 Handler pick_f32(Rnd r, bool ftz, bool sat) {
   switch (r) {
   case Rnd::rz:
-    return pick_flags<F, Rnd::rz>(ftz, sat);
+    return pick_flags<Has, F, Rnd::rz>(ftz, sat);
   case Rnd::rm:
-    return pick_flags<F, Rnd::rm>(ftz, sat);
+    return pick_flags<Has, F, Rnd::rm>(ftz, sat);
   case Rnd::rp:
-    return pick_flags<F, Rnd::rp>(ftz, sat);
+    return pick_flags<Has, F, Rnd::rp>(ftz, sat);
   default:
-    return pick_flags<F, Rnd::rn>(ftz, sat);
+    return pick_flags<Has, F, Rnd::rn>(ftz, sat);
   }
 }
 template <template <Rnd, bool, bool> class F, Rnd R, bool Three>
@@ -417,7 +424,7 @@ void div_float(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst
     inst.run =
         ftz ? lanewise<&approx2<div_full_f32, true>> : lanewise<&approx2<div_full_f32, false>>;
   else
-    inst.run = t == "f64" ? pick_f64<Op64::div>(r) : pick_f32<DivF>(r, ftz, false);
+    inst.run = t == "f64" ? pick_f64<Op64::div>(r) : pick_f32<DivF, Modifiers::ftz>(r, ftz, false);
   same_type(dc, s, t, inst);
 }
 
@@ -427,7 +434,8 @@ void rcp_float(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst
   if (m.has("approx"))
     inst.run = t == "f64" ? lanewise<&rcp_approx_f64> : pick_approx<rcp_approx_f32>(m.has("ftz"));
   else
-    inst.run = t == "f64" ? pick_f64<Op64::rcp>(r) : pick_f32<RcpF>(r, m.has("ftz"), false);
+    inst.run = t == "f64" ? pick_f64<Op64::rcp>(r)
+                          : pick_f32<RcpF, Modifiers::ftz>(r, m.has("ftz"), false);
   same_type(dc, s, t, inst);
 }
 
@@ -437,7 +445,8 @@ void sqrt_float(DecodeContext& dc, const Statement& s, const Match& m, Inst& ins
   if (m.has("approx"))
     inst.run = pick_approx<sqrt_approx_f32>(m.has("ftz"));
   else
-    inst.run = t == "f64" ? pick_f64<Op64::sqrt>(r) : pick_f32<SqrtF>(r, m.has("ftz"), false);
+    inst.run = t == "f64" ? pick_f64<Op64::sqrt>(r)
+                          : pick_f32<SqrtF, Modifiers::ftz>(r, m.has("ftz"), false);
   same_type(dc, s, t, inst);
 }
 
@@ -498,22 +507,25 @@ void testp_float(DecodeContext& dc, const Statement& s, const Match& m, Inst& in
 
 void add_mixed(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
   Rnd r = rnd_of(m.get("rnd"));
-  inst.run = m.get("half") == "f16" ? pick_f32<Mixed<Half>::Add>(r, false, m.has("sat"))
-                                    : pick_f32<Mixed<Bhalf>::Add>(r, false, m.has("sat"));
+  inst.run = m.get("half") == "f16"
+                 ? pick_f32<Mixed<Half>::Add, Modifiers::sat>(r, false, m.has("sat"))
+                 : pick_f32<Mixed<Bhalf>::Add, Modifiers::sat>(r, false, m.has("sat"));
   mixed_operands(dc, s, inst);
 }
 
 void sub_mixed(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
   Rnd r = rnd_of(m.get("rnd"));
-  inst.run = m.get("half") == "f16" ? pick_f32<Mixed<Half>::Sub>(r, false, m.has("sat"))
-                                    : pick_f32<Mixed<Bhalf>::Sub>(r, false, m.has("sat"));
+  inst.run = m.get("half") == "f16"
+                 ? pick_f32<Mixed<Half>::Sub, Modifiers::sat>(r, false, m.has("sat"))
+                 : pick_f32<Mixed<Bhalf>::Sub, Modifiers::sat>(r, false, m.has("sat"));
   mixed_operands(dc, s, inst);
 }
 
 void fma_mixed(DecodeContext& dc, const Statement& s, const Match& m, Inst& inst) {
   Rnd r = rnd_of(m.get("rnd"));
-  inst.run = m.get("half") == "f16" ? pick_f32<Mixed<Half>::Fma>(r, false, m.has("sat"))
-                                    : pick_f32<Mixed<Bhalf>::Fma>(r, false, m.has("sat"));
+  inst.run = m.get("half") == "f16"
+                 ? pick_f32<Mixed<Half>::Fma, Modifiers::sat>(r, false, m.has("sat"))
+                 : pick_f32<Mixed<Bhalf>::Fma, Modifiers::sat>(r, false, m.has("sat"));
   mixed_operands(dc, s, inst);
 }
 
