@@ -12,10 +12,7 @@
 namespace warpline::cli {
 namespace {
 
-// In the order of wl_gate.
-const std::vector<std::string> gates = {"silu", "gelu_tanh", "clamped"};
-
-struct Request : ProductRequest {
+struct DualGemmRequest : ProductRequest {
   std::optional<float> alpha1, alpha2, gate_limit;
   std::string gate = "silu", bias;
 
@@ -26,7 +23,7 @@ struct Request : ProductRequest {
   }
 };
 
-Options declare(Request& r) {
+Options declare(DualGemmRequest& r) {
   Options o(
       "dual-gemm",
       "Runs D = gate(alpha1 A.B1^T + bias1, alpha2 A.B2^T + bias2) with A [M,K], B1 and B2\n"
@@ -58,7 +55,7 @@ Options declare(Request& r) {
   return o;
 }
 
-wl_dual_gemm_args sizes_only(const Request& r) {
+wl_dual_gemm_args sizes_only(const DualGemmRequest& r) {
   auto args = sizes_of<wl_dual_gemm_args>(r);
   args.gate = r.gate_of().kind;
   args.gate_limit = r.gate_of().limit;
@@ -66,7 +63,7 @@ wl_dual_gemm_args sizes_only(const Request& r) {
 }
 
 // The rules are asked without a context, which would look for memory behind the pointers.
-void check_sizes(const wl_context& context, const Request& r) {
+void check_sizes(const wl_context& context, const DualGemmRequest& r) {
   wl_dual_gemm_args args = sizes_only(r);
   args.a = far_apart(1);
   args.b1 = far_apart(2);
@@ -84,7 +81,7 @@ void check_sizes(const wl_context& context, const Request& r) {
 }
 
 // While operands and D are on the device, or while they are compared, whichever takes more.
-double memory_needed(const Request& r, const Device& device) {
+double memory_needed(const DualGemmRequest& r, const Device& device) {
   const OperandBytes a = bytes_of(r, r.a_type, r.m), b = bytes_of(r, r.b_type, r.n);
   const double values = a.values + 2 * b.values, scales = a.scales + 2 * b.scales,
                outputs = double(r.l) * double(r.m) * double(r.n);
@@ -95,7 +92,7 @@ double memory_needed(const Request& r, const Device& device) {
   return values + scales + std::max({running, comparing, a.drawn});
 }
 
-Outcome run_on_device(wl_context* context, const Device& device, const Request& r,
+Outcome run_on_device(wl_context* context, const Device& device, const DualGemmRequest& r,
                       const DualGemmProblem& operands) {
   std::optional<Progress> progress("sending the inputs");
   const wltest::Problem& problem = operands.product;
@@ -141,7 +138,7 @@ Outcome run_on_device(wl_context* context, const Device& device, const Request& 
   return outcome;
 }
 
-Verdict verify(const DualGemmProblem& problem, const Outcome& outcome, const Request& r) {
+Verdict verify(const DualGemmProblem& problem, const Outcome& outcome, const DualGemmRequest& r) {
   const wltest::Problem& p = problem.product;
   const wltest::GatedOperands operands{r.gate_of(), p.alpha1, p.alpha2, values_of(problem.bias1),
                                        values_of(problem.bias2)};
@@ -150,7 +147,7 @@ Verdict verify(const DualGemmProblem& problem, const Outcome& outcome, const Req
       [&](const wltest::Sums& sums) { return wltest::gated_replayed(sums, operands); });
 }
 
-void report_gate(Report& report, const Request& r) {
+void report_gate(Report& report, const DualGemmRequest& r) {
   const float limit = r.gate_of().limit;
   std::string text = r.gate;
   if (limit != 0) text += format(", limit %.9g", double{limit});
@@ -160,8 +157,8 @@ void report_gate(Report& report, const Request& r) {
   report.add("", "", "bias", r.bias.empty() ? "null" : json_string(r.bias));
 }
 
-void report_run(Report& report, const Device& device, const Request& r, const wltest::Problem& p,
-                const Outcome& outcome) {
+void report_run(Report& report, const Device& device, const DualGemmRequest& r,
+                const wltest::Problem& p, const Outcome& outcome) {
   report_device(report, device);
   report_problem(report, r);
   report_inputs(report, r);
@@ -176,7 +173,7 @@ void report_run(Report& report, const Device& device, const Request& r, const wl
 } // namespace
 
 ExitStatus run_dual_gemm(const Arguments& arguments) {
-  Request request;
+  DualGemmRequest request;
   Options options = declare(request);
   if (!options.parse(arguments)) {
     std::fputs(options.help().c_str(), stdout);

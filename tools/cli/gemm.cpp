@@ -14,17 +14,13 @@
 namespace warpline::cli {
 namespace {
 
-// In the order of wl_activation.
-const std::vector<std::string> activations = {"none", "relu",      "relu2",
-                                              "silu", "gelu_tanh", "gelu_erf"};
-
 // In the order of wl_layout.
 const std::vector<std::string> layouts = {"k", "mn"};
 wl_layout layout_of(const std::string& name) {
   return name == layouts[0] ? WL_K_MAJOR : WL_MN_MAJOR;
 }
 
-struct Request : ProductRequest {
+struct GemmRequest : ProductRequest {
   std::optional<float> alpha;
   std::string act = "none", bias;
   std::string a_layout = "k", b_layout = "k";
@@ -37,7 +33,7 @@ struct Request : ProductRequest {
   }
 };
 
-Options declare(Request& r) {
+Options declare(GemmRequest& r) {
   Options o(
       "gemm",
       "Runs D = act(row * col * alpha * A.B^T + bias) + residual with A [M,K] and B [N,K] in\n"
@@ -86,14 +82,14 @@ Options declare(Request& r) {
   return o;
 }
 
-Strided layout_of_d(const Request& r) {
+Strided layout_of_d(const GemmRequest& r) {
   return {r.m, r.n, r.l, r.ldd, r.batch_stride_d, r.m > 0 && r.n > 0 && r.l > 0};
 }
-Strided layout_of_residual(const Request& r) {
+Strided layout_of_residual(const GemmRequest& r) {
   return {r.m, r.n, r.l, r.ldr, r.batch_stride_r, r.m > 0 && r.n > 0 && r.l > 0};
 }
 
-wl_gemm_args sizes_only(const Request& r) {
+wl_gemm_args sizes_only(const GemmRequest& r) {
   auto args = sizes_of<wl_gemm_args>(r);
   args.activation = r.activation();
   args.a_layout = layout_of(r.a_layout);
@@ -107,7 +103,7 @@ wl_gemm_args sizes_only(const Request& r) {
 }
 
 // The rules are asked without a context, which would look for memory behind the pointers.
-void check_sizes(const wl_context& context, const Request& r) {
+void check_sizes(const wl_context& context, const GemmRequest& r) {
   wl_gemm_args args = sizes_only(r);
   args.a = far_apart(1);
   args.b = far_apart(2);
@@ -124,7 +120,7 @@ void check_sizes(const wl_context& context, const Request& r) {
 }
 
 // While operands and D are on the device, or while they are compared, whichever takes more.
-double memory_needed(const Request& r, const Device& device) {
+double memory_needed(const GemmRequest& r, const Device& device) {
   const OperandBytes a = bytes_of(r, r.a_type, r.m), b = bytes_of(r, r.b_type, r.n);
   const double values = a.values + b.values, scales = a.scales + b.scales,
                outputs = double(r.l) * double(r.m) * double(r.n);
@@ -141,7 +137,7 @@ double memory_needed(const Request& r, const Device& device) {
   return values + scales + dense_residual + std::max({running, comparing, a.drawn + b.drawn});
 }
 
-Outcome run_on_device(wl_context* context, const Device& device, const Request& r,
+Outcome run_on_device(wl_context* context, const Device& device, const GemmRequest& r,
                       const GemmProblem& problem) {
   std::optional<Progress> progress("sending the inputs");
   const wltest::Problem& p = problem.product;
@@ -190,7 +186,7 @@ Outcome run_on_device(wl_context* context, const Device& device, const Request& 
   return outcome;
 }
 
-Verdict verify(const GemmProblem& problem, const Outcome& outcome, const Request& r) {
+Verdict verify(const GemmProblem& problem, const Outcome& outcome, const GemmRequest& r) {
   const wltest::LinearOperands operands{
       r.activation(),          problem.product.alpha1,      values_of(problem.row),
       values_of(problem.bias), values_of(problem.residual), values_of(problem.col)};
@@ -200,7 +196,7 @@ Verdict verify(const GemmProblem& problem, const Outcome& outcome, const Request
       [&](const wltest::Sums& sums) { return wltest::linear_replayed(sums, operands); });
 }
 
-void report_epilogue(Report& report, const Request& r) {
+void report_epilogue(Report& report, const GemmRequest& r) {
   std::string text = r.act;
   if (!r.bias.empty()) text += ", bias in " + r.bias;
   if (r.row) text += ", factors of rows";
@@ -214,7 +210,7 @@ void report_epilogue(Report& report, const Request& r) {
   report.add("", "", "residual", r.residual ? json_string(residual) : "null");
 }
 
-void report_strides(Report& report, const Request& r) {
+void report_strides(Report& report, const GemmRequest& r) {
   const auto add = [&](const std::string& of, const char* ld, const char* stride,
                        const Strided& layout, bool named) {
     report.add(named ? "strides of " + of : "",
@@ -230,7 +226,7 @@ void report_strides(Report& report, const Request& r) {
         r.ldr != 0 || r.batch_stride_r != 0);
 }
 
-void report_run(Report& report, const Device& device, const Request& r, const GemmProblem& p,
+void report_run(Report& report, const Device& device, const GemmRequest& r, const GemmProblem& p,
                 const Outcome& outcome) {
   report_device(report, device);
   report_problem(report, r);
@@ -245,7 +241,7 @@ void report_run(Report& report, const Device& device, const Request& r, const Ge
 }
 
 // Takes from the file what the options would say of a random problem.
-GemmFile read_input(const Options& options, Request* r) {
+GemmFile read_input(const Options& options, GemmRequest* r) {
   refuse_with_input("gemm", options,
                     {"-m", "-n", "-k", "-l", "--a-type", "--b-type", "--seed", "--bias", "--row",
                      "--col", "--residual"});
@@ -264,7 +260,7 @@ GemmFile read_input(const Options& options, Request* r) {
   return file;
 }
 
-void check_residual(const Options& options, Request* r) {
+void check_residual(const Options& options, GemmRequest* r) {
   if (r->residual && r->quantised())
     throw Failure(exit_usage, "gemm: --out is nvfp4, must be f16, bf16 or f32 with a residual");
   if (!r->residual)
@@ -280,7 +276,7 @@ void check_residual(const Options& options, Request* r) {
 } // namespace
 
 ExitStatus run_gemm(const Arguments& arguments) {
-  Request request;
+  GemmRequest request;
   Options options = declare(request);
   if (!options.parse(arguments)) {
     std::fputs(options.help().c_str(), stdout);

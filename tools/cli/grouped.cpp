@@ -16,16 +16,11 @@
 namespace warpline::cli {
 namespace {
 
-// In the order of wl_activation and of wl_gate.
-const std::vector<std::string> activations = {"none", "relu",      "relu2",
-                                              "silu", "gelu_tanh", "gelu_erf"};
-const std::vector<std::string> gates = {"silu", "gelu_tanh", "clamped"};
-
 int index_in(const std::vector<std::string>& names, const std::string& name) {
   return static_cast<int>(std::find(names.begin(), names.end(), name) - names.begin());
 }
 
-struct Request : ProductRequest {
+struct GroupedRequest : ProductRequest {
   int64_t groups = 8;
   std::string sizes = "uniform", act = "none", gate = "silu", bias;
   std::optional<float> gate_limit;
@@ -65,7 +60,7 @@ struct Form<true> {
 };
 
 template <bool dual>
-Options declare(Request& r) {
+Options declare(GroupedRequest& r) {
   Options o(Form<dual>::command,
             dual ? "Runs D = gate(alpha1[g] A.B1[g]^T + bias1[g], alpha2[g] A.B2[g]^T + bias2[g]) "
                    "for\nthe rows of each group g, B1 and B2 [groups, N, K], and compares "
@@ -129,7 +124,7 @@ std::vector<int64_t> listed(const std::string& command, const std::string& sizes
 }
 
 // Each of M rows goes to any group; skewed: to the n-th 1 / n as often as to the first.
-std::vector<int64_t> drawn(const Request& r) {
+std::vector<int64_t> drawn(const GroupedRequest& r) {
   const wltest::Random random(r.seed, 40);
   std::vector<double> upto;
   double total = 0;
@@ -144,7 +139,7 @@ std::vector<int64_t> drawn(const Request& r) {
   return rows;
 }
 
-wltest::GroupTable make_table(const std::vector<int64_t>& rows, const Request& r) {
+wltest::GroupTable make_table(const std::vector<int64_t>& rows, const GroupedRequest& r) {
   wltest::GroupTable table;
   table.count = static_cast<int64_t>(rows.size());
   int64_t end = 0;
@@ -158,7 +153,7 @@ wltest::GroupTable make_table(const std::vector<int64_t>& rows, const Request& r
   return table;
 }
 
-Inputs make_inputs(const Request& r, int products, const std::vector<int64_t>& rows) {
+Inputs make_inputs(const GroupedRequest& r, int products, const std::vector<int64_t>& rows) {
   Inputs in;
   const gemm::Types types{operand_of(r.a_type), operand_of(r.b_type)};
   in.product = random_product(1, r.n, r.k, r.groups, types, r.seed, products);
@@ -179,7 +174,7 @@ Inputs make_inputs(const Request& r, int products, const std::vector<int64_t>& r
   return in;
 }
 
-Inputs read_inputs(Request* r, bool dual) {
+Inputs read_inputs(GroupedRequest* r, bool dual) {
   const std::vector<std::string> b =
       dual ? std::vector<std::string>{"b1", "b2"} : std::vector<std::string>{"b"};
   std::vector<std::string> names = {"a", "a_scale", "group_ends"};
@@ -220,7 +215,7 @@ Inputs read_inputs(Request* r, bool dual) {
 }
 
 template <bool dual>
-typename Form<dual>::Args sizes_only(const Request& r) {
+typename Form<dual>::Args sizes_only(const GroupedRequest& r) {
   typename Form<dual>::Args args{};
   args.struct_size = sizeof args;
   using Gemm = decltype(args.gemm);
@@ -238,7 +233,7 @@ typename Form<dual>::Args sizes_only(const Request& r) {
 
 // The rules are asked without a context, which would look for memory behind the pointers.
 template <bool dual>
-void check_sizes(const wl_context& context, const Request& r) {
+void check_sizes(const wl_context& context, const GroupedRequest& r) {
   auto args = sizes_only<dual>(r);
   args.gemm.a = far_apart(1);
   args.gemm.sfa = scales_far_apart(2, args.gemm.a_type);
@@ -255,7 +250,7 @@ void check_sizes(const wl_context& context, const Request& r) {
   }));
 }
 
-double memory_needed(const Request& r, const Device& device, int products) {
+double memory_needed(const GroupedRequest& r, const Device& device, int products) {
   const OperandBytes a = bytes_of(r, r.a_type, r.m), b = bytes_of(r, r.b_type, r.n);
   const double weights = products * double(r.groups) * (b.values + b.scales + b.drawn);
   const double outputs = double(r.m) * double(r.n);
@@ -276,7 +271,7 @@ DeviceMemory on_device(wl_context* context, const std::vector<T>& values) {
 }
 
 template <bool dual>
-GroupedOutcome run_on_device(wl_context* context, const Device& device, const Request& r,
+GroupedOutcome run_on_device(wl_context* context, const Device& device, const GroupedRequest& r,
                              const Inputs& in) {
   std::optional<Progress> progress("sending the inputs");
   const wltest::Problem& p = in.product;
@@ -355,7 +350,7 @@ std::vector<T> of_groups(std::vector<T> all, int64_t rows, int64_t n) {
 }
 
 template <bool dual>
-Verdict verify(const Inputs& in, const GroupedOutcome& outcome, const Request& r) {
+Verdict verify(const Inputs& in, const GroupedOutcome& outcome, const GroupedRequest& r) {
   Progress progress("comparing with the reference");
   const wltest::Problem& p = in.product;
   const std::vector<wltest::GroupRange> ranges = wltest::ranges_of(in.table, p.m);
@@ -416,7 +411,7 @@ Verdict verify(const Inputs& in, const GroupedOutcome& outcome, const Request& r
 }
 
 template <bool dual>
-void report_run(Report& report, const Device& device, const Request& r, const Inputs& in,
+void report_run(Report& report, const Device& device, const GroupedRequest& r, const Inputs& in,
                 const GroupedOutcome& outcome) {
   report_device(report, device);
   report_problem(report, r);
@@ -444,7 +439,7 @@ void report_run(Report& report, const Device& device, const Request& r, const In
 template <bool dual>
 ExitStatus run(const Arguments& arguments) {
   const std::string command = Form<dual>::command;
-  Request request;
+  GroupedRequest request;
   Options options = declare<dual>(request);
   if (!options.parse(arguments)) {
     std::fputs(options.help().c_str(), stdout);

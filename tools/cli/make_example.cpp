@@ -15,7 +15,7 @@ namespace warpline::cli {
 
 namespace {
 
-struct Request {
+struct ExampleRequest {
   std::string path, operation = "dual-gemm", type = "nvfp4";
   int64_t m = 128, n = 256, k = 512, l = 1;
   Beside beside;
@@ -28,7 +28,7 @@ struct Request {
   }
 };
 
-Options declare(Request& r) {
+Options declare(ExampleRequest& r) {
   Options o("make-example", "Writes a safetensors file with random tensors for\n"
                             "  warpline dual-gemm --input FILE --output OUT.safetensors --verify\n"
                             "or, with --operation gemm, for warpline gemm,\n"
@@ -62,7 +62,7 @@ void require_multiple(const char* name, int64_t value, int64_t unit) {
                                 std::to_string(below + unit) + ")");
 }
 
-void check(const Options& options, const Request& r) {
+void check(const Options& options, const ExampleRequest& r) {
   if (r.path == "-")
     throw Failure(exit_usage, "make-example: FILE is '-', must be a file's name: nothing goes to "
                               "standard output (a file of that name is ./-)");
@@ -87,7 +87,7 @@ void check(const Options& options, const Request& r) {
                values * (r.type == "nvfp4" ? 9.0 / 16 : 2) + residual);
 }
 
-void write_wide(const Request& r) {
+void write_wide(const ExampleRequest& r) {
   const auto of = r.type == "f16" ? wltest::OutputType::f16 : wltest::OutputType::bf16;
   std::vector<NamedMatrix> matrices;
   for (const std::string& name : r.names())
@@ -97,27 +97,27 @@ void write_wide(const Request& r) {
   write_matrices(r.path, matrices);
 }
 
-void write_dual_gemm(const Request& r) {
+void write_dual_gemm(const ExampleRequest& r) {
   DualGemmProblem problem = make_dual_gemm_problem(r.m, r.n, r.k, r.l, r.beside.bias, r.seed);
   problem.product.alpha1 = 0.25f;
   problem.product.alpha2 = 0.125f;
   write_dual_gemm_problem(r.path, problem);
 }
 
-void write_gemm(const Request& r) {
+void write_gemm(const ExampleRequest& r) {
   GemmProblem problem = make_gemm_problem(r.m, r.n, r.k, r.l, r.beside, r.seed);
   problem.product.alpha1 = 0.25f;
   write_gemm_problem(r.path, problem);
 }
 
-LayerSizes layer_of(const Request& r) {
+LayerSizes layer_of(const ExampleRequest& r) {
   LayerSizes sizes;
   sizes.tokens = r.m, sizes.hidden = r.k, sizes.intermediate = r.n, sizes.experts = r.l;
   sizes.top_k = std::min<int64_t>(r.l, 2);
   return sizes;
 }
 
-void write_moe(const Request& r) {
+void write_moe(const ExampleRequest& r) {
   LayerTensors tensors;
   draw_layer(layer_of(r), r.seed, &tensors);
   // The largest magnitude of a token is 1; of h about 8.
@@ -126,7 +126,7 @@ void write_moe(const Request& r) {
 }
 
 // "a [128, 256], b1 and b2 [256, 256]": rows and `columns`.
-std::string shapes_text(const Request& r, int64_t columns) {
+std::string shapes_text(const ExampleRequest& r, int64_t columns) {
   return format("a [%lld, %lld], %s [%lld, %lld]", static_cast<long long>(r.m),
                 static_cast<long long>(columns), r.gemm() ? "b" : "b1 and b2",
                 static_cast<long long>(r.n), static_cast<long long>(columns));
@@ -135,7 +135,7 @@ std::string shapes_text(const Request& r, int64_t columns) {
 } // namespace
 
 ExitStatus run_make_example(const Arguments& arguments) {
-  Request request;
+  ExampleRequest request;
   Options options = declare(request);
   if (!options.parse(arguments)) {
     std::fputs(options.help().c_str(), stdout);

@@ -18,12 +18,12 @@
 namespace warpline::cli {
 namespace {
 
-struct Request : RunOptions, LayerSizes {
+struct MoeRequest : RunOptions, LayerSizes {
   std::string a_type, out = "bf16", routing = "uniform", gate = "silu", layer;
   bool shared = false, graph = false;
 };
 
-Options declare(Request& r) {
+Options declare(MoeRequest& r) {
   Options o(
       "moe",
       "Runs a layer of experts with NVFP4 weights, of random tensors or of a file's, and compares\n"
@@ -62,7 +62,7 @@ Options declare(Request& r) {
   return o;
 }
 
-wl_moe_args sizes_only(const Request& r, const Device& device) {
+wl_moe_args sizes_only(const MoeRequest& r, const Device& device) {
   wl_moe_args a = {};
   a.struct_size = sizeof a;
   a.tokens = r.tokens, a.hidden = r.hidden, a.intermediate = r.intermediate;
@@ -94,7 +94,7 @@ void check_sizes(const wl_context& context, wl_moe_args args) {
   require(api("wl_moe_check", [&] { return moe::rules().check({args, context.limits}); }));
 }
 
-double memory_needed(const Request& r, const Device& device) {
+double memory_needed(const MoeRequest& r, const Device& device) {
   const double weights = 3.0 * double(r.experts) * double(r.hidden) * double(r.intermediate);
   const double slots = double(r.tokens) * double(r.top_k);
   const double rows = slots * (double(r.hidden) + double(r.intermediate));
@@ -103,7 +103,7 @@ double memory_needed(const Request& r, const Device& device) {
   return tensors + host_bytes(device, r, tensors + 4 * rows) + 24 * rows;
 }
 
-std::vector<float> random_shared(const Request& r) {
+std::vector<float> random_shared(const MoeRequest& r) {
   const wltest::Random random(r.seed, 90);
   std::vector<float> shared;
   for (int64_t i = 0; i < r.tokens * r.hidden; ++i)
@@ -134,15 +134,15 @@ float largest(const wltest::Matrix& x) {
   return most > 0 && std::isfinite(most) ? static_cast<float>(most) : 1;
 }
 
-struct Outcome {
+struct MoeOutcome {
   wl_plan_info plan = {};
   double run_seconds = 0;
   std::vector<uint8_t> y;
 };
 
-Outcome run_on_device(wl_context* context, const LayerTensors& t, wl_moe_args args, float x_scale,
-                      float h_scale) {
-  Outcome outcome;
+MoeOutcome run_on_device(wl_context* context, const LayerTensors& t, wl_moe_args args,
+                         float x_scale, float h_scale) {
+  MoeOutcome outcome;
   const size_t bytes =
       static_cast<size_t>(args.tokens * args.hidden) * (args.y_type == WL_F32 ? 4 : 2);
   outcome.y.assign(bytes, 0xFF);
@@ -178,12 +178,13 @@ Outcome run_on_device(wl_context* context, const LayerTensors& t, wl_moe_args ar
 
 // The worst error of an output, in units of what is allowed: 1e-3, as much of the sizes of the
 // terms that it is the sum of, half a last place of each of them and of the sum.
-struct Verdict {
+struct MoeVerdict {
   double worst = 0;
   int64_t wrong = 0;
 };
-Verdict compare(const wl_moe_args& a, const DeviceLimits& device, const LayerTensors& t,
-                float x_scale, float h_scale, const std::vector<uint8_t>& y, Progress* progress) {
+MoeVerdict compare(const wl_moe_args& a, const DeviceLimits& device, const LayerTensors& t,
+                   float x_scale, float h_scale, const std::vector<uint8_t>& y,
+                   Progress* progress) {
   const wltest::ExpertOrder order =
       wltest::order_experts(t.ids, a.top_k, a.experts, a.first_expert);
   const auto slots = static_cast<int64_t>(t.ids.size());
@@ -225,7 +226,7 @@ Verdict compare(const wl_moe_args& a, const DeviceLimits& device, const LayerTen
   };
   const double of_term = 1e-3 + half_place(rows_type), of_sum = half_place(a.y_type);
   const std::vector<float> found = numbers_of(y, a.y_type);
-  Verdict verdict;
+  MoeVerdict verdict;
   for (int64_t token = 0; token < a.tokens; ++token)
     for (int64_t column = 0; column < a.hidden; ++column) {
       const auto at = static_cast<size_t>(token * a.hidden + column);
@@ -249,7 +250,7 @@ Verdict compare(const wl_moe_args& a, const DeviceLimits& device, const LayerTen
 } // namespace
 
 ExitStatus run_moe(const Arguments& arguments) {
-  Request request;
+  MoeRequest request;
   Options options = declare(request);
   if (!options.parse(arguments)) {
     std::fputs(options.help().c_str(), stdout);
@@ -298,9 +299,9 @@ ExitStatus run_moe(const Arguments& arguments) {
   if (h_nvfp4)
     for (float& alpha : tensors.alpha[2]) alpha *= h_scale;
   progress.emplace(std::string("running on ") + device.info.name);
-  const Outcome outcome = with_virtual_report(
+  const MoeOutcome outcome = with_virtual_report(
       device, [&] { return run_on_device(context.get(), tensors, args, x_scale, h_scale); });
-  std::optional<Verdict> verdict;
+  std::optional<MoeVerdict> verdict;
   if (request.verify) {
     progress.emplace("comparing with the reference");
     verdict =

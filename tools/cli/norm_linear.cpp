@@ -14,11 +14,7 @@
 namespace warpline::cli {
 namespace {
 
-// In the order of wl_activation.
-const std::vector<std::string> activations = {"none", "relu",      "relu2",
-                                              "silu", "gelu_tanh", "gelu_erf"};
-
-struct Request : RunOptions {
+struct NormLinearRequest : RunOptions {
   int64_t m = 256, n = 4096, k = 1024;
   std::string type = "bf16", weights = "same", out = "same", norm = "layer", form = "plain",
               act = "none";
@@ -39,7 +35,7 @@ struct Request : RunOptions {
   }
 };
 
-Options declare(Request& r) {
+Options declare(NormLinearRequest& r) {
   Options o("norm-linear",
             "Runs D = act(norm(X) . W^T + bias) on random numbers in one plan, and compares every\n"
             "output with a reference of the same steps; the error beside the definition in double\n"
@@ -62,7 +58,7 @@ Options declare(Request& r) {
   return o;
 }
 
-wl_norm_linear_args sizes_only(const Request& r) {
+wl_norm_linear_args sizes_only(const NormLinearRequest& r) {
   wl_norm_linear_args args{};
   args.struct_size = sizeof args;
   args.m = r.m, args.n = r.n, args.k = r.k;
@@ -79,7 +75,7 @@ wl_norm_linear_args sizes_only(const Request& r) {
   return args;
 }
 
-void check_sizes(const wl_context& context, const Request& r) {
+void check_sizes(const wl_context& context, const NormLinearRequest& r) {
   wl_norm_linear_args args = sizes_only(r);
   args.x = far_apart(1), args.w = far_apart(2), args.d = far_apart(3);
   args.sfw = r.nvfp4() ? far_apart(4) : nullptr;
@@ -104,7 +100,7 @@ std::vector<uint8_t> bytes_of(const std::vector<uint16_t>& codes) {
   return bytes;
 }
 
-Layer make_layer(const Request& r) {
+Layer make_layer(const NormLinearRequest& r) {
   Layer layer;
   layer.x = wltest::random_matrix(r.m, r.k, 1, r.output_type(), r.seed);
   for (uint16_t& code : layer.x.codes)
@@ -139,7 +135,7 @@ Layer make_layer(const Request& r) {
   return layer;
 }
 
-float alpha_of(const Request& r, const Layer& layer) {
+float alpha_of(const NormLinearRequest& r, const Layer& layer) {
   if (!r.nvfp4()) return 1;
   return layer.a_scale * static_cast<float>(1 / std::sqrt(static_cast<double>(r.k)) / (6 * 448));
 }
@@ -152,7 +148,7 @@ struct LayerOutcome {
   std::vector<uint16_t> sum;
 };
 
-LayerOutcome run_on_device(wl_context* context, const Request& r, const Layer& layer) {
+LayerOutcome run_on_device(wl_context* context, const NormLinearRequest& r, const Layer& layer) {
   LayerOutcome outcome;
   wl_norm_linear_args args = sizes_only(r);
   const auto upload = [&](const auto& numbers) {
@@ -226,7 +222,7 @@ struct Judgement {
   double relative = 0; // error beside the definition, root of mean squares
 };
 
-Judgement judge(const Request& r, const Layer& layer, const LayerOutcome& outcome) {
+Judgement judge(const NormLinearRequest& r, const Layer& layer, const LayerOutcome& outcome) {
   Judgement judgement;
   const wltest::Matrix rows = r.residual ? wltest::add(layer.x, layer.residual) : layer.x;
   for (size_t i = 0; i < outcome.sum.size(); ++i)
@@ -307,7 +303,7 @@ Judgement judge(const Request& r, const Layer& layer, const LayerOutcome& outcom
 } // namespace
 
 ExitStatus run_norm_linear(const Arguments& arguments) {
-  Request r;
+  NormLinearRequest r;
   Options options = declare(r);
   if (!options.parse(arguments)) {
     std::fputs(options.help().c_str(), stdout);

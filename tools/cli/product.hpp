@@ -19,6 +19,11 @@
 
 namespace warpline::cli {
 
+// In the order of wl_activation and of wl_gate.
+inline const std::vector<std::string> activations = {"none", "relu",      "relu2",
+                                                     "silu", "gelu_tanh", "gelu_erf"};
+inline const std::vector<std::string> gates = {"silu", "gelu_tanh", "clamped"};
+
 struct ProductRequest : RunOptions {
   int64_t m = 256, n = 4096, k = 7168, l = 1;
   std::string a_type = "nvfp4", b_type = "nvfp4", out = "f16";

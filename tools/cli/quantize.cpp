@@ -19,7 +19,7 @@
 namespace warpline::cli {
 namespace {
 
-struct Request : RunOptions {
+struct QuantizeRequest : RunOptions {
   int64_t m = 256, k = 7168, l = 1;
   std::string type = "bf16";
   std::optional<float> d_scale, eps;
@@ -29,7 +29,7 @@ struct Request : RunOptions {
 // What stands for a tensor's name where there is no file.
 constexpr char random_word[] = "random";
 
-wl_norm norm_of(const Request& r) {
+wl_norm norm_of(const QuantizeRequest& r) {
   return r.norm == "rms" ? WL_NORM_RMS : r.norm == "layer" ? WL_NORM_LAYER : WL_NORM_NONE;
 }
 
@@ -40,7 +40,7 @@ struct NormInputs {
   wltest::Norm reference;
 };
 
-Options declare(Request& r) {
+Options declare(QuantizeRequest& r) {
   Options o("quantize",
             "Quantises matrices of FP16 or BF16 to NVFP4, as warpline dual-gemm and gemm read\n"
             "them, and compares every code and scale with a reference.");
@@ -85,7 +85,7 @@ float scale_for(const std::vector<float>& x) {
   return largest == 0 ? 1.0f : std::fmax(static_cast<float>(largest / (6 * 448)), 0x1p-126f);
 }
 
-wl_quantize_args sizes_only(const wltest::Matrix& x, const Request& r) {
+wl_quantize_args sizes_only(const wltest::Matrix& x, const QuantizeRequest& r) {
   wl_quantize_args args = {};
   args.struct_size = sizeof args;
   args.m = x.rows;
@@ -100,7 +100,7 @@ wl_quantize_args sizes_only(const wltest::Matrix& x, const Request& r) {
 }
 
 // Refuses options of a norm that go with nothing.
-void check_norm(const Request& r) {
+void check_norm(const QuantizeRequest& r) {
   const auto refuse = [](const std::string& what) {
     throw Failure(exit_usage, "quantize: " + what);
   };
@@ -119,7 +119,7 @@ void check_norm(const Request& r) {
 }
 
 // Takes the residual out of the matrices.
-NormInputs norm_inputs(const Request& r, const std::optional<SafetensorsFile>& file,
+NormInputs norm_inputs(const QuantizeRequest& r, const std::optional<SafetensorsFile>& file,
                        std::vector<NamedMatrix>* matrices) {
   NormInputs inputs;
   inputs.reference.kind = r.norm == "layer" ? wltest::Norm::Kind::layer : wltest::Norm::Kind::rms;
@@ -146,7 +146,7 @@ NormInputs norm_inputs(const Request& r, const std::optional<SafetensorsFile>& f
 
 // Judges the sizes before anything of that size exists: the pointers stand for aligned arrays 2^58
 // bytes apart, and the rules are asked without a context, which would look for memory there.
-void check_sizes(const wl_context& context, const wltest::Matrix& sizes, const Request& r) {
+void check_sizes(const wl_context& context, const wltest::Matrix& sizes, const QuantizeRequest& r) {
   wl_quantize_args args = sizes_only(sizes, r);
   auto far_apart = [](uint64_t i) { return reinterpret_cast<void*>(i << 58); };
   args.x = far_apart(1);
@@ -158,7 +158,7 @@ void check_sizes(const wl_context& context, const wltest::Matrix& sizes, const R
 }
 
 // All results, and of the largest matrix what is on the device or compared.
-double memory_needed(const std::vector<NamedMatrix>& matrices, const Request& r,
+double memory_needed(const std::vector<NamedMatrix>& matrices, const QuantizeRequest& r,
                      const Device& device) {
   double results = 0, most = 0;
   for (const NamedMatrix& matrix : matrices) {
@@ -174,16 +174,16 @@ double memory_needed(const std::vector<NamedMatrix>& matrices, const Request& r,
   return results + most;
 }
 
-struct Outcome {
+struct QuantizeOutcome {
   wl_plan_info plan = {};
   double run_seconds = 0;
   wltest::Operand d;
   std::vector<uint16_t> sum;
 };
 
-Outcome run_on_device(wl_context* context, const wltest::Matrix& x, const NormInputs& inputs,
-                      float d_scale, const Request& r) {
-  Outcome outcome;
+QuantizeOutcome run_on_device(wl_context* context, const wltest::Matrix& x,
+                              const NormInputs& inputs, float d_scale, const QuantizeRequest& r) {
+  QuantizeOutcome outcome;
   wltest::Operand& q = outcome.d;
   // 0xFF is a NaN in E4M3: a scale that the kernel leaves out cannot pass.
   q = {x.rows, x.k, x.l, std::vector<uint8_t>(x.codes.size() / 2, 0xFF), {}};
@@ -245,7 +245,7 @@ double relative_error(const std::vector<float>& x, const wltest::Operand& q, flo
 } // namespace
 
 ExitStatus run_quantize(const Arguments& arguments) {
-  Request request;
+  QuantizeRequest request;
   Options options = declare(request);
   if (!options.parse(arguments)) {
     std::fputs(options.help().c_str(), stdout);
@@ -302,7 +302,7 @@ ExitStatus run_quantize(const Arguments& arguments) {
         normalises ? wltest::normalised(rows, inputs.reference) : numbers_of(rows);
     const float d_scale = request.d_scale.value_or(scale_for(numbers));
     progress.emplace(std::string("running on ") + device.info.name);
-    Outcome outcome = with_virtual_report(
+    QuantizeOutcome outcome = with_virtual_report(
         device, [&] { return run_on_device(context.get(), x, of_matrix, d_scale, request); });
     progress.emplace("comparing with the reference");
     report.rule();

@@ -16,7 +16,7 @@ using exec::WaitInfo;
 
 namespace {
 
-struct Place { // a warp's lanes, where they are
+struct Stopped { // a warp's lanes, where they are
   uint32_t cta, warp, mask;
   int line;
   std::string label, text;
@@ -33,7 +33,7 @@ struct Barrier {
 };
 
 struct Graph {
-  std::vector<Place> places;
+  std::vector<Stopped> places;
   std::vector<Barrier> barriers;
   std::vector<std::string> flying;
 };
@@ -79,14 +79,14 @@ Graph collect(const Cluster& cluster) {
     for (const auto& w : cta->warps)
       for (const auto& f : w->fragments()) {
         const exec::Inst& inst = p.code[f->pc];
-        Place x{cta->rank,
-                w->index,
-                f->mask,
-                inst.text ? inst.text->line : 0,
-                p.label_before(f->pc),
-                "",
-                f->state == Fragment::State::Ready,
-                f->wait};
+        Stopped x{cta->rank,
+                  w->index,
+                  f->mask,
+                  inst.text ? inst.text->line : 0,
+                  p.label_before(f->pc),
+                  "",
+                  f->state == Fragment::State::Ready,
+                  f->wait};
         if (inst.text)
           for (const std::string& token : inst.text->opcode)
             x.text += (x.text.empty() ? "" : ".") + token;
@@ -113,7 +113,7 @@ std::string wait_graph_json(const Cluster& cluster) {
     << ", \"schedule\": " << json_text(cluster.spec.schedule) << ", \"cluster\": " << cluster.index
     << ",\n \"warps\": [";
   const char* comma = "";
-  for (const Place& x : g.places) {
+  for (const Stopped& x : g.places) {
     s << comma << "\n  {\"cta\": " << x.cta << ", \"warp\": " << x.warp << ", \"lanes\": " << x.mask
       << ", \"line\": " << x.line << ", \"after\": " << json_text(x.label)
       << ", \"instruction\": " << json_text(x.text) << ", \"waits_for\": ";
@@ -144,7 +144,7 @@ std::string wait_graph_svg(const Cluster& cluster) {
                   cluster.spec.program->name + ", schedule " + cluster.spec.schedule +
                       ", cluster " + std::to_string(cluster.index));
   for (size_t i = 0; i < g.places.size(); ++i) {
-    const Place& x = g.places[i];
+    const Stopped& x = g.places[i];
     std::ostringstream one, two;
     one << "CTA " << x.cta << " warp " << x.warp << " lanes 0x" << std::hex << x.mask << std::dec
         << " " << x.label;

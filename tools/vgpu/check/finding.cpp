@@ -10,14 +10,14 @@ namespace {
 
 constexpr size_t kLetters = 56; // that a box has room for
 
-struct Place {
+struct Spot {
   int line = 0;
   std::string label, text;
 };
 
-Place place_of(const Cluster& cluster, const Who& w) {
+Spot spot_of(const Cluster& cluster, const Who& w) {
   const exec::Program& p = *cluster.spec.program;
-  Place x;
+  Spot x;
   x.label = p.label_before(w.pc);
   if (const ptx::Statement* s = p.code[w.pc].text) {
     x.line = s->line;
@@ -51,7 +51,7 @@ std::string finding_json(const Cluster& cluster, const Finding& f) {
   const char* comma = "";
   for (const auto& site : f.sites) {
     const Who& w = site.who;
-    const Place x = place_of(cluster, w);
+    const Spot x = spot_of(cluster, w);
     s << comma << "\n  {\"what\": " << json_text(site.role) << ", \"cta\": " << w.cta
       << ", \"warp\": " << w.warp << ", \"lanes\": " << w.lanes
       << ", \"by_operation\": " << (w.op ? "true" : "false") << ", \"line\": " << x.line
@@ -72,7 +72,7 @@ std::string finding_svg(const Cluster& cluster, const Finding& f) {
                                                        f.checker + ", " + f.rule);
   for (size_t i = 0; i < f.sites.size(); ++i) {
     const Who& w = f.sites[i].who;
-    const Place x = place_of(cluster, w);
+    const Spot x = spot_of(cluster, w);
     std::string line = "line " + std::to_string(x.line) + ": " + x.text;
     if (line.size() > kLetters) line = line.substr(0, kLetters - 3) + "...";
     picture.box(pair ? 1 - i : 0, pair ? 0 : i, i == 0 ? "#fde" : "#fec",
