@@ -17,7 +17,7 @@ constexpr size_t least_again = 4; // at the distance of the match before, which 
 constexpr size_t long_match = 64; // taken without a look at the next position
 // Of a longer match in the base only the end is looked for again: the base has it, too.
 constexpr size_t known_match = 256, known_end = 64;
-constexpr int longest_chain = 96;
+constexpr int longest_chain = 48;
 constexpr uint32_t none = UINT32_MAX;
 
 constexpr int hash_bits = 17;
