@@ -2,6 +2,7 @@
 #   CXX=g++      compiler, C++20        DEBUG=1       no optimisation, for debuggers: into build/debug
 #   CUBINS=0|1   kernels as machine code beside the PTX; default: 1 where ptxas is found
 #   PCH=0|1      standard headers precompiled; default: 1 where CXX is g++ itself
+#   UNITS=0|1    files of a folder compiled together; default: 1, with COVERAGE=1 0
 #   SANITIZE=address,undefined | thread  builds into build/<sanitizer>
 
 CXX ?= g++
@@ -52,14 +53,17 @@ CXXFLAGS += --coverage -fprofile-update=prefer-atomic
 LDFLAGS += --coverage
 endif
 # The emulator's handlers are vector loops; without errno and traps their selects are blends. What
-# reads a kernel's text, answers driver calls, draws, reads commands or lists configurations runs once a
-# kernel, call or command: built quickly.
+# reads a kernel's text, answers driver calls or draws runs once a kernel or call, and what reads commands or
+# lists configurations once a process: built quickly, and more quickly.
 VGPU_FLAGS := -O3 -fno-math-errno -fno-trapping-math
-ONCE := $(foreach room,driver cudart forms isa ptx run trace,tools/vgpu/$(room)/%) tools/cli/% kernels/%_configs.cpp
+ONCE := $(foreach room,driver cudart forms isa ptx run trace,tools/vgpu/$(room)/%)
 ONCE_FLAGS := -O1
+FEW := tools/cli/% tools/stamps/% kernels/%_configs.cpp
+FEW_FLAGS := -Og
 ifeq ($(DEBUG),1)
 VGPU_FLAGS := -O0
 ONCE_FLAGS := -O0
+FEW_FLAGS := -O0
 endif
 
 OPERATIONS := $(notdir $(patsubst %/,%,$(dir $(wildcard kernels/*/configs.def))))
@@ -74,8 +78,6 @@ CLI_SOURCES := $(wildcard tools/cli/*.cpp tools/stamps/*.cpp) tools/vgpu/trace/e
 REFERENCE_SOURCES := $(wildcard tests/reference/*.cpp)
 SUPPORT_SOURCES := $(filter-out tests/support/fake_driver.cpp,$(wildcard tests/support/*.cpp))
 SUITES := host virtual hardware
-
-object = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(1))
 
 .PHONY: bench all help lib shared vgpu demo test test-host test-virtual hardware-test check-ptx lint format clean \
         mutation sweep false-alarms planted kernel-coverage try deps suites install uninstall sass-check coverage \
@@ -115,10 +117,91 @@ help:
 	@echo "make install      headers, libraries, warpline, pkg-config and CMake files; PREFIX=, DESTDIR="
 	@echo "make uninstall    removes what make install wrote, with the same PREFIX= and DESTDIR="
 	@echo "make clean        removes $(BUILD)/"
-	@echo "options: DEBUG=1, SANITIZE=address,undefined, CUBINS=0, V=1, CXX=..., -jN"
+	@echo "options: DEBUG=1, SANITIZE=address,undefined, CUBINS=0, UNITS=0, V=1, CXX=..., -jN"
 	@echo "for a part of a target's work, options of its program: MUTATION_FLAGS, SEMANTIC_FLAGS, FALSE_ALARMS_FLAGS,"
 	@echo "  SWEEP_FLAGS, BENCH_FLAGS, HOST_COST_FLAGS, DRIVER_COST_FLAGS, REPORT_FLAGS, SANITIZE_FLAGS,"
 	@echo "  SASS_FLAGS, TRY_FLAGS, PLANTED_FLAGS, KERNEL_COVERAGE_FLAGS: make sweep SWEEP_FLAGS=\"--configs dual_gemm_sm100_n64_f16 --sizes 2\""
+
+# ---- standard headers ------------------------------------------------------------------------------
+
+# Reading them is half of the work on most files, so g++ does that once. Files include what they use
+# all the same: ccache and other compilers get them as they are.
+STD_HEADERS := algorithm functional map memory mutex string unordered_map vector
+PCH ?= $(if $(word 2,$(CXX)),0,$(if $(filter g++ g++-% %-g++,$(notdir $(CXX))),1,0))
+ifeq ($(PCH),1)
+# g++ forgets that what it reads so is a system header, and false alarms of std::string come through.
+CXXFLAGS += -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread
+STD := std
+endif
+# The virtual GPU's own of which most of its files see all.
+VGPU_HEADERS := tools/vgpu/exec/cluster.hpp
+$(BUILD)/std/std.hpp.gch: INCLUDES := $(STD_HEADERS:%=<%>)
+$(BUILD)/std/vgpu.hpp.gch: INCLUDES := $(STD_HEADERS:%=<%>) $(VGPU_HEADERS:%="%")
+$(BUILD)/std/%.hpp.gch:
+	@mkdir -p $(@D)
+	@echo "  CXX  $(@:.gch=)"
+	$(Q)printf '#include %s\n' $(INCLUDES:%='%') > $(@:.gch=)
+	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -MF $(@:.gch=.d) -MT $@ -x c++-header $(@:.gch=) -o $@.tmp && mv $@.tmp $@
+precompiled = $(STD:%=$(BUILD)/std/$(if $(filter tools/vgpu/%,$(1)),vgpu,%).hpp)
+
+# ---- units -----------------------------------------------------------------------------------------
+
+# Files that are compiled as one: what g++ reads and instantiates anew for each, half of its work on most of
+# them, it then does once. They share what is local to a file, so a unit takes each name once. What
+# stands in no unit is compiled alone; UNITS=0 compiles every file so.
+UNITS ?= $(if $(filter 1,$(COVERAGE)),0,1)
+# $(1) folder, $(2) the unit's name, $(3) files
+define unit
+$(BUILD)/obj/$(1)/unit_$(2).o: private FILES := $(3:%=$(1)/%.cpp)
+$(BUILD)/obj/$(1)/unit_$(2).o: $(3:%=$(1)/%.cpp) $(patsubst %,%.gch,$(call precompiled,$(1)/))
+UNIT_OBJECTS += $(BUILD)/obj/$(1)/unit_$(2).o
+$(foreach file,$(3),$(eval unit_of_$(1)/$(file).cpp := $(1)/unit_$(2).cpp))
+endef
+add_unit = $(if $(filter 1,$(UNITS)),$(eval $(call unit,$(1),$(2),$(3))))
+$(call add_unit,kernels/dual_gemm,api,dual_gemm dual_gemm_rules)
+$(call add_unit,kernels/gemm,common,candidates choice operand problem rules)
+$(call add_unit,kernels/gemm,sm100,sm100_cost sm100_decode sm100_plan)
+$(call add_unit,kernels/grouped,api,grouped grouped_rules)
+$(call add_unit,kernels/linear,api,linear linear_rules)
+$(call add_unit,kernels/moe,api,moe parts)
+$(call add_unit,kernels/norm_linear,api,norm_linear norm_linear_rules)
+$(call add_unit,kernels/quantize,api,quantize quantize_rules)
+$(call add_unit,runtime/src,api,api context graph_runs kept_run launch log plan status strided)
+$(call add_unit,runtime/src,driver,driver dump images module reachable scale_layout tensor_map)
+$(call add_unit,tests/reference,products,compare dual_gemm elements inputs linear moe)
+$(call add_unit,tests/reference,values,grouped numerics quantize)
+$(call add_unit,tools/cli,devices,configs device devices doctor report rules)
+$(call add_unit,tools/cli,files,dual_gemm_files gemm_files moe_files product_files quantize_files safetensors)
+$(call add_unit,tools/cli,layers,moe norm_linear quantize)
+$(call add_unit,tools/cli,output,image json output_file run stats)
+$(call add_unit,tools/cli,products,dual_gemm gemm grouped make_example product types)
+$(call add_unit,tools/stamps,all,decode session stamp)
+$(call add_unit,tools/vgpu/check,findings,barriers deadlock finding grid_races hub options rules)
+$(call add_unit,tools/vgpu/check,memory,definedness definedness_memory ledger picture traits)
+$(call add_unit,tools/vgpu/check,races,races races_flags races_sync)
+$(call add_unit,tools/vgpu/driver,code,fatbin function jit link module unpack)
+$(call add_unit,tools/vgpu/driver,device,errors init options proc_address state unsupported)
+$(call add_unit,tools/vgpu/driver,work,context event graph launch memory stream tensor_map)
+$(call add_unit,tools/vgpu/exec,cluster,cluster mbarrier memory memory_lanes transfers)
+$(call add_unit,tools/vgpu/exec,grid,explore grid policy profile report warp)
+$(call add_unit,tools/vgpu/isa,names,forms globals pattern target types)
+$(call add_unit,tools/vgpu/isa,program,calls decode frames operands scopes)
+$(call add_unit,tools/vgpu/ops,alu,alu_bits alu_carry alu_half alu_integer)
+$(call add_unit,tools/vgpu/ops,async,async_groups async_operand async_reduce bulk_copy clc cp_async)
+$(call add_unit,tools/vgpu/ops,control,control control_print convert_mov convert_packed external heap setmaxnreg)
+$(call add_unit,tools/vgpu/ops,memory,memory memory_address memory_async memory_ld_st stack)
+$(call add_unit,tools/vgpu/ops,sync,barrier mbarrier memory_atom)
+$(call add_unit,tools/vgpu/ops,tcgen05,tcgen05 tcgen05_alloc tcgen05_copy tcgen05_ldst tcgen05_shift)
+$(call add_unit,tools/vgpu/ops,tcgen05_mma,tcgen05_mma tcgen05_mma_effect)
+$(call add_unit,tools/vgpu/ops,tma,tensormap tma tma_load tma_store tma_traffic)
+$(call add_unit,tools/vgpu/ops,warp,video warp_matrix warp_mma warp_mma_k4 warp_shuffle)
+$(call add_unit,tools/vgpu/ops,wgmma,warp_wmma wgmma wgmma_effect)
+$(call add_unit,tools/vgpu/ptx,all,lexer link operand parser statement)
+$(call add_unit,tools/vgpu/tensor,maps,instr_desc mma_fp4 tensor_map)
+$(call add_unit,tools/vgpu/tensor,operands,mma_operand mma_plain)
+$(call add_unit,tools/vgpu/trace,lines,coverage timeline write)
+# The objects of sources.
+object = $(patsubst %.cpp,$(BUILD)/obj/%.o,$(sort $(foreach file,$(1),$(or $(unit_of_$(file)),$(file)))))
 
 # ---- kernels: preprocess, one statement a line, embed ------------------------------------------
 
@@ -141,9 +224,8 @@ $(BUILD)/ptx/$(1).ptx: $(firstword $(wildcard kernels/$(2)/$(3).ptx kernels/gemm
                        $(wildcard ptx/*.inc kernels/*/*_form.inc \
                          $(foreach room,gemm $(if $(filter %_norm,$(3)),norm) $(2), \
                            kernels/$(room)/*.inc kernels/$(room)/*_params.def))
-	@mkdir -p $$(@D)
-	@echo "  PTX  $(1)"
-	$(Q)cpp -C -undef -nostdinc -I ptx -I kernels/$(2) -I kernels/gemm -I kernels/norm $$$$(cat $(BUILD)/gen/flags/$(1)) $$< > $$@.i \
+	$(Q)echo "  PTX  $(1)"; [ -d $$(@D) ] || mkdir -p $$(@D); \
+	  cpp -C -undef -nostdinc -I ptx -I kernels/$(2) -I kernels/gemm -I kernels/norm @$(BUILD)/gen/flags/$(1) $$< $$@.i \
 	  && awk -f ptx/expand.awk $$@.i > $$@.tmp && mv $$@.tmp $$@ && rm $$@.i
 endef
 
@@ -152,10 +234,9 @@ endef
 define cubin_rule
 CUBIN_FILES += $(BUILD)/cubin/$(1).$(2).cubin
 $(BUILD)/cubin/$(1).$(2).cubin: $(BUILD)/ptx/$(1).ptx
-	@mkdir -p $$(@D)
-	@echo "  PTXAS $(1) $(2)"
-	$(Q)$(PTXAS) -arch=$(2) $$< -o $$@ 2> $$@.log && rm -f $$@.log \
-	  || { echo "  no machine code of $(1) for $(2), see $$@.log" && : > $$@; }
+	$(Q)echo "  PTXAS $(1) $(2)"; [ -d $$(@D) ] || mkdir -p $$(@D); \
+	  if $(PTXAS) -arch=$(2) $$< -o $$@ 2> $$@.log; then rm -f $$@.log; \
+	  else echo "  no machine code of $(1) for $(2), see $$@.log"; : > $$@; fi
 endef
 
 machine_targets = $(or $(filter %f,$(1)),$(filter %a,$(1)))
@@ -187,30 +268,25 @@ $(BUILD)/obj/kernels.o: $(BUILD)/gen/kernels.S
 	@mkdir -p $(@D)
 	$(Q)$(CXX) -c $< -o $@
 
-# ---- standard headers ------------------------------------------------------------------------------
-
-# Reading them is half of the work on most files, so g++ does that once. Files include what they use
-# all the same: ccache and other compilers get them as they are.
-STD_HEADERS := algorithm functional map memory mutex string unordered_map vector
-PCH ?= $(if $(word 2,$(CXX)),0,$(if $(filter g++ g++-% %-g++,$(notdir $(CXX))),1,0))
-ifeq ($(PCH),1)
-# g++ forgets that what it reads so is a system header, and false alarms of std::string come through.
-CXXFLAGS += -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread
-STD := $(BUILD)/std/std.hpp
-endif
-$(BUILD)/std/std.hpp.gch:
-	@mkdir -p $(@D)
-	@echo "  CXX  $(@:.gch=)"
-	$(Q)printf '#include <%s>\n' $(STD_HEADERS) > $(@:.gch=)
-	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) -x c++-header $(@:.gch=) -o $@.tmp && mv $@.tmp $@
-
 # ---- library, virtual GPU, programs ---------------------------------------------------------------
 
-flags_of = $(if $(filter $(ONCE),$(1)),$(ONCE_FLAGS),$(if $(filter tools/vgpu/%,$(1)),$(VGPU_FLAGS)))
-$(BUILD)/obj/%.o: %.cpp | $(STD:%=%.gch)
+flags_of = $(or $(if $(filter $(ONCE),$(1)),$(ONCE_FLAGS)),$(if $(filter tools/vgpu/%,$(1)),$(VGPU_FLAGS)), \
+  $(if $(filter $(FEW),$(1)),$(FEW_FLAGS)))
+compile = $(CXX) $(CPPFLAGS) $(CXXFLAGS) $(call flags_of,$(1)) $(patsubst %,-include %,$(call precompiled,$(1)))
+define compile_one
 	@mkdir -p $(@D)
 	@echo "  CXX  $<"
-	$(Q)$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(call flags_of,$<) $(STD:%=-include %) -c $< -o $@
+	$(Q)$(call compile,$<) -c $< -o $@
+endef
+$(BUILD)/obj/tools/vgpu/%.o: tools/vgpu/%.cpp $(patsubst %,%.gch,$(call precompiled,tools/vgpu/))
+	$(compile_one)
+$(BUILD)/obj/%.o: %.cpp $(patsubst %,%.gch,$(call precompiled,))
+	$(compile_one)
+$(UNIT_OBJECTS):
+	@mkdir -p $(@D)
+	@echo "  CXX  $(FILES)"
+	$(Q)printf '#include "%s"\n' $(FILES) > $(@:.o=.cpp)
+	$(Q)$(call compile,$<) -c $(@:.o=.cpp) -o $@
 
 lib: $(BUILD)/libwarpline.a
 vgpu: $(BUILD)/libvgpu.so
@@ -504,4 +580,4 @@ format:
 clean:
 	rm -rf $(BUILD)
 
--include $(shell find $(BUILD)/obj $(BUILD)/fuzz -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD)/obj $(BUILD)/std $(BUILD)/fuzz -name '*.d' 2>/dev/null)
