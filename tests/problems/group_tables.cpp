@@ -49,8 +49,7 @@ GroupSizes draw_groups(const Configuration& c, wl_operand type, Draw& draw) {
   if (of_tiles) {
     s.k = 64 * (1 + below(draw, "k", 3)) + round;
     if (round == 0 && has_whole_k(draw)) s.k = std::max<int64_t>(c.tile_k, 64);
-    if (draw.index() >= first_of_loops && !is_of_rings(draw))
-      s.k = c.depth + c.tile_k * (draw.index() < first_of_loops + all_loops / 2 ? 1 : 2);
+    if (draw.index() >= first_of_loops && !is_of_rings(draw)) s.k = k_of_loops(c, draw);
     s.n = c.columns < 128 ? 128 + c.columns : c.columns;
     if (draw.index() % 2 == 1) s.n += step;
     if (is_of_rings(draw)) s.n = (tiles_of_rings(c) / 3 + 1) * c.columns;
@@ -106,7 +105,7 @@ GroupSizes draw_groups(const Configuration& c, wl_operand type, Draw& draw) {
 namespace {
 
 // Rows that m is cut into: none at all, all in one, the first and the last none, around the sides
-// of tiles, half of all in one, narrow tiles.
+// of tiles, half of all in one, narrow tiles, whole tiles.
 std::vector<int64_t> draw_rows(const GroupSizes& s, int64_t tile, const std::string& kind,
                                uint64_t seed) {
   const Random random(seed, 20);
@@ -122,6 +121,10 @@ std::vector<int64_t> draw_rows(const GroupSizes& s, int64_t tile, const std::str
   if (kind == "none") return rows;
   if (kind == "one") {
     take(some, s.m);
+    return rows;
+  }
+  if (kind == "whole") {
+    for (size_t g = 0; g < rows.size(); ++g) take(g, tile);
     return rows;
   }
   if (kind == "narrow") { // a last tile of up to a half, a quarter and all of its rows

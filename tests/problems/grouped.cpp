@@ -98,6 +98,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
       "sizes of groups", {"sides", "skew", "one", "ends empty", "few", "none", "sides"});
   if (is_first(draw) || draw.index() >= first_of_tiles)
     kind = draw.note<std::string>("sizes of groups", "narrow");
+  if (is_of_rings(draw)) kind = draw.note<std::string>("sizes of groups", "whole");
   // Rows that are decoded under the product, of several groups.
   if (has_later_groups(c, draw)) kind = draw.note<std::string>("sizes of groups", "sides");
   // What is wrong with a table shows in rows that are still left to the groups behind it.
@@ -131,10 +132,10 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const bool has_row = !dual && draw.pick("with row", {1, 0, 1}) != 0 && !ties;
   const std::string residual =
       dual || nvfp4       ? "null"
-      : is_of_rings(draw) ? "apart"
+      : is_of_rings(draw) ? draw.index() == of_rings ? "apart" : "null"
                           : draw.pick<const char*>("residual of", {"apart", "in place", "null"});
   // Where runs may differ and the first one has none, the second one has.
-  const bool only_second = residual == "null" && differ && !dual && !nvfp4;
+  const bool only_second = residual == "null" && differ && !dual && !nvfp4 && !is_of_rings(draw);
   const bool in_place = residual == "in place", apart = residual == "apart" || only_second;
   const Sizes one_entry{s.m, s.n, s.k, 1};
   const Layout layout = nvfp4 ? draw_dense_layout(one_entry, draw)

@@ -31,6 +31,10 @@ bool chooses_config(const Draw& draw) {
   return draw.index() < first_of_tiles && draw.index() % all_sizes == 3;
 }
 bool is_of_rings(const Draw& draw) { return draw.index() >= of_rings; }
+int64_t k_of_loops(const Configuration& c, const Draw& draw) {
+  const int64_t beyond = draw.index() < first_of_loops + all_loops / 2 ? 1 : 2;
+  return (std::max(c.depth, c.turn) + beyond * c.tile_k) * (c.shares_k ? 10 : 1);
+}
 int64_t tiles_of_rings(const Configuration& c) {
   const int64_t ctas = c.rows / c.cta_rows * std::max<int64_t>(c.columns / c.cta_columns, 1);
   return 5 * std::max<int64_t>(c.sms / ctas, 1) + 1;
@@ -160,7 +164,8 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
     if (is_of_rings(draw)) {
       s.n = tiles_of_rings(c) * c.columns;
     } else if (draw.index() >= first_of_loops) {
-      s.k = c.depth + c.tile_k * (draw.index() < first_of_loops + all_loops / 2 ? 1 : 2);
+      s.k = k_of_loops(c, draw);
+      s.n = 2 * c.columns;
     } else if (draw.index() % 2 == 1) {
       // Beyond the first tile a few rows, nearly a tile, or so many that a warp's 32 rows are all
       // there, or all and one more.

@@ -16,11 +16,12 @@ constexpr size_t all_sizes = 7; // kinds of sizes
 // From this problem on tiles of little K, six in a row with all activations: one whole tile, or
 // with an odd number some with an edge in every direction.
 constexpr size_t first_of_tiles = 102;
-// From this problem on what shows what loops wait for: a tile whose K brings the stages round, of
+// From this problem on what shows what loops wait for: tiles whose K brings the stages round, of
 // up to four pairs of types with an even and an odd number of blocks, eight problems; then so many
-// tiles that all rings come round, once more with rows that are gathered.
+// tiles that all rings come round, with a residual, and without it and with rows that are gathered.
 constexpr size_t first_of_loops = 108, all_loops = 8, of_rings = first_of_loops + all_loops;
 bool is_of_rings(const Draw& draw);
+int64_t k_of_loops(const Configuration& configuration, const Draw& draw);
 int64_t tiles_of_rings(const Configuration& configuration);
 bool is_first(const Draw& draw);
 // Two of these, with edges and without, have a whole tile of K.

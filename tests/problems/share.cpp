@@ -86,12 +86,14 @@ void share_problems(std::vector<Operation>* operations) {
         if (own[c.kernels[0]] >= many) c.problems.push_back(1);
         continue;
       }
-      if (product && !c.shares_k) {
-        const size_t pairs_of_types = c.types.size() <= 4 ? c.types.size() : 0;
-        for (size_t i = 0; i < all_loops && pairs_of_types > 1; ++i)
+      if (product) {
+        const size_t pairs_of_types = c.types.size() <= 4 ? c.types.size() : 1;
+        for (size_t i = 0; i < all_loops; ++i)
           if (i % 4 < pairs_of_types) c.of_loops.push_back(first_of_loops + i);
         c.of_loops.push_back(of_rings);
-        if (c.gathers) c.of_loops.push_back(of_rings + 1);
+        c.of_loops.push_back(of_rings + 1);
+        // Rows that are decoded under the product.
+        if (c.later && operation.folder == "grouped") c.of_loops.push_back(all_sizes);
       }
       size_t statements = 0;
       for (const std::string& kernel : c.kernels)
