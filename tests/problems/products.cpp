@@ -503,7 +503,9 @@ uint32_t draw_product_way(const Sizes& s, Draw& draw, Problem* problem) {
 
 Activations draw_activations(bool differ, size_t turn, Draw& draw) {
   const int first = draw.pick("activation", {0, 1, 2, 3, 4, 5}, turn);
-  const int second = draw.note("activation of the second run", differ ? (first + 3) % 6 : first);
+  // Of those without an exponential, which a card computes bit for bit, another of them.
+  const int other = first / 3 * 3 + (first + 1) % 3;
+  const int second = draw.note("activation of the second run", differ ? other : first);
   return {static_cast<wl_activation>(first), static_cast<wl_activation>(second)};
 }
 

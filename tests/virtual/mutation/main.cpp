@@ -219,14 +219,16 @@ struct Book {
     if (!o.fresh) lines = read_summary(o.summary_path);
     for (const Kernel& r : kernels) {
       Share share{r.name, r.work, make_mutants(r.text), {}, {}, {}, {}};
-      size_t most = 0; // judged
+      std::pair<size_t, size_t> most; // judged, killed
       for (const auto& file : before) {
         Section s{r.name, hash_code(r.text), "", {}, {}, {}};
         const auto known = file.find(r.name);
         if (known == file.end() || !read_section(known->second, share.mutants, s)) continue;
-        const auto judged = static_cast<size_t>(std::count(s.judged.begin(), s.judged.end(), true));
-        if (sections.count(r.name) != 0 && judged <= most) continue;
-        most = judged;
+        std::pair<size_t, size_t> has;
+        for (size_t i = 0; i < s.judged.size(); ++i)
+          has.first += s.judged[i], has.second += s.judged[i] && !s.killers[i].empty();
+        if (sections.count(r.name) != 0 && has <= most) continue;
+        most = has;
         share.told = s.judged;
         sections[r.name] = std::move(s);
       }

@@ -70,7 +70,8 @@ std::string reason_of_one_row(const warpline::gemm::Config& c, const SemanticMut
                  "nobody stores"
                : "nothing reads the register where the kernel quantises";
   if (m.label == "clear_stage" &&
-      ((m.change == "delete" && (starts(t, "st.shared.v4.b32 ") || starts(t, "@more bra") ||
+      ((m.change == "predicate inverted" && starts(t, "@more bra clear_stage")) ||
+       (m.change == "delete" && (starts(t, "st.shared.v4.b32 ") || starts(t, "@more bra") ||
                                  names("more, turn, 4") || names("store, store, 4096"))) ||
        (names("turn, turn, 1") && m.change != "delete")))
     return "of the other 7 tokens, whose sums nobody stores; the row's own words are all written";
@@ -253,7 +254,8 @@ std::string reason_of(const warpline::gemm::Config& c, const SemanticMutant& m) 
   if (c.family == warpline::gemm::Family::sm90_native && m.label == "share_found" && one_more &&
       starts(t, "selp.b32 part_column"))
     return "of outputs beyond the matrix, which nobody stores";
-  if (c.family == warpline::gemm::Family::sm90_native && c.b_tensors == 2 && m.change == "delete" &&
+  if (c.family == warpline::gemm::Family::sm90_native && m.change == "delete" &&
+      (m.label == "storer_piece" || m.label == "piece_stored") &&
       starts(t, "mad.lo.u32 barrier, given_place, 8, "))
     return "the place that was read is given next: the register has its barrier's address";
   if (c.family == warpline::gemm::Family::sm90_native && c.threads == 256 &&

@@ -90,12 +90,16 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
       (starts(t, "max.NaN.f32") || names(" largest, ") || names(" zero, ") || names("factor, ")) &&
       !has(kernel, "f32"))
     return "FP32's smallest number becomes 0 in D's type, in a scale and in a code";
+  if (deleted && starts(t, "mul.rn.f32 factor") && names(", 0f3F800000;"))
+    return "a product with 1";
+  if (has(m.change, "mad.hi") && names(", 0, 3, ")) return "a product with 0";
   if (cut && times_power_of_two(t) && starts(t, "mul."))
     return "a product with a power of two is exact";
   if (cut && starts(t, "mul.") && names(", unscale_factor;"))
     return "2^14 or 2^7, with which a product that FP32 holds is exact";
   if (cut && (names(", other") || names(", moved;") || names(", received") || names(", part") ||
-              names("block_sum") || names("_total, ") || names(" total, ")))
+              names("block_sum") || names("_total, ") || names(" total, ") ||
+              (m.label == "received" && names(", odd"))))
     return "sums over K: exact, or rounded within the contract's bound, which no order and no "
            "rounding of FP32 leaves";
   if (cut && starts(m.label, "loop_") && starts(t, "add.rn.f32 ") &&
@@ -192,6 +196,8 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
     if (has(m.change, "setp.gt") && starts(t, "setp.ge.u32 done, ") && names(", slot_end"))
       return "one round more, in which no lane has a slot";
   }
+  if (has(kernel, "norm_linear_rstd") && one_more && m.label.empty() && starts(t, "mov.b32 word"))
+    return "what a lane beyond the row has is not added";
   if (m.label == "addend_fetched" && m.change == "predicate dropped" &&
       starts(t, "@has ld.shared.f32 "))
     return "only what has the same predicate reads it";
@@ -268,7 +274,8 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
     return "a wait for the grid ahead changes no value";
   if (m.label == "count_tiles" && has(m.change, "setp.gt") && names("last, group, own_end"))
     return "a group more gets the number that the next lane gives it";
-  if (has(kernel, "norm_linear_rows") && names("part, lane, 2") && has(m.change, "shl"))
+  if (has(kernel, "norm_linear_rows") && names("part, lane, 2") &&
+      (one_more || has(m.change, "shl")))
     return "which half of 32 bytes is read first saves time";
   if (m.label == "consumer_tile" &&
       (names(" token, lane, ") || names("row_offset") || names("row_factors") ||
@@ -277,9 +284,14 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
     return "a prefetch's address changes no value";
   if (starts(t, "setp.eq.u32 more, early, 0") || (deleted && names("early, [known_routes]")))
     return "whether weights are prefetched ahead of the wait changes no value";
-  if (one_more && (m.label == "fetch" || m.label == "activations_role") && starts(t, "mov.u32 k") &&
-      names("_") && names(", 0;"))
+  const bool of_activations = starts(t, "mov.u32 k") && names("_") && names(", 0;");
+  if (of_activations && one_more &&
+      (m.label == "fetch" || m.label == "activations_role" || m.label == "activations_stage" ||
+       m.label == "row_known"))
     return "beyond K the weights are zeros, and what they meet is finite";
+  if (of_activations && deleted && m.label == "activations_stage")
+    return "beyond K the weights are zeros, and a NaN of the block before has made all outputs of "
+           "the row NaN";
   if (one_more && (names(", index, 32768") || names("target, group, 32768")))
     return "half of a number below 32768, rounded down";
   if (one_more && starts(t, "add.u32 team_barrier, team"))
@@ -293,7 +305,7 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   if (m.change == "predicate dropped" && has(kernel, "_units_") && m.label == "rows_asked" &&
       names("there st.shared.f32 [own_total"))
     return "what is there is written before it is read";
-  if (one_more && has(kernel, "_units_") && m.label == "initialised" &&
+  if ((one_more || deleted) && has(kernel, "_units_") && m.label == "initialised" &&
       starts(t, "bfi.b32 ahead_row, ahead_place, ahead_row, 5, 2"))
     return "the first row of a team is the first of four, and of the row 7 bits are kept";
   if (deleted && has(kernel, "_units_") && starts(t, "@past bra placed_next"))
@@ -323,6 +335,8 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
       (names("setp.le.u32 more, tile_tokens, ") && m.label == "next_step" &&
        (deleted || has(m.change, "setp.lt"))))
     return "`more` is false at first: MMAs of more tokens than needed give the same sums";
+  if (m.label == "groups_ends" && names("distance, 32") && has(m.change, "setp.le"))
+    return "no lane is 32 further up";
   if (names("@found max.u32 end") && has(m.change, "predicate dropped"))
     return "without a lane above, the shuffle gives a lane its own number";
   if (names("bad, wrong, 0, bad") && (deleted || (one_more && m.label == "groups_tile")))
@@ -330,7 +344,7 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   if (names("{valid, valid};")) return "a tile that is none has no rows that are read";
   if (deleted && m.label == "greatest_end" && starts(t, "min.s32 word, word, bound"))
     return "behind an end beyond M groups have no rows, wherever they begin";
-  if (deleted && names("mov.u32 matrix")) return "a lane beyond the pairs has none";
+  if ((deleted || one_more) && names("mov.u32 matrix")) return "a lane beyond the pairs has none";
   if (deleted && starts(t, "@!gathered bra operands_counted"))
     return "lines of rows are read only where rows are gathered";
   if (deleted && has(kernel, "sm100_swapped") && !has(kernel, "split") &&
