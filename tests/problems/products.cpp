@@ -484,9 +484,12 @@ Layout draw_dense_layout(const Sizes& s, Draw& draw) {
 }
 
 uint32_t draw_product_way(const Sizes& s, Draw& draw, Problem* problem) {
-  const uint32_t flags = draw.pick<uint32_t>(
+  uint32_t flags = draw.pick<uint32_t>(
       "flags", {0, WL_STATIC_WEIGHTS, WL_GRAPH_LAUNCH | WL_FAST_ACCUMULATION,
                 WL_STATIC_WEIGHTS | WL_GRAPH_LAUNCH, WL_GRAPH_LAUNCH, WL_FAST_ACCUMULATION});
+  // Half of the loops start with weights that no grid ahead writes.
+  if (first_of_loops <= draw.index() && draw.index() < first_of_loops + all_loops / 2)
+    flags = draw.note("flags", flags | WL_STATIC_WEIGHTS);
   problem->static_weights = (flags & WL_STATIC_WEIGHTS) != 0;
   draw_way(draw, problem, s.m * s.n * s.k * s.l);
   if (draw.index() % all_sizes == 1) {

@@ -515,6 +515,9 @@ static Kernel kernel_of(const warpline::Image& image) {
     c.k = config->tile_k * (stages + 1) * config->split_k - 64;
     r.sms = 2 * config->split_k;
   }
+  // It loads ahead of the work before it where all its CTAs are on the device at once; rings come
+  // round in the problems of loops.
+  if (config->family == warpline::gemm::Family::sm90_stream) r.sms = 12;
   if (config->family == warpline::gemm::Family::sm90_native) {
     // A storer's places come round: a tile of 16 tokens has one piece, and tiles are one cluster's,
     // or of STREAM_K three clusters', which meet inside tiles.

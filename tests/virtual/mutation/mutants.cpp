@@ -223,6 +223,9 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
   if (warp_sync && m.label == "barriers_done" && starts(kernel, "moe_"))
     return "who has initialised barriers alone signals them ahead of the CTA's barrier, and a vote "
            "of all lanes comes first: convergence costs no order";
+  if (has(kernel, "grouped_") && has(kernel, "sm90") && starts(op, "griddepcontrol.wait") &&
+      (m.label == "activations_role" || m.label == "consumer"))
+    return "every thread has waited ahead of the table of groups";
   // Its factors and biases are read behind the main loop.
   if (has(kernel, "direct_a") && has(kernel, "_t256_split") && m.label == "consumer" &&
       starts(op, "griddepcontrol.wait"))
