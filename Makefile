@@ -115,7 +115,7 @@ help:
 	@echo "make timeline     draws tools/trace/b200.svg anew"
 	@echo "make format       rewrites the C++ files as clang-format wants them"
 	@echo "make install      headers, libraries, warpline, pkg-config and CMake files; PREFIX=, DESTDIR=;"
-	@echo "                  under four minutes on two idle cores from nothing"
+	@echo "                  about four minutes on two cores from nothing"
 	@echo "make uninstall    removes what make install wrote, with the same PREFIX= and DESTDIR="
 	@echo "make clean        removes $(BUILD)/"
 	@echo "options: DEBUG=1, SANITIZE=address,undefined, CUBINS=0, UNITS=0, V=1, CXX=..., -jN"

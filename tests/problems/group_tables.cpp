@@ -246,11 +246,11 @@ GroupTable table_of(const GroupSizes& s, int64_t tile, const std::string& kind, 
   const std::vector<GroupRange> ranges = ranges_of(t, s.m);
   if (s.gathers) {
     t.a_rows = s.a_rows;
-    // Where there are wrong rows, one in the first run, of the first or the last of four.
+    // Where there are wrong rows, one of the largest group in the first run.
     const auto found = std::max_element(
         ranges.begin(), ranges.end(),
         [](const GroupRange& x, const GroupRange& y) { return x.rows() < y.rows(); });
-    // Lanes gather a row of each 32.
+    // The first or the last of four, or of what a lane gathers of every 32 rows.
     constexpr int64_t places[] = {0, 3, 32, 67, 98};
     int64_t only = -1;
     for (const int64_t place : places)

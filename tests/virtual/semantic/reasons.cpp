@@ -289,9 +289,6 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
       (m.label == "fetch" || m.label == "activations_role" || m.label == "activations_stage" ||
        m.label == "row_known"))
     return "beyond K the weights are zeros, and what they meet is finite";
-  if (of_activations && deleted && m.label == "activations_stage")
-    return "beyond K the weights are zeros, and a NaN of the block before has made all outputs of "
-           "the row NaN";
   if (one_more && (names(", index, 32768") || names("target, group, 32768")))
     return "half of a number below 32768, rounded down";
   if (one_more && starts(t, "add.u32 team_barrier, team"))
