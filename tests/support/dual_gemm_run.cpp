@@ -181,7 +181,8 @@ DualGemmResult run_dual_gemm(wl_context* context, const DualGemmCase& c, const P
   // A workspace may hold anything before the first run, and what a run left before the next.
   const std::vector<uint8_t> junk(r.info.workspace_bytes ? r.info.workspace_bytes : 256, 0xFF);
   DeviceBuffer workspace(context, junk.size());
-  if (!c.unwritten) wl_upload(context, workspace.pointer, junk.data(), junk.size());
+  if (!c.unwritten || polls_workspace(r.config))
+    wl_upload(context, workspace.pointer, junk.data(), junk.size());
   const auto enqueue = [&](wl_stream stream) {
     wl_status status = quantise_b1.run(stream);
     if (status == WL_SUCCESS) status = quantise_a.run(stream);

@@ -33,11 +33,17 @@ struct DualGemmCase {
   bool graph = false;     // the runs are launches of one captured graph
   bool quantised = false; // A and B1 are what quantisations ahead of the first run write
   // D, the workspace and the scales' padding are what the allocation holds, for checkers that know
-  // who wrote a byte.
+  // who wrote a byte. (Where CTAs poll flags in the workspace, it has been written: a flag is up
+  // when it holds the launch's 64 bits, whatever lay there before.)
   bool unwritten = false;
   // Called ahead of the runs in a row, with the memory of A, B1, bias1, the factors and D.
   void (*ahead)(const std::vector<std::pair<void*, size_t>>&) = nullptr;
 };
+
+// Whether CTAs of the configuration poll flags in the workspace.
+inline bool polls_workspace(const std::string& config) {
+  return config.find("_stream") != std::string::npos;
+}
 
 struct DualGemmResult {
   wl_status status = WL_SUCCESS;

@@ -64,7 +64,9 @@ public:
   }
   bool false_first() const override { return true; }
   uint32_t quantum(const Warp& warp) override {
-    return warp.index == warp_ % warp.cta.warps.size() ? 1 : kQuantum;
+    // The starved one runs on while others do nothing but spin on memory.
+    const bool starved = warp.index == warp_ % warp.cta.warps.size();
+    return starved && !warp.cta.cluster.polls() ? 1 : kQuantum;
   }
 
 private:
