@@ -265,7 +265,6 @@ void fill_routes(const Problem& problem, Params* params) {
   params->first_id = static_cast<uint32_t>(g.first_id);
   params->rows_each = static_cast<uint32_t>(g.rows_each);
   params->bias_stride = static_cast<uint32_t>(g.bias_stride);
-  params->known_routes = g.known_ids ? 1 : 0;
   params->a_scale = address_of(g.a_scale);
 }
 

@@ -45,13 +45,13 @@ struct Groups {
 
   // In the place of all that but count and the strides: row r, one of at most most_routed, is
   // multiplied with matrix ids[r] - first_id, and rows_each rows are one of A. `positions`, null or
-  // [m], gets r, or -1 where there is no such matrix; rows without are not written. known_ids: the
-  // grids that may still run write no ids, and there are no positions to write.
+  // [m], gets r, or -1 where there is no such matrix; rows without are not written. A product of
+  // one tensor stands behind one of two with the same ids: it writes no positions, and no grid that
+  // may still run writes ids, as the one ahead lets it start when it has waited for who did.
   static constexpr int64_t most_routed = 64;
   const int32_t* ids = nullptr;
   int32_t* positions = nullptr;
   int64_t first_id = 0, rows_each = 1;
-  bool known_ids = false;
   // An A of NVFP4 is in memory as 16 bits of D's type and quantised on its way, as wl_quantize does
   // with *a_scale, null = 1.
   const float* a_scale = nullptr;

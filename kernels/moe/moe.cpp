@@ -313,7 +313,7 @@ namespace {
 
 // Rows say which expert is theirs.
 gemm::Problem routed_if(const Parts& parts, gemm::Problem problem, int64_t rows_each,
-                        int32_t* positions, bool known_ids) {
+                        int32_t* positions) {
   if (!parts.routed) return problem;
   gemm::Groups& groups = problem.groups;
   groups.ends = nullptr;
@@ -321,7 +321,6 @@ gemm::Problem routed_if(const Parts& parts, gemm::Problem problem, int64_t rows_
   groups.first_id = parts.order.first;
   groups.rows_each = rows_each;
   groups.positions = positions;
-  groups.known_ids = known_ids;
   return problem;
 }
 
@@ -330,14 +329,13 @@ gemm::Problem routed_if(const Parts& parts, gemm::Problem problem, int64_t rows_
 gemm::Problem up_problem(const Parts& parts) {
   gemm::Problem problem =
       routed_if(parts, grouped::problem_of(grouped::DualArgs(parts.up)), parts.order.top_k,
-                parts.summed ? nullptr : parts.order.positions, false);
+                parts.summed ? nullptr : parts.order.positions);
   if (parts.routed) problem.groups.a_scale = parts.quantised.d_scale;
   return problem;
 }
 gemm::Problem down_problem(const Parts& parts) {
-  // The up product's grid starts the next one when it has waited for who wrote the ids.
   gemm::Problem problem =
-      routed_if(parts, grouped::problem_of(grouped::LinearArgs(parts.down)), 1, nullptr, true);
+      routed_if(parts, grouped::problem_of(grouped::LinearArgs(parts.down)), 1, nullptr);
   if (!parts.summed) return problem;
   const Combination& sum = parts.sum;
   gemm::Groups::Sum& own = problem.groups.sum;

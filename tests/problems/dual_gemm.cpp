@@ -65,17 +65,6 @@ Gate draw_gate(Draw& draw, bool plain, bool codes) {
   return {draw.note("gate", kind.gate), draw.note("gate_limit", kind.limited ? limit : 0)};
 }
 
-// Another one for the second run, with a limit if the first one has none.
-Gate other_gate(const Gate& gate, Draw& draw) {
-  const wl_gate kind = gate.kind == WL_GATE_SILU      ? WL_GATE_GELU_TANH
-                       : gate.kind == WL_GATE_CLAMPED ? WL_GATE_SILU
-                                                      : WL_GATE_CLAMPED;
-  const float limit = kind == WL_GATE_CLAMPED || gate.limit == 0 ? 0.75f : 0;
-  draw.note("gate of the second run", static_cast<int>(kind));
-  draw.note("gate_limit of the second run", limit);
-  return {kind, limit};
-}
-
 Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const bool filled = wanted == Values::all;
   Problem p;

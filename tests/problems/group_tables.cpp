@@ -57,12 +57,16 @@ GroupSizes draw_groups(const Configuration& c, wl_operand type, Draw& draw) {
   const int64_t k_step = 128 / warpline::gemm::format_of(type).bits;
   if (!warpline::gemm::has_scales(type) && !has_whole_k(draw))
     s.k -= k_step * below(draw, "k less", 64 / k_step);
-  s.masked = draw.pick("table", {0, 1, 0}) != 0 && !of_tiles;
+  // Groups close to each other, so that rows of several are decoded under the product.
+  const bool later = has_later_groups(c, draw);
+  if (later) s.k = 320; // few units, so that warps decode either of two parts of a tile's rows
+  s.masked = draw.pick("table", {0, 1, 0}) != 0 && !of_tiles && !later;
   s.gathers = draw.pick("with rows", {0, 1}) != 0;
   if (is_of_rings(draw)) s.gathers = draw.index() != of_rings;
-  s.gathers = s.gathers && c.gathers && !has_later_groups(c, draw);
+  s.gathers = s.gathers && c.gathers && !later;
+  if (is_of_rings(draw) && s.gathers) s.k = c.turn + 64; // gathered stages come round, too
   // Of longer lists, the last with the most groups, too.
-  s.hostile = (draw.pick("hostile", {0, 0, 1, 0}) != 0 && index != 0 && !of_tiles) ||
+  s.hostile = (draw.pick("hostile", {0, 0, 1, 0}) != 0 && index != 0 && !of_tiles && !later) ||
               draw.index() == 2 * all_sizes - 1;
   // In any case one of ends, of more groups than a warp has lanes, one of sizes, and one whose
   // tiles of scales are wrong.
@@ -86,7 +90,8 @@ GroupSizes draw_groups(const Configuration& c, wl_operand type, Draw& draw) {
   s.sfb_gap = 16 * draw.pick("gap of SFB", {0, 3});
   s.bias_gap = 8 * draw.pick("gap of biases", {0, 2});
   const int64_t tile = c.rows;
-  const int64_t most = as_models ? tile + 130 : 2 * tile + below(draw, "m", 3 * tile) + 130;
+  const int64_t drawn = 2 * tile + below(draw, "m", 3 * tile) + 130;
+  const int64_t most = as_models ? tile + 130 : later ? 4 * tile + 130 : drawn;
   const int64_t rows = many ? s.count * 2 : most;
   s.row_stride = s.masked ? 1 + below(draw, "row_stride", 2 * rows / s.count) : 0;
   s.m = s.masked ? s.count * s.row_stride + below(draw, "rows behind", 9) : rows;
@@ -105,7 +110,7 @@ GroupSizes draw_groups(const Configuration& c, wl_operand type, Draw& draw) {
 namespace {
 
 // Rows that m is cut into: none at all, all in one, the first and the last none, around the sides
-// of tiles, half of all in one, narrow tiles, whole tiles.
+// of tiles, half of all in one, narrow tiles, whole tiles, all that is left in the last.
 std::vector<int64_t> draw_rows(const GroupSizes& s, int64_t tile, const std::string& kind,
                                uint64_t seed) {
   const Random random(seed, 20);
@@ -125,6 +130,10 @@ std::vector<int64_t> draw_rows(const GroupSizes& s, int64_t tile, const std::str
   }
   if (kind == "whole") {
     for (size_t g = 0; g < rows.size(); ++g) take(g, tile);
+    return rows;
+  }
+  if (kind == "long") { // a tile begins with the first 256 rows that are decoded under the product
+    for (size_t g = 0; g < rows.size(); ++g) take(g, g + 1 == rows.size() ? s.m : 128);
     return rows;
   }
   if (kind == "narrow") { // a last tile of up to a half, a quarter and all of its rows

@@ -100,7 +100,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     kind = draw.note<std::string>("sizes of groups", "narrow");
   if (is_of_rings(draw)) kind = draw.note<std::string>("sizes of groups", "whole");
   // Rows that are decoded under the product, of several groups.
-  if (has_later_groups(c, draw)) kind = draw.note<std::string>("sizes of groups", "sides");
+  if (has_later_groups(c, draw)) kind = draw.note<std::string>("sizes of groups", "long");
   // What is wrong with a table shows in rows that are still left to the groups behind it.
   if (s.hostile && s.count > 20) kind = draw.note<std::string>("sizes of groups", "few");
 

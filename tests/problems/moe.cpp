@@ -169,8 +169,8 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   a.struct_size = draw.note("struct_size", sizeof a);
   a.experts = draw.pick<int64_t>("experts", {4, 1, 33, 8});
   a.top_k = draw.pick<int64_t>("top_k", {2, 1, 4});
-  if (c.name.find("_sum_") != std::string::npos)
-    a.top_k = draw.pick<int64_t>("top_k", {2, 8, 1, 5});
+  const bool summed = c.name.find("_sum_") != std::string::npos;
+  if (summed) a.top_k = draw.pick<int64_t>("top_k", {2, 8, 1, 5});
   a.tokens = draw.pick<int64_t>("tokens", {5, 1, 40, 12});
   a.hidden = draw.pick<int64_t>("hidden", {128, 64, 320});
   a.intermediate = draw.pick<int64_t>("intermediate", {64, 192, 128});
@@ -198,7 +198,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   // A long K, where stages come round. Of down the other half of a tile's columns is stored, too,
   // and the product ahead has many columns: of two rows.
   // Once beyond 32 blocks of 256, where a stride of one more passes what a thread brings.
-  const bool longer = routed && draw.index() == 7 && c.name.find("_sum_") == std::string::npos;
+  const bool longer = routed && draw.index() == 7 && !summed;
   if (routed && draw.index() % 3 == 1) {
     a.experts = draw.note<int64_t>("experts", 2);
     const int64_t rows = all_checks || of_down ? 2 : 3;
@@ -206,7 +206,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     a.tokens = std::clamp<int64_t>(rows / a.top_k, 1, a.tokens);
     if (all_checks && of_down) a.tokens = 1;
     if (longer) a.tokens = a.top_k = 1;
-    const int64_t k = longer ? 8256 : 1344;
+    const int64_t k = longer ? 8256 : summed ? 2112 : 1344;
     draw.note("tokens", a.tokens), draw.note("top_k", a.top_k);
     a.hidden = draw.note<int64_t>("hidden", !of_down ? k : longer ? 64 : 192);
     a.intermediate = draw.note<int64_t>("intermediate", of_down ? k : 64);

@@ -512,20 +512,21 @@ Activations draw_activations(bool differ, size_t turn, Draw& draw) {
   return {static_cast<wl_activation>(first), static_cast<wl_activation>(second)};
 }
 
+Gate other_gate(const Gate& gate, Draw& draw) {
+  const wl_gate kind = gate.kind == WL_GATE_SILU      ? WL_GATE_GELU_TANH
+                       : gate.kind == WL_GATE_CLAMPED ? WL_GATE_SILU
+                                                      : WL_GATE_CLAMPED;
+  const float limit = kind == WL_GATE_CLAMPED || gate.limit == 0 ? 0.75f : 0;
+  draw.note("gate of the second run", static_cast<int>(kind));
+  draw.note("gate_limit of the second run", limit);
+  return {kind, limit};
+}
+
 std::array<Gate, 2> draw_gates(bool differ, Draw& draw) {
-  std::array<Gate, 2> gates{};
-  const int kind = draw.pick("gate", {0, 1, 2});
-  const float limit = draw.pick("limit", {0.0f, 0.75f});
-  for (int run = 0; run < 2; ++run) {
-    const bool other = differ && run == 1;
-    const std::string of = run == 0 ? "" : " of the second run";
-    Gate& gate = gates[static_cast<size_t>(run)];
-    gate.kind = static_cast<wl_gate>(draw.note("gate" + of, other ? (kind + 1) % 3 : kind));
-    gate.limit = draw.note("gate_limit" + of, gate.kind == WL_GATE_CLAMPED ? 7.0f
-                                              : other                      ? 0.75f - limit
-                                                                           : limit);
-  }
-  return gates;
+  const auto kind = static_cast<wl_gate>(draw.note("gate", draw.pick("gate", {0, 1, 2})));
+  const float drawn = draw.pick("limit", {0.0f, 0.75f});
+  const Gate first{kind, draw.note("gate_limit", kind == WL_GATE_CLAMPED ? 7.0f : drawn)};
+  return {first, differ ? other_gate(first, draw) : first};
 }
 
 int64_t draw_planned_rows(const Sizes& s, const std::set<std::string>& weights, Draw& draw,

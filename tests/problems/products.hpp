@@ -159,6 +159,8 @@ struct Activations {
   wl_activation runs[2];
 };
 Activations draw_activations(bool differ, size_t turn, Draw& draw);
+// Another one for the second run, with a limit if the first one has none.
+Gate other_gate(const Gate& gate, Draw& draw);
 std::array<Gate, 2> draw_gates(bool differ, Draw& draw);
 
 // Of a plan whose runs bring their own: another activation or gate, and biases that come or go.

@@ -95,6 +95,9 @@ void share_problems(std::vector<Operation>* operations) {
         // Rows that are decoded under the product.
         if (c.later && operation.folder == "grouped") c.of_loops.push_back(all_sizes);
       }
+      // Where splits of a layer's product have K enough for their stages to come round.
+      if (operation.folder == "moe" && c.name.find("_split") != std::string::npos)
+        c.of_loops.push_back(all_sizes);
       size_t statements = 0;
       for (const std::string& kernel : c.kernels)
         statements += std::exchange(own[kernel], 0); // the first one that launches it

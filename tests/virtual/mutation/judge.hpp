@@ -60,6 +60,8 @@ std::vector<std::string> hold_schedules(int seeds);
 extern std::string driver_path;
 
 Kernel make_kernel(const warpline::Image& image);
+// The configuration of the product behind a kernel of wl_norm_linear.
+const char* product_of(const Kernel& kernel);
 
 // The kernel as it is, or with `text` in its place, under all the schedules. start() begins it in a
 // child, finish() waits for that, take_ended() for whichever ends first.

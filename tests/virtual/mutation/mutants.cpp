@@ -230,13 +230,9 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
   if (has(kernel, "direct_a") && has(kernel, "_t256_split") && m.label == "consumer" &&
       starts(op, "griddepcontrol.wait"))
     return "who asked for the first activations has waited, and the main loop waits for those";
-  // The up product does not know its routes.
-  if (starts(kernel, "moe_up") && starts(op, "griddepcontrol.wait") &&
-      (m.label == "weights_written" || m.label == "activations_role" || m.label == "no_route"))
-    return "the same thread has waited ahead of its route";
-  // The down product does: every thread of the grid ahead has waited before that lets this one
+  // Of a layer's down product every thread of the grid ahead has waited before that lets this one
   // start.
-  if (starts(kernel, "moe_down") && m.label == "weights_written") {
+  if (starts(kernel, "moe_down") && m.label == "stages_prefetched") {
     if (starts(op, "griddepcontrol.wait"))
       return "the grid ahead writes no weights, and has waited for those that do before it let "
              "this one start: the wait says only when they are loaded";
@@ -266,7 +262,7 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
     return "the residual's ldmatrix and the stmatrix behind it are collective: no lane writes "
            "before all have read";
   if (warp_sync && starts(m.label, "form_done") && has(kernel, "_f32") &&
-      starts(m.after, "xor.b32"))
+      (starts(m.after, "xor.b32") || starts(m.after, "st.shared.v2.f32")))
     return "a lane reads the residual in FP32 where it writes its own sums: convergence costs no "
            "order";
   // With swapped operands a branch stands between the two; alone, a CTA's warp reads nothing of its
@@ -307,17 +303,21 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
            "bytes";
   if (has(kernel, "split2") && m.label == "consumer_tile" && has(op, "fence::after"))
     return "the first load comes after the fence behind the second product's wait";
+  if (warp_sync && has(kernel, "sm100") && has(kernel, "split2") &&
+      (m.label == "fetched" || m.label == "biases_there"))
+    return "the warp meets again when the sums of the other half of K have come, ahead of reading "
+           "what it has brought here";
   if ((has(kernel, "_once") || has(kernel, "split2") || has(kernel, "swapped_split")) &&
       !starts(op, "mbarrier.init") &&
       (m.label == "init_acc" || m.label == "init_tile" || m.label == "scheduler_tile" ||
        m.label == "consumer_tile" || m.label == "release_only" || m.label == "gated" ||
-       m.label == "send_slice" || m.label == "biases_there" || m.label == "factors_there" ||
-       has(m.label, "_tile")))
+       (m.label == "accumulated" && has(kernel, "split")) || m.label == "send_slice" ||
+       m.label == "biases_there" || m.label == "factors_there" || has(m.label, "_tile")))
     return "one tile a cluster: nobody waits a second time on the tile ring or the accumulator";
   // A cluster of these kernels makes one tile: the splits meet, and it ends.
   const bool one_tile = has(kernel, "sm90") && !has(kernel, "double_buffered") &&
                         (has(kernel, "split") || has(kernel, "_t8_") || has(kernel, "_t16_") ||
-                         has(kernel, "_t32_") || has(kernel, "_t64_"));
+                         has(kernel, "_t32_") || has(kernel, "_t64_") || has(kernel, "c32_"));
   if (one_tile && starts(op, "bar.sync group_barrier") && has(m.before, "st.global"))
     return "one tile a cluster: nothing is written to the output area after its last rows are read";
   if (one_tile && starts(op, "@releases mbarrier.arrive"))
@@ -352,8 +352,17 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
     return "a cluster of one CTA, whose barriers its own bar.sync has made ready";
   if (has(kernel, "sm90_small") && warp_sync && starts(m.label, "arrived"))
     return "every lane waits for the next stage's mbarrier itself, and convergence costs no order";
-  if (has(kernel, "sm90_stream") && warp_sync && m.label == "consumer")
+  if (has(kernel, "sm90_stream") && warp_sync &&
+      (m.label == "consumer" || (m.label == "main_loop" && has(m.before, "mbarrier.try_wait"))))
     return "of a stage that the other set multiplies this one reads nothing before it releases it";
+  if (m.change == "own CTA only" && has(kernel, "swapped_split") && has(op, "release_mask"))
+    return "the mask is that of this CTA: those that share K have operands of their own";
+  if (has(kernel, "c32_") && starts(op, "wgmma.commit_group") && m.label == "main_loop" &&
+      !starts(m.after, "mov.pred"))
+    return "the commit_group of the stage's last MMAs and wait_group 0 cover its first ones too";
+  if (warp_sync && has(kernel, "_t256_") && m.label == "added7_1" && starts(m.after, "add.u32"))
+    return "the warp meets in each K block of the next tile, whose first piece is written behind "
+           "those";
   if (has(kernel, "double_buffered")) {
     if (starts(op, "bar.sync group_barrier"))
       return "the bar.sync of the next tile's first K block comes between these reads and the next "

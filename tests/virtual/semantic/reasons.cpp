@@ -268,8 +268,6 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
   if (names("valid_half")) return "only prefetches ask it";
   if (deleted && (starts(t, "@more bra weights_early") || starts(t, "@more bra weights_stage")))
     return "weights that are loaded behind the wait for the grid ahead are the same";
-  if (m.change == "predicate inverted" && starts(t, "@more bra weights_written"))
-    return "whether weights are prefetched ahead of the wait changes no value";
   if (m.label == "barriers_done" && one_more && starts(t, "setp.ge.u32 is_role, address, "))
     return "a wait for the grid ahead changes no value";
   if (m.label == "count_tiles" && has(m.change, "setp.gt") && names("last, group, own_end"))
@@ -282,8 +280,6 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
        names("end, [m]") || names("some, row_factors, 0") || names("some, token, end") ||
        (names("setp.lt.and.u32 some, lane, "))))
     return "a prefetch's address changes no value";
-  if (starts(t, "setp.eq.u32 more, early, 0") || (deleted && names("early, [known_routes]")))
-    return "whether weights are prefetched ahead of the wait changes no value";
   const bool of_activations = starts(t, "mov.u32 k") && names("_") && names(", 0;");
   if (of_activations && one_more &&
       (m.label == "fetch" || m.label == "activations_role" || m.label == "activations_stage" ||
