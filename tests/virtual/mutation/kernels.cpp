@@ -156,7 +156,7 @@ Kernel kernel_of(const warpline::Image& image) {
     if (config->cluster_n > 1 && config->acc_stages > 1) c.l = 2;
     // Swapped operands: few rows in the last tile, so that half of its epilogue warps have none.
     if (config->swapped) c.m = 140;
-    c.k = config->swapped ? config->tile_k * (2 * config->stages + 2) * config->split_k - 64
+    c.k = config->swapped        ? config->tile_k * (2 * config->stages + 2) * config->split_k - 64
           : config->split_k == 2 ? 3648
           : config->grid == Grid::one_tile ? 2112
           : config->cta_group == 2         ? 1728
