@@ -301,8 +301,9 @@ public:
 // Of one: for 256 k of 32 columns a CTA takes 190 clocks and 8 for each token of an SM that is
 // busy, and by itself at least 590 and 13 for each token, half as long again where warps decode or
 // consume twice as much, which takes a busy SM a fifth longer from the second wave on. Launch:
-// 3200; first loads and sums of each wave: 2200. Of clusters of 4 an H200 holds 30 for each CTA
-// that fits an SM: its GPCs have 16 or 18 SMs.
+// 3200; first loads and sums of each wave: 2200, of clusters of 4 behind the first wave 600 more
+// (4096 x 14336 by 1 token: 12.7 us). Of those an H200 holds 30 for each CTA that fits an SM: its
+// GPCs have 16 or 18 SMs.
 //
 // Of groups CTAs go on from tile to tile: an SM takes 207 clocks and 8.6 a token for 256 k of 32
 // rows of weights, of two tensors 223 and 8.7, and 400 and 16 a column for a tile's sums and
@@ -362,6 +363,7 @@ Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceL
     result.epilogue_clocks = 2200;
     result.total = 3200 + std::max(result.loop_clocks, result.memory_clocks) +
                    static_cast<double>(result.waves) * result.epilogue_clocks;
+    if (size == 4) result.total += 600 * static_cast<double>(result.waves - 1);
     return result;
   }
   // Of a full SM, and where rows are routed of one that may have fewer CTAs, but a CTA takes its

@@ -129,9 +129,10 @@ def configs(m, a_type, b_type):
             major, major, b_type, b_type), rows, re.MULTILINE)
         tokens = {name: int(re.findall(r"_t(\d+)", name)[0]) for name in names}
         return [name for name in names if m <= 32 * tokens[name]]
-    # The column behind the name: A's type, or what kernels of two launches multiply.
+    # A column behind the name, or behind how D is stored: A's type, or what kernels of two launches
+    # multiply.
     taken = {"nvfp4": "NVFP4|F16", "f16": "F16", "bf16": "BF16"}[a_type]
-    names = re.findall(r"^SM%d0(?!_NATIVE)\w*\((gemm_sm%d0_\w*_%s), *(?:%s)," % (
+    names = re.findall(r"^SM%d0(?!_NATIVE)\w*\((gemm_sm%d0_\w*_%s), *(?:LINES, *|SECTORS, *)?(?:%s)," % (
         major, major, "bf16" if a_type == "bf16" else "f16", taken), rows, re.MULTILINE)
     if a_type == "nvfp4":
         names = [name for name in names if "_af16_" not in name]
