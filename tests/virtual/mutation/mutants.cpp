@@ -314,10 +314,15 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
        (m.label == "accumulated" && has(kernel, "split")) || m.label == "send_slice" ||
        m.label == "biases_there" || m.label == "factors_there" || has(m.label, "_tile")))
     return "one tile a cluster: nobody waits a second time on the tile ring or the accumulator";
-  // A cluster of these kernels makes one tile: the splits meet, and it ends.
-  const bool one_tile = has(kernel, "sm90") && !has(kernel, "double_buffered") &&
-                        (has(kernel, "split") || has(kernel, "_t8_") || has(kernel, "_t16_") ||
-                         has(kernel, "_t32_") || has(kernel, "_t64_") || has(kernel, "c32_"));
+  // A cluster of these kernels makes one tile: the splits meet, and it ends. Those of operands as
+  // they are (sm90_native.ptx) and of groups go on to others.
+  const bool native = has(kernel, "sm90_f") || has(kernel, "sm90_bf16_") ||
+                      has(kernel, "sm90_tf32_") || has(kernel, "sm90_i8_");
+  const bool one_tile =
+      has(kernel, "sm90") && !has(kernel, "double_buffered") && !has(kernel, "grouped_") &&
+      (has(kernel, "split") ||
+       (!native && (has(kernel, "_t8_") || has(kernel, "_t16_") || has(kernel, "_t32_") ||
+                    has(kernel, "_t64_") || has(kernel, "c32_"))));
   if (one_tile && starts(op, "bar.sync group_barrier") && has(m.before, "st.global"))
     return "one tile a cluster: nothing is written to the output area after its last rows are read";
   if (one_tile && starts(op, "@releases mbarrier.arrive"))
