@@ -59,9 +59,10 @@ const Case kCases[] = {
      "a graph of both"},
     {"make report", "REPORT_FLAGS='--device virtual:b200 --out report.txt' make report",
      " steps ok, 0 failed; send back report.txt"},
+    // What it keeps of long runs lies in the build folder, which the copy of the tree shares.
     {"make mutation",
-     "MUTATION_FLAGS='--fresh --kernels quantize_sm90_f16' "
-     "SEMANTIC_FLAGS='--kernels quantize_sm90_f16 --line 88' make mutation",
+     "MUTATION_FLAGS='--fresh --kernels quantize_sm90_f16 --out synchronising.md' "
+     "SEMANTIC_FLAGS='--kernels quantize_sm90_f16 --line 88 --results semantic.txt' make mutation",
      ": 1 of 1 mutants killed, 0 survived"},
     {"make false-alarms",
      "FALSE_ALARMS_FLAGS='--kernels quantize_sm90_f16 --baseline 1' make false-alarms",
