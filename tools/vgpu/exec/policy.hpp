@@ -44,10 +44,11 @@ public:
 // of their turns and lanes that a strong load parts come from a generator seeded by SEED and the
 // cluster's index.
 // "starve:WARP": operations complete soon, and warp WARP (modulo their number) of each CTA runs
-// only when nothing else can. "hold:SEED": operations complete soon, but half of those that a
-// quarter of the instructions issue, chosen by SEED, only when nothing else can happen, the newest
-// of them first. "stagger:SEED": operations complete soon, and the CTAs of a cluster start at
-// different times: about half of them, chosen by SEED, not before nothing else can happen.
+// only when nothing else can, or others do nothing but spin on memory. "hold:SEED": operations
+// complete soon, but half of those that a quarter of the instructions issue, chosen by SEED, only
+// when nothing else can happen, the newest of them first. "stagger:SEED": operations complete soon,
+// and the CTAs of a cluster start at different times: about half of them, chosen by SEED, not
+// before nothing else can happen.
 // "explore:@P,Q": operations complete soon, but what happens at the
 // points P, Q ... of each cluster (an operation is free to complete, a warp to run, or a warp has
 // done what others can see) comes only when nothing else can happen; see explore.hpp. Null and a
