@@ -97,7 +97,7 @@ int main(int argc, char** argv) {
         std::cout << k.name << ":" << m.line << ": " << m.instruction << ": " << m.change << "\n";
     return 0;
   }
-  std::filesystem::create_directories(std::filesystem::path(results_path).parent_path());
+  std::filesystem::create_directories(std::filesystem::absolute(results_path).parent_path());
   Results results(results_path);
   SemanticPage page(out);
   std::map<uint64_t, Elsewhere> elsewhere;
