@@ -55,7 +55,7 @@ struct Config {
   int scale_sets = 0;   // sets of scale columns in tensor memory
   int decoders = 0;     // sm90_small: warps that decode activations
   int ctas = 1;         // sm90: that an SM holds
-  bool later = false;   // sm90: activations of later rows are decoded under the product
+  bool later = false;   // sm90: activations of later rows are made ready under the product
   bool spread = false;  // sm90: the CTAs that share a tile's K are of no cluster
   bool direct = false;  // sm90: 16-bit activations as they lie, in one launch
   bool grouped = false; // for groups of rows

@@ -59,7 +59,9 @@ GroupSizes draw_groups(const Configuration& c, wl_operand type, Draw& draw) {
     s.k -= k_step * below(draw, "k less", 64 / k_step);
   // Groups close to each other, so that rows of several are decoded under the product.
   const bool later = has_later_groups(c, draw);
-  if (later) s.k = 320; // few units, so that warps decode either of two parts of a tile's rows
+  // Few units, so that warps decode either of two parts of a tile's rows; tiles for stages to come
+  // round behind one of few rows.
+  if (later) s.k = 320, s.n = 4 * c.columns;
   s.masked = draw.pick("table", {0, 1, 0}) != 0 && !of_tiles && !later;
   s.gathers = draw.pick("with rows", {0, 1}) != 0;
   if (is_of_rings(draw)) s.gathers = draw.index() != of_rings;
@@ -91,7 +93,8 @@ GroupSizes draw_groups(const Configuration& c, wl_operand type, Draw& draw) {
   s.bias_gap = 8 * draw.pick("gap of biases", {0, 2});
   const int64_t tile = c.rows;
   const int64_t drawn = 2 * tile + below(draw, "m", 3 * tile) + 130;
-  const int64_t most = as_models ? tile + 130 : later ? 4 * tile + 130 : drawn;
+  // Behind two groups of 128 rows whole tiles.
+  const int64_t most = as_models ? tile + 130 : later ? 3 * tile + 256 : drawn;
   const int64_t rows = many ? s.count * 2 : most;
   s.row_stride = s.masked ? 1 + below(draw, "row_stride", 2 * rows / s.count) : 0;
   s.m = s.masked ? s.count * s.row_stride + below(draw, "rows behind", 9) : rows;

@@ -130,12 +130,14 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const Activations activations = draw_activations(differ, draw.index(), draw);
   const auto gates = draw_gates(differ, draw);
   const bool has_row = !dual && draw.pick("with row", {1, 0, 1}) != 0 && !ties;
+  // Its barriers would order the outputs of whole tiles behind each other.
+  const bool no_residual = dual || nvfp4 || has_later_groups(c, draw);
   const std::string residual =
-      dual || nvfp4       ? "null"
+      no_residual         ? "null"
       : is_of_rings(draw) ? draw.index() == of_rings ? "apart" : "null"
                           : draw.pick<const char*>("residual of", {"apart", "in place", "null"});
   // Where runs may differ and the first one has none, the second one has.
-  const bool only_second = residual == "null" && differ && !dual && !nvfp4 && !is_of_rings(draw);
+  const bool only_second = residual == "null" && differ && !no_residual && !is_of_rings(draw);
   const bool in_place = residual == "in place", apart = residual == "apart" || only_second;
   const Sizes one_entry{s.m, s.n, s.k, 1};
   const Layout layout = nvfp4 ? draw_dense_layout(one_entry, draw)

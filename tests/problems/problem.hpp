@@ -101,7 +101,7 @@ struct Configuration {
   bool shares_k = false;  // ranges of K that are no whole tiles
   bool fast_sums = false; // of FP8 on Hopper without promotion
   bool column_factors = false;
-  bool later = false; // activations of later rows, in NVFP4, are decoded under the product
+  bool later = false;             // activations of later rows are made ready under the product
   int64_t most_tiles = INT64_MAX; // of a problem, where its CTAs wait for each other
   // What the kernel treats as one piece: a cluster's rows and columns of D, a CTA's, elements of K
   // that fill its stages once and one of them, row tiles that are visited before the next column

@@ -60,7 +60,7 @@ Configuration configuration_of(const Config& config, const char* decoder, const 
   c.group = config.group_m;
   c.fast_sums = config.fast_sums;
   c.column_factors = config.column_factors;
-  c.later = config.later && (config.a_types & bit(WL_OPERAND_NVFP4)) != 0;
+  c.later = config.later;
   c.cta_columns = config.columns();
   // Where D is FP16 one cluster makes as many tiles as may be, else several share them.
   const bool of_many = config.d_type != WL_F16;
@@ -116,9 +116,10 @@ Configuration configuration_of(const Config& config, const char* decoder, const 
 }
 
 namespace {
-// Rows beyond the first 1024 that the launch ahead does not decode.
+// Rows beyond the first 1024 that the launch ahead does not decode, which are in NVFP4.
 bool has_later_rows(const Configuration& c, const Draw& draw) {
-  return c.later && draw.index() == 5;
+  const auto nvfp4 = [](const Types& types) { return types.a == WL_OPERAND_NVFP4; };
+  return c.later && draw.index() == 5 && std::any_of(c.types.begin(), c.types.end(), nvfp4);
 }
 } // namespace
 

@@ -87,13 +87,15 @@ void share_problems(std::vector<Operation>* operations) {
         continue;
       }
       if (product) {
-        const size_t pairs_of_types = c.types.size() <= 4 ? c.types.size() : 1;
+        // Tiles of fewer rows of a group have loops of their own, also where there is one pair.
+        const bool later_groups = c.later && operation.folder == "grouped";
+        const size_t pairs_of_types = later_groups ? 4 : c.types.size() <= 4 ? c.types.size() : 1;
         for (size_t i = 0; i < all_loops; ++i)
           if (i % 4 < pairs_of_types) c.of_loops.push_back(first_of_loops + i);
         c.of_loops.push_back(of_rings);
         c.of_loops.push_back(of_rings + 1);
         // Rows that are decoded under the product.
-        if (c.later && operation.folder == "grouped") c.of_loops.push_back(all_sizes);
+        if (later_groups) c.of_loops.push_back(all_sizes);
       }
       // Where splits of a layer's product have K enough for their stages to come round.
       if (operation.folder == "moe" && c.name.find("_split") != std::string::npos)
