@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <unordered_set>
+#include <utility>
 
 namespace warpline::cli {
 namespace {
@@ -140,7 +141,7 @@ private:
       if (!names.insert(name).second) fail("the name " + shown_name(name) + " appears twice");
       skip_space();
       expect(':');
-      value.members.emplace_back(std::move(name), parse_value(depth + 1));
+      value.members.push_back({std::move(name), parse_value(depth + 1)});
       skip_space();
     } while (accept(','));
     expect('}');

@@ -6,10 +6,11 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace warpline::cli {
+
+struct JsonMember;
 
 struct Json {
   enum class Kind { null, boolean, number, string, array, object };
@@ -20,9 +21,14 @@ struct Json {
   uint64_t integer = 0;
   std::string text;
   std::vector<Json> items;
-  std::vector<std::pair<std::string, Json>> members; // in the order of the text
+  std::vector<JsonMember> members; // in the order of the text
 
   const Json* find(std::string_view name) const; // null when absent or not an object
+};
+
+struct JsonMember {
+  std::string name;
+  Json value;
 };
 
 const char* name_of(Json::Kind kind);

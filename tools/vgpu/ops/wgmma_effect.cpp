@@ -90,7 +90,10 @@ void WarpgroupMma::gather_registers(std::vector<uint8_t>& out) {
 bool WarpgroupMma::perform(Cluster& cluster) {
   const tensor::PlainMma& shape = data->shape;
   uint32_t n = static_cast<uint32_t>(shape.n);
-  auto& [a_rows, b_rows, tile] = buffers_of_thread();
+  Buffers& buffers = buffers_of_thread();
+  std::vector<uint8_t>& a_rows = buffers.a_rows;
+  std::vector<uint8_t>& b_rows = buffers.b_rows;
+  std::vector<uint32_t>& tile = buffers.tile;
   if (data->a_in_registers)
     gather_registers(a_rows);
   else

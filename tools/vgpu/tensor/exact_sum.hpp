@@ -16,7 +16,7 @@ inline double round_to_odd(double high, double rest) {
   uint64_t bits = std::bit_cast<uint64_t>(high);
   bool inexact = (rest < 0) | (rest > 0);
   bool up = (rest > 0) == (high > 0);
-  uint64_t step = inexact & !(bits & 1) ? (up ? uint64_t(1) : ~uint64_t(0)) : 0;
+  uint64_t step = (inexact & !(bits & 1)) ? (up ? uint64_t(1) : ~uint64_t(0)) : 0;
   return std::bit_cast<double>(bits + step);
 }
 
