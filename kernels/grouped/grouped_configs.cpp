@@ -6,6 +6,7 @@
 #define SM100_SWAPPED_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM100_PLAIN_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_STORED_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_NATIVE_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_DECODE_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_SMALL_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
@@ -21,7 +22,7 @@ enum Form { LINEAR = 1, GATED = 2 };
 gemm::Table table_of(Form wanted) {
   using namespace gemm;
   [[maybe_unused]] constexpr wl_dtype F16 = WL_F16, BF16 = WL_BF16, F32 = WL_F32, NVFP4 = WL_NVFP4;
-  [[maybe_unused]] constexpr Store DIRECT = Store::direct;
+  [[maybe_unused]] constexpr Store DIRECT = Store::direct, LINES = Store::lines;
   [[maybe_unused]] constexpr gemm::Epilogue BOTH = gemm::Epilogue::both;
   [[maybe_unused]] constexpr Grid PERSISTENT = Grid::persistent;
   [[maybe_unused]] constexpr Kind H16 = Kind::h16, F8 = Kind::f8;
@@ -41,6 +42,10 @@ gemm::Table table_of(Form wanted) {
 #define SM90_CONFIG(name, form, of_groups, ...)                                                    \
   gemm::grouped(sm90_config(                                                                       \
       #name, [] { return WL_IMAGE(name); }, form, Family::sm90, __VA_ARGS__)),
+#define SM90_STORED_CONFIG(name, form, of_groups, store, ...)                                      \
+  gemm::grouped(stored(store, sm90_config(                                                         \
+                                  #name, [] { return WL_IMAGE(name); }, form, Family::sm90,        \
+                                  __VA_ARGS__))),
 #define SM90_NATIVE_CONFIG(name, form, of_groups, type, ...)                                       \
   gemm::grouped(sm90_native_config(                                                                \
       #name, [] { return WL_IMAGE(name); }, form, NativeType::type, __VA_ARGS__)),
