@@ -56,17 +56,20 @@ CXXFLAGS += --coverage -fprofile-update=prefer-atomic
 LDFLAGS += --coverage
 endif
 # The emulator's handlers are vector loops; without errno and traps their selects are blends. What
-# reads a kernel's text, answers driver calls or draws runs once a kernel or call, and what reads commands or
-# lists configurations once a process: built quickly, and more quickly.
+# reads a kernel's text, answers driver calls or draws runs once a kernel or call, and what reads commands
+# once a process: built quickly, and more quickly. What lists configurations, too, is small.
 VGPU_FLAGS := -O3 -fno-math-errno -fno-trapping-math
 ONCE := $(foreach room,driver cudart forms isa ptx run trace,tools/vgpu/$(room)/%)
 ONCE_FLAGS := -O1
-FEW := tools/cli/% tools/stamps/% kernels/%_configs.cpp
+FEW := tools/cli/% tools/stamps/%
 FEW_FLAGS := -Og
+TABLES := kernels/%_configs.cpp
+TABLES_FLAGS := -Os
 ifeq ($(DEBUG),1)
 VGPU_FLAGS := -O0
 ONCE_FLAGS := -O0
 FEW_FLAGS := -O0
+TABLES_FLAGS := -O0
 endif
 
 OPERATIONS := $(notdir $(patsubst %/,%,$(dir $(wildcard kernels/*/configs.def))))
@@ -275,7 +278,7 @@ $(BUILD)/obj/kernels.o: $(BUILD)/gen/kernels.S
 # ---- library, virtual GPU, programs ---------------------------------------------------------------
 
 flags_of = $(or $(if $(filter $(ONCE),$(1)),$(ONCE_FLAGS)),$(if $(filter tools/vgpu/%,$(1)),$(VGPU_FLAGS)), \
-  $(if $(filter $(FEW),$(1)),$(FEW_FLAGS)))
+  $(if $(filter $(FEW),$(1)),$(FEW_FLAGS)),$(if $(filter $(TABLES),$(1)),$(TABLES_FLAGS)))
 compile = $(CXX) $(CPPFLAGS) $(CXXFLAGS) $(call flags_of,$(1)) $(patsubst %,-include %,$(call precompiled,$(1)))
 define compile_one
 	@mkdir -p $(@D)
