@@ -87,6 +87,8 @@ function statement(s) {
   }
 }
 
+BEGIN { blank = 1 }
+
 /^# [0-9]+ "/ {
   file = $3
   own = index(file, "\"kernels/") == 1

@@ -72,7 +72,8 @@ check() {
 wide=grouped_dual_gemm_sm90_abf16_t144_bf16 direct=grouped_gemm_sm90_direct_af16_t128_f16
 stream=gemm_sm90_stream_af16_t16_f16 dual_stream=dual_gemm_sm90_stream_abf16_t16_bf16
 native_stream=gemm_sm90_tf32_t64c64_stream_f32 native_split=gemm_sm90_bf16_t128_split_bf16
-groups=grouped_gemm_sm90_bf16_t128_bf16
+groups=grouped_gemm_sm90_bf16_t128_bf16 planes=grouped_gemm_sm90_abf16_t288_bf16
+gated_planes=grouped_dual_gemm_sm90_t288_f16
 shapes=("dual-gemm -m 1 -n 136 -k 320" "dual-gemm -m 130 -n 264 -k 704 --out bf16"
   "dual-gemm -m 32 -n 4096 -k 2048" "dual-gemm -m 64 -n 4096 -k 320 -l 2"
   "dual-gemm -m 100 -n 4096 -k 1024" "dual-gemm -m 300 -n 4096 -k 320 --out bf16"
@@ -93,6 +94,8 @@ shapes=("dual-gemm -m 1 -n 136 -k 320" "dual-gemm -m 130 -n 264 -k 704 --out bf1
   "grouped-dual-gemm --sizes 17,0,40 -n 136 -k 704"
   "grouped-gemm --sizes 33,64,0,70 -n 264 -k 320 --gather --config grouped_gemm_sm90_t64_f16"
   "grouped-dual-gemm --sizes 130,1,0,129 -n 264 -k 448 --a-type bf16 --config $wide"
+  "grouped-gemm --sizes 550,1,0,200 -n 264 -k 832 --a-type bf16 --config $planes"
+  "grouped-dual-gemm --sizes 289,70,0,140 -n 136 -k 832 --config $gated_planes"
   "grouped-gemm --sizes 130,40 -n 264 -k 448 --a-type f16 --config $direct"
   "grouped-gemm --sizes 130,0,33 -n 264 -k 328 --a-type bf16 --b-type bf16 --config $groups"
   "grouped-dual-gemm --sizes 7,0,3,9 -n 136 -k 328 --a-type f16 --b-type f16"

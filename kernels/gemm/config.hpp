@@ -205,15 +205,24 @@ constexpr int sm100_shared_bytes(const Config& c) {
 
 constexpr int sm90_columns(int consumers) { return consumers == 3 ? 96 : 64; }
 constexpr int sm90_scale_blocks(int columns) { return 128 % columns == 0 ? 1 : 2; }
+// PLANE_RING of sm90_kinds.inc: planes of 64 of K of the tokens have a ring of their own.
+constexpr bool sm90_plane_ring(int tokens) { return tokens == 288; }
+constexpr int sm90_planes = 5;
 constexpr int sm90_stage_bytes(int tokens, int columns, int b_tensors = 2) {
-  return tokens * 256 + columns * 128 + b_tensors * sm90_scale_blocks(columns) * 1024;
+  return (sm90_plane_ring(tokens) ? 0 : tokens * 256) + columns * 128 +
+         b_tensors * sm90_scale_blocks(columns) * 1024;
 }
 // Of groups: the tiles of a group have as many rows as each other.
 constexpr bool sm90_even_tiles(int tokens) { return tokens == 144; }
+// Rows of a group's tiles ahead of its last one.
+constexpr int sm90_group_rows(int tokens) { return sm90_plane_ring(tokens) ? 256 : tokens; }
+// Tiles of groups of many rows, whose later ones are made ready under the product.
+constexpr bool sm90_wide_tiles(int tokens) { return sm90_even_tiles(tokens) || tokens == 288; }
 // Of a group's outputs: OUTPUT_BYTES of sm90_config.inc.
 constexpr int sm90_output_bytes(Store store) { return store == Store::lines ? 4096 : 2048; }
 constexpr int sm90_shared_bytes(int tokens, int stages, int columns, int b_tensors = 2) {
   return stages * sm90_stage_bytes(tokens, columns, b_tensors) +
+         (sm90_plane_ring(tokens) ? sm90_planes * (tokens * 128 + 16) : 0) +
          columns / 32 * sm90_output_bytes(Store::direct) + 16 * stages + 32;
 }
 

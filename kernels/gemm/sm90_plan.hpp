@@ -78,11 +78,11 @@ inline Config sm90_stream_config(const char* name, Image (*image)(), int b_tenso
 inline Config grouped(Config c) {
   c.grouped = true, c.grid = Grid::persistent;
   if (c.later) c.shared_bytes -= sm90_later_bytes(c.b_tensors);
-  c.later = c.family == Family::sm90 && !c.direct && sm90_even_tiles(c.tile_m);
+  c.later = c.family == Family::sm90 && !c.direct && sm90_wide_tiles(c.tile_m);
   if (c.later) c.shared_bytes += sm90_group_later_bytes;
   // The table takes the place of `received`.
   c.shared_bytes += sm90_group_table_bytes - (c.family == Family::sm90_small ? 8 : 0);
-  if (c.family == Family::sm90 && c.tile_m >= 64 && !sm90_even_tiles(c.tile_m) && c.b_tensors == 1)
+  if (c.family == Family::sm90 && c.tile_m >= 64 && !sm90_wide_tiles(c.tile_m) && c.b_tensors == 1)
     c.shared_bytes += sm90_narrow_table_bytes;
   if (c.family == Family::sm90_native) c.shared_bytes += sm90_native_row_table_bytes;
   c.column_factors = false;

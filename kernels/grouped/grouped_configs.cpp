@@ -43,9 +43,9 @@ gemm::Table table_of(Form wanted) {
   gemm::grouped(sm90_config(                                                                       \
       #name, [] { return WL_IMAGE(name); }, form, Family::sm90, __VA_ARGS__)),
 #define SM90_STORED_CONFIG(name, form, of_groups, store, ...)                                      \
-  gemm::grouped(stored(store, sm90_config(                                                         \
-                                  #name, [] { return WL_IMAGE(name); }, form, Family::sm90,        \
-                                  __VA_ARGS__))),
+  gemm::grouped(                                                                                   \
+      stored(store, sm90_config(                                                                   \
+                        #name, [] { return WL_IMAGE(name); }, form, Family::sm90, __VA_ARGS__))),
 #define SM90_NATIVE_CONFIG(name, form, of_groups, type, ...)                                       \
   gemm::grouped(sm90_native_config(                                                                \
       #name, [] { return WL_IMAGE(name); }, form, NativeType::type, __VA_ARGS__)),

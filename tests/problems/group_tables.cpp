@@ -13,6 +13,7 @@ namespace {
 int64_t below(Draw& draw, const char* name, int64_t bound) {
   return static_cast<int64_t>(draw.below(name, static_cast<uint64_t>(std::max<int64_t>(bound, 1))));
 }
+bool is_plane_ring(int64_t tile) { return warpline::gemm::sm90_plane_ring(static_cast<int>(tile)); }
 
 } // namespace
 
@@ -93,8 +94,10 @@ GroupSizes draw_groups(const Configuration& c, wl_operand type, Draw& draw) {
   s.bias_gap = 8 * draw.pick("gap of biases", {0, 2});
   const int64_t tile = c.rows;
   const int64_t drawn = 2 * tile + below(draw, "m", 3 * tile) + 130;
-  // Behind two groups of 128 rows whole tiles.
-  const int64_t most = as_models ? tile + 130 : later ? 3 * tile + 256 : drawn;
+  // Behind two groups of 128 rows whole tiles; of tiles that may touch three times 256 rows of the
+  // image one that does.
+  const int64_t long_rows = is_plane_ring(tile) ? 2 * 112 + 256 + 288 : 3 * tile + 256;
+  const int64_t most = as_models ? tile + 130 : later ? long_rows : drawn;
   const int64_t rows = many ? s.count * 2 : most;
   s.row_stride = s.masked ? 1 + below(draw, "row_stride", 2 * rows / s.count) : 0;
   s.m = s.masked ? s.count * s.row_stride + below(draw, "rows behind", 9) : rows;
@@ -136,7 +139,8 @@ std::vector<int64_t> draw_rows(const GroupSizes& s, int64_t tile, const std::str
     return rows;
   }
   if (kind == "long") { // a tile begins with the first 256 rows that are decoded under the product
-    for (size_t g = 0; g < rows.size(); ++g) take(g, g + 1 == rows.size() ? s.m : 128);
+    const int64_t ahead = is_plane_ring(tile) ? 112 : 128;
+    for (size_t g = 0; g < rows.size(); ++g) take(g, g + 1 == rows.size() ? s.m : ahead);
     return rows;
   }
   if (kind == "narrow") { // a last tile of up to a half, a quarter and all of its rows
@@ -150,22 +154,26 @@ std::vector<int64_t> draw_rows(const GroupSizes& s, int64_t tile, const std::str
   }
   if (kind == "skew") take(some, s.m / 2);
   // Of the last tile's rows a quarter and a half are sides too.
-  const int64_t sides[] = {1,
-                           tile - 1,
-                           tile,
-                           tile + 1,
-                           tile / 4,
-                           tile / 4 + 1,
-                           tile / 2,
-                           tile / 2 + 1,
-                           tile + tile / 2,
-                           2 * tile,
-                           127,
-                           128,
-                           129,
-                           0,
-                           2,
-                           3 * tile + 1};
+  std::vector<int64_t> sides = {1,
+                                tile - 1,
+                                tile,
+                                tile + 1,
+                                tile / 4,
+                                tile / 4 + 1,
+                                tile / 2,
+                                tile / 2 + 1,
+                                tile + tile / 2,
+                                2 * tile,
+                                127,
+                                128,
+                                129,
+                                0,
+                                2,
+                                3 * tile + 1};
+  // Tiles of 256 rows and one of up to 288, of MMAs of as many tokens as it has, about.
+  if (is_plane_ring(tile))
+    sides = {1,   287, 288, 289, 80,  81,  128, 129, 144, 145, 208, 209,
+             256, 257, 544, 545, 432, 400, 576, 833, 0,   2,   127, 350};
   for (size_t g = 0; g < rows.size(); ++g) {
     if (kind == "skew" && g == some) continue;
     const bool end = g == 0 || g + 1 == rows.size();
@@ -173,7 +181,7 @@ std::vector<int64_t> draw_rows(const GroupSizes& s, int64_t tile, const std::str
     const uint64_t drawn = random.below(100 + g, 64);
     // Each group with rows has tiles of its own: of very many groups a quarter.
     if (kind == "few" && s.count > 20 && drawn >= 16) continue;
-    take(g, kind == "sides" ? sides[drawn % std::size(sides)] : static_cast<int64_t>(drawn % 5));
+    take(g, kind == "sides" ? sides[drawn % sides.size()] : static_cast<int64_t>(drawn % 5));
   }
   // The last group's reach the end of the tensors, if not many are left.
   int64_t all = 0;

@@ -75,13 +75,22 @@ void keep_small(Numbers* numbers) {
   }
 }
 
+// Of kernels that take several, the types of A whose later rows are made ready under the product.
+Configuration made_later(const Configuration& c, const Draw& draw) {
+  Configuration later = c;
+  const auto of_nvfp4 = [](const warpline::gemm::Types& t) { return t.a == WL_OPERAND_NVFP4; };
+  if (has_later_groups(c, draw) && std::any_of(c.types.begin(), c.types.end(), of_nvfp4))
+    std::erase_if(later.types, [&](const auto& t) { return !of_nvfp4(t); });
+  return later;
+}
+
 template <bool dual>
 Problem make(const Configuration& c, Draw& draw, Values wanted) {
   using Args = std::conditional_t<dual, wl_grouped_dual_gemm_args, wl_grouped_gemm_args>;
   constexpr size_t products = dual ? 2 : 1;
   const bool filled = wanted == Values::all;
   Problem p;
-  const warpline::gemm::Types types = draw_types(c, draw);
+  const warpline::gemm::Types types = draw_types(made_later(c, draw), draw);
   const bool scaled_a = warpline::gemm::has_scales(types.a), nvfp4 = c.type == WL_NVFP4;
   const bool scaled_b = warpline::gemm::has_scales(types.b);
   GroupSizes s = draw_groups(c, types.b, draw);

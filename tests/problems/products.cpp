@@ -88,6 +88,9 @@ Configuration configuration_of(const Config& config, const char* decoder, const 
   c.columns = config.columns() * config.cluster[0] / (config.spread ? 1 : config.split_k);
   if (config.turned) c.rows = config.tile_m * config.cluster[0], c.columns = config.columns();
   c.depth = c.turn = config.stages * config.tile_k * config.split_k;
+  // Of two rings the longer comes round twice.
+  if (warpline::gemm::sm90_plane_ring(config.tile_m))
+    c.depth = c.turn = warpline::gemm::sm90_planes * config.tile_k;
   c.long_k = c.shares_k ? 14 * config.tile_k : 2 * c.depth;
   // CTAs that wait for each other's flags in memory: stages come round once.
   if (config.spread) c.long_k = c.depth + config.tile_k * config.split_k;
