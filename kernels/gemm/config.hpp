@@ -217,7 +217,9 @@ constexpr bool sm90_even_tiles(int tokens) { return tokens == 144; }
 // Rows of a group's tiles ahead of its last one.
 constexpr int sm90_group_rows(int tokens) { return sm90_plane_ring(tokens) ? 256 : tokens; }
 // Tiles of groups of many rows, whose later ones are made ready under the product.
-constexpr bool sm90_wide_tiles(int tokens) { return sm90_even_tiles(tokens) || tokens == 288; }
+constexpr bool sm90_wide_tiles(int tokens) {
+  return sm90_even_tiles(tokens) || sm90_plane_ring(tokens);
+}
 // Of a group's outputs: OUTPUT_BYTES of sm90_config.inc.
 constexpr int sm90_output_bytes(Store store) { return store == Store::lines ? 4096 : 2048; }
 constexpr int sm90_shared_bytes(int tokens, int stages, int columns, int b_tensors = 2) {

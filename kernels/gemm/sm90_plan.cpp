@@ -534,9 +534,9 @@ Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimi
   if (planes) {
     rows = std::clamp(of_tile + 20, 80.0, 288.0);
     const bool left = problem.types.a == WL_OPERAND_NVFP4 && mean < 384;
-    result.tile_clocks = k_blocks * (450 + 7.7 * rows) * (left ? 1.1 : 1);
+    result.tile_clocks = k_blocks * (450 + 7.7 * rows) * (left ? 1.15 : 1);
   }
-  result.epilogue_clocks = 16.0 * (3 - config.b_tensors) * rows;
+  result.epilogue_clocks = 16.0 * (3 - config.b_tensors) * sm90_group_rows(config.tile_m);
   const double tile = result.tile_clocks + result.epilogue_clocks;
   const double spared = config.tile_m >= 64 && !even && !planes ? 0.3125 * s.groups / s.tiles : 0;
   const double shorter = k_blocks * 5.4 * config.tile_m * spared;
