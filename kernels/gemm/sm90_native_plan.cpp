@@ -73,8 +73,6 @@ std::vector<Param> param_layout<Params>() {
   };
 }
 
-int cluster_rows(const Config& config) { return config.cluster[0] / config.split_k; }
-
 // Rows and columns of D that a cluster's CTAs make of tiles side by side.
 int64_t rows_of_cluster(const Config& config) {
   return int64_t{config.tile_m} * (config.turned ? cluster_rows(config) : 1);

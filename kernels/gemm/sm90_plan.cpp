@@ -1,6 +1,6 @@
-// Configurations of sm90.ptx and sm90_double_buffered.ptx: cost, and a plan of two launches: what
-// brings activations to the product's order, decoded where they are NVFP4, and the product, which
-// starts under it (programmatic dependent launch). Or of one, for activations as they lie.
+// Configurations of sm90.ptx and sm90_double_buffered.ptx: a plan of two launches, what brings
+// activations to the product's order, decoded where they are NVFP4, and the product, which starts
+// under it (programmatic dependent launch). Or of one, for activations as they lie.
 #include "kernels/gemm/sm90_plan.hpp"
 #include "ptx/layouts.hpp"
 #include "runtime/src/launch.hpp"
@@ -10,7 +10,6 @@
 #include "runtime/src/tensor_map.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <memory>
 
@@ -24,9 +23,6 @@ WL_EMBEDDED_PTX(grouped_sm90_permute);
 namespace warpline::gemm {
 
 namespace {
-
-// Four consumers of the same columns, which take stages in turn.
-bool in_turn(const Config& config) { return config.tile_n == 32; }
 
 // The parameter blocks of the contracts in sm90.ptx and sm90_decode.ptx.
 struct Params {
@@ -152,11 +148,6 @@ constexpr int decode_shared_bytes = 120 * 1024;
 // Of groups: 8 warps' rows and the table.
 constexpr int grouped_decode_warps = 8, grouped_decode_ctas = 4; // an SM
 constexpr int grouped_decode_shared_bytes = grouped_decode_warps * 2048 + sm90_group_table_bytes;
-
-// CTAs of a cluster that share a tile's rows of D.
-int cluster_rows(const Config& config) {
-  return config.spread ? config.cluster[0] : config.cluster[0] / config.split_k;
-}
 
 // B1 or B2: [L, N, K/2] bytes; a box is a tile's columns and a stage's K.
 wl_status weight_map(const wl_context& context, const char* name, const void* address,
@@ -489,137 +480,8 @@ private:
 
 } // namespace
 
-// The model, in SM clocks, from measurements of the dual GEMM on an H200 at 1.75 GHz:
-//   wgmma: 64 x N x 16 takes N / 2, at least 16; a consumer of 32 columns runs 8 of them a stage
-//   decoding: 200 instructions of each warp a stage; a tenth of them shows under longer MMAs, of up
-//   to 64 tokens without a second set of consumers, or in more than one wave, four tenths
-//   DRAM bytes of the whole device: 2400
-//   launches, first loads and the end of the last tile: 8000
-//   the exchange of SPLIT_K CTAs: 700, and 24 a token for what a CTA sends of its sums (16 bytes a
-//   clock between two SMs); through the workspace 2500 more
-//   outputs: 16 clocks a token of the part that a CTA ends, for each product that makes some
-// Of the 8000, 4000 are paid for each tile that a cluster of its own makes; of one tensor other
-// clusters do not pay them.
-// Four consumers of the same 32 columns: a stage takes 240 and 2.3 a token; instead of those 4000 a
-// tile takes 700 to 2000 where its K is split, the less the fewer CTAs there are, of 16 tokens
-// always 2000; else 500, in more than one wave 2000.
-//
-// Of groups CTAs go on from tile to tile; 128 of K of 128 rows of weights take 560 clocks and 5.4 a
-// token, in one launch a quarter more; the first of two launches takes 3000 and 4 bytes an element
-// of A through L2. Rows are spread as `spread` says; in tiles of 64 tokens and more a group's last
-// tile takes MMAs of all, half or a quarter of them, all of its rows equally likely. Tiles of 144
-// have as many rows as each other, and MMAs of 80, 128 or 144. Tiles of 288 rows (H100): 450 clocks
-// and 7.7 a token; a group has one of up to 288 rows behind those of 256. With NVFP4 tokens and 256
-// rows a group they take 4 % less where groups are alike and 6 % more where they are not, with BF16
-// tokens 5 and 4: such groups of NVFP4 tokens are left to tiles of 144.
-namespace {
-
-Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
-  Cost result{};
-  Spread s = spread(problem, config.tile_m);
-  const bool planes = sm90_plane_ring(config.tile_m);
-  const double mean = static_cast<double>(problem.m) / problem.groups.count;
-  if (planes) s.tiles = s.groups * std::max(1.0, (mean - 32) / 256 + 0.25);
-  const auto k_blocks = static_cast<double>(divide_up(problem.k, config.tile_k));
-  const double tiles = s.tiles * static_cast<double>(divide_up(problem.n, config.columns()));
-  result.tiles = static_cast<int64_t>(std::ceil(tiles));
-  result.clusters = std::min<int64_t>(result.tiles, device.sm_count);
-  const int64_t units = result.tiles * (config.spread ? config.split_k : 1);
-  result.waves = divide_up(units, std::max<int64_t>(result.clusters, 1));
-  const bool even = sm90_even_tiles(config.tile_m);
-  const double of_tile = static_cast<double>(problem.m) / s.tiles;
-  double rows = config.tile_m;
-  if (even) rows = std::clamp(of_tile + 12, 80.0, 144.0);
-  result.tile_clocks = k_blocks * (560 + 5.4 * rows) * (config.direct ? 1.25 : 1);
-  if (planes) {
-    rows = std::clamp(of_tile + 20, 80.0, 288.0);
-    const bool left = problem.types.a == WL_OPERAND_NVFP4 && mean < 384;
-    result.tile_clocks = k_blocks * (450 + 7.7 * rows) * (left ? 1.15 : 1);
-  }
-  result.epilogue_clocks = 16.0 * (3 - config.b_tensors) * sm90_group_rows(config.tile_m);
-  const double tile = result.tile_clocks + result.epilogue_clocks;
-  const double spared = config.tile_m >= 64 && !even && !planes ? 0.3125 * s.groups / s.tiles : 0;
-  const double shorter = k_blocks * 5.4 * config.tile_m * spared;
-  result.loop_clocks = std::max(tiles / std::max(device.sm_count, 1), 1.0) * (tile - shorter);
-  result.memory_clocks = (s.groups * config.b_tensors * static_cast<double>(problem.n) * 9 / 16 +
-                          static_cast<double>(problem.m) * 2) *
-                         static_cast<double>(problem.k) / 2400;
-  const auto elements = static_cast<double>(problem.m) * static_cast<double>(problem.k);
-  const double ahead = config.direct ? 0 : 3000 + elements * 4 / 2400;
-  result.total = 6000 + ahead + std::max(result.loop_clocks, result.memory_clocks);
-  return result;
-}
-
-} // namespace
-
-int64_t sm90_spread_ctas(const Config& config, const Problem& problem) {
-  return divide_up(problem.m, config.tile_m) * divide_up(problem.n, config.columns()) * problem.l *
-         config.split_k;
-}
-
-Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
-  if (config.grouped) return grouped_cost(config, problem, device);
-  Cost result{};
-  const int64_t k_blocks = divide_up(divide_up(problem.k, config.tile_k), config.split_k);
-  result.tiles = divide_up(problem.m, config.tile_m) *
-                 divide_up(problem.n, config.columns() * cluster_rows(config)) * problem.l;
-  // Of clusters of 4 an H200 holds 30: its GPCs have 16 or 18 SMs.
-  const int64_t size = config.cluster[0];
-  const int64_t clusters = size == 4 ? device.sm_count * 10 / 44 : device.sm_count / size;
-  const int64_t units = result.tiles * (config.spread ? config.split_k : 1);
-  result.waves = divide_up(units, std::max<int64_t>(config.ctas * clusters, 1));
-  result.clusters = units;
-
-  const double consumers = config.tile_n / 32.0;
-  const double mma = consumers * 8 * std::max(config.tile_m / 2.0, 16.0);
-  const double decode = consumers * 200;
-  const bool few = config.split_k == 1 && config.tile_m <= 64;
-  const bool again = config.tile_m <= 64 && result.waves > 1;
-  const double shows = std::min(mma, decode) * (few || again ? 0.4 : 0.1);
-  // Of two CTAs an SM: those of a grid that starts while the decoder runs come to the SMs that it
-  // leaves free.
-  const int64_t sms = std::max(device.sm_count, 1);
-  const bool alone = config.ctas == 1 || result.tiles + decode_launch(problem, sms).grid[0] <= sms;
-  result.tile_clocks =
-      static_cast<double>(k_blocks) * (alone ? 1 : config.ctas) * (std::max(mma, decode) + shows);
-  // Without specialised warps loads, decoding and MMA hardly overlap.
-  if (config.family == Family::sm90_double_buffered)
-    result.tile_clocks += static_cast<double>(k_blocks) * 1000;
-  if (in_turn(config))
-    result.tile_clocks = static_cast<double>(k_blocks) * (240 + 2.3 * config.tile_m);
-  result.loop_clocks = static_cast<double>(result.waves) * result.tile_clocks;
-  const double sent = 1.0 - 1.0 / config.split_k;
-  const bool own = config.split_k > 1 || few; // clusters that make one tile
-  const double start = config.b_tensors == 1 || own ? 4000 : 8000;
-  result.epilogue_clocks = 16.0 * (3 - config.b_tensors) * config.tile_m / config.split_k;
-  if (config.split_k > 1) result.epilogue_clocks += 700 + 24.0 * sent * config.tile_m;
-  if (config.spread) result.epilogue_clocks += 2500;
-  if (own && !in_turn(config)) result.epilogue_clocks += 4000;
-  if (in_turn(config)) {
-    const double busy = std::min(
-        static_cast<double>(result.tiles * config.split_k) / static_cast<double>(sms), 1.0);
-    if (config.split_k == 1)
-      result.epilogue_clocks += result.waves == 1 ? 500 : 2000;
-    else
-      result.epilogue_clocks += config.tile_m < 32 ? 2000 : 700 + 1300 * busy * busy;
-  }
-  const double entry_bytes =
-      static_cast<double>(config.b_tensors * problem.n) * static_cast<double>(problem.k) * 9 / 16 +
-      static_cast<double>(problem.m) * static_cast<double>(problem.k) * 2;
-  result.memory_clocks = entry_bytes * static_cast<double>(problem.l) / 2400;
-  result.total = start + std::max(static_cast<double>(result.waves) *
-                                      (result.tile_clocks + result.epilogue_clocks),
-                                  result.memory_clocks);
-  // In one launch: with 256 tokens a tile 4 to 10 % faster than in two, of two tensors timed in
-  // FP16, where K is shared with whole tiles. The others were slower, or were not timed, and are
-  // taken only where they are named.
-  const bool f16 = (config.a_types & bit(WL_OPERAND_F16)) != 0;
-  const bool whole = config.split_k == 1 || problem.m % config.tile_m == 0;
-  if (config.direct && config.tile_m == 256 && whole && (config.b_tensors == 1 || f16))
-    result.total *= config.b_tensors == 1 ? 0.94 : 0.95;
-  else if (config.direct)
-    result.total *= 2;
-  return result;
+int64_t sm90_decode_ctas(const Problem& problem, int64_t sms) {
+  return decode_launch(problem, sms).grid[0];
 }
 
 wl_status make_sm90_plan(wl_context* context, const Problem& problem, const Config& config,

@@ -147,6 +147,14 @@ inline Config mn_major(Config config) {
 // Stages of all tiles of a cluster, which the clusters of a STREAM_K configuration share.
 int64_t sm90_native_stages(const Config& config, const Problem& problem);
 Cost sm90_native_cost(const Config& config, const Problem& problem, const DeviceLimits& device);
+// Four consumers of the same columns, which take stages in turn.
+inline bool in_turn(const Config& config) { return config.tile_n == 32; }
+// CTAs of a cluster that share a tile's rows of D.
+inline int cluster_rows(const Config& config) {
+  return config.spread ? config.cluster[0] : config.cluster[0] / config.split_k;
+}
+// CTAs of the launch that brings all rows to the product's order.
+int64_t sm90_decode_ctas(const Problem& problem, int64_t sms);
 // CTAs of a configuration whose tiles are spread: all of them are on the device at once.
 int64_t sm90_spread_ctas(const Config& config, const Problem& problem);
 Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits& device);
