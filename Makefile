@@ -268,7 +268,8 @@ $(BUILD)/embed: $(call object,$(EMBED_SOURCES))
 	@echo "  LD   $@"
 	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
-$(BUILD)/gen/kernels.S: $(PTX) $(CUBIN_FILES) $(BUILD)/embed $(BUILD)/gen/cubins.$(CUBINS)
+$(BUILD)/gen/kernels.S: $(PTX) $(CUBIN_FILES) $(BUILD)/embed $(BUILD)/gen/cubins.$(CUBINS) \
+                       $(OPERATIONS:%=kernels/%/configs.def) # a kernel less is no newer file
 	@mkdir -p $(@D)
 	$(Q)$(BUILD)/embed $(BUILD)/gen/kernels.bin $(PTX) $(CUBIN_FILES) > $@.tmp && mv $@.tmp $@
 
