@@ -16,7 +16,7 @@ namespace warpline::gemm {
 //   clock between two SMs); through the workspace 2500 more
 //   outputs: 16 clocks a token of the part that a CTA ends, for each product that makes some
 // Of the 8000, 4000 are paid for each tile that a cluster of its own makes; of one tensor other
-// clusters do not pay them.
+// clusters do not pay them, nor do those in one launch, which do not pay the 700 either (H100).
 // Four consumers of the same 32 columns: a stage takes 240 and 2.3 a token; instead of those 4000 a
 // tile takes 700 to 2000 where its K is split, the less the fewer CTAs there are, of 16 tokens
 // always 2000; else 500, in more than one wave 2000.
@@ -111,7 +111,8 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
   result.epilogue_clocks = 16.0 * (3 - config.b_tensors) * config.tile_m / config.split_k;
   if (config.split_k > 1) result.epilogue_clocks += 700 + 24.0 * sent * config.tile_m;
   if (config.spread) result.epilogue_clocks += 2500;
-  if (own && !in_turn(config)) result.epilogue_clocks += 4000;
+  const bool direct_one = config.direct && config.b_tensors == 1;
+  if (own && !in_turn(config)) result.epilogue_clocks += direct_one ? -700 : 4000;
   if (in_turn(config)) {
     const double busy = std::min(
         static_cast<double>(result.tiles * config.split_k) / static_cast<double>(sms), 1.0);
@@ -127,12 +128,12 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
   result.total = start + std::max(static_cast<double>(result.waves) *
                                       (result.tile_clocks + result.epilogue_clocks),
                                   result.memory_clocks);
-  // In one launch: with 256 tokens a tile 4 to 10 % faster than in two, of two tensors timed in
-  // FP16, where K is shared with whole tiles. The others were slower, or were not timed, and are
+  // In one launch: with 256 tokens a tile 4 to 10 % faster than in two, where K is shared with
+  // whole tiles, of one tensor in one wave. The others were slower, or were not timed, and are
   // taken only where they are named.
-  const bool f16 = (config.a_types & bit(WL_OPERAND_F16)) != 0;
-  const bool whole = config.split_k == 1 || problem.m % config.tile_m == 0;
-  if (config.direct && config.tile_m == 256 && whole && (config.b_tensors == 1 || f16))
+  const bool whole = config.split_k == 1 || (problem.m % config.tile_m == 0 &&
+                                             (config.b_tensors == 2 || result.waves == 1));
+  if (config.direct && config.tile_m == 256 && whole)
     result.total *= config.b_tensors == 1 ? 0.94 : 0.95;
   else if (config.direct)
     result.total *= 2;

@@ -161,7 +161,9 @@ TEST_CASE("activations of 16 bits take Hopper's configurations of their type",
                {WL_OPERAND_F16, WL_BF16, 4096, "dual_gemm_sm90_t256_bf16"},
                {WL_OPERAND_BF16, WL_BF16, 8, "dual_gemm_sm90_small_abf16_t8_bf16"},
                {WL_OPERAND_BF16, WL_BF16, 64, "dual_gemm_sm90_abf16_t64_bf16"},
-               {WL_OPERAND_BF16, WL_BF16, 4096, "dual_gemm_sm90_abf16_t256_bf16"},
+               {WL_OPERAND_BF16, WL_BF16, 255, "dual_gemm_sm90_abf16_t128_bf16"},
+               {WL_OPERAND_BF16, WL_BF16, 256, "dual_gemm_sm90_direct_abf16_t256_split_bf16"},
+               {WL_OPERAND_BF16, WL_BF16, 4096, "dual_gemm_sm90_direct_abf16_t256_bf16"},
                {WL_OPERAND_BF16, WL_F16, 64, nullptr},
                {WL_OPERAND_E4M3, WL_BF16, 64, nullptr}};
   for (const auto& c : cases) {
