@@ -1,19 +1,5 @@
-// build/tests/mutation [--kernels a,b] [--line N] [--out FILE] [--summary PAGE] [--all] [--fresh]
-//                      [--survivors] [--jobs N] [--list] [--baseline SEEDS] [--check LIST]
-//                      [--draw N] [--seed N] [--text FILE] [--driver PATH]
-//                      [--part I/N] [--from FILE,...]
-// Runs mutants of the kernels on the virtual GPU, each in a process of its own, with all checkers,
-// advice and the kernel's own BARRIER LEDGER, under several schedules, and writes a table of what
-// noticed it. A mutant that several kernels have (places.hpp) is run in one of them; --all runs
-// every mutant of every kernel, --kernels those of some.
-// --out keeps what FILE says of kernels whose PTX is the same, and does not run those mutants,
-// unless --fresh; the same holds of --summary, which gets a line a kernel where FILE has every
-// mutant; with --survivors it runs of those the mutants that survived without a reason, and nothing
-// else.
-// --part takes every Nth kernel, from the Ith on: so several processes or machines share a run,
-// each with files of its own. --from adds what the --out files of others say.
-// --baseline runs the kernels as they are (or the --text FILE in place of one) and wants silence;
-// the same holds for its --out. --draw takes N of those that would be run, by the seed.
+// build/tests/mutation: mutants of the kernels on the virtual GPU; kUsage says what it takes. A
+// mutant that several kernels have (places.hpp) is run in one of them.
 #include "tests/virtual/mutation/baseline.hpp"
 #include "tests/virtual/mutation/shares.hpp"
 #include "tests/virtual/mutation/summary.hpp"
@@ -33,6 +19,33 @@
 using namespace wltest;
 
 namespace {
+
+constexpr const char* kUsage =
+    R"(Usage: mutation [options]
+
+Runs mutants of the kernels on the virtual GPU, each in a process of its own, with all checkers,
+advice and the kernel's own BARRIER LEDGER, under several schedules, and says what noticed them.
+
+  --kernels NAME,...  every mutant of these kernels (those that are in no other kernel, of all)
+  --all               every mutant of every kernel
+  --line N            mutants of one line of the PTX
+  --survivors         of what the files say, those that survived without a reason, nothing else
+  --draw N, --seed N  N of those that would be run, drawn by the seed (1)
+  --list              mutants, none run
+  --out FILE          what noticed each mutant; what FILE says of kernels of the same PTX is kept
+                      and not run again
+  --summary PAGE      a line a kernel where FILE has every mutant, likewise
+  --fresh             nothing is kept
+  --from FILE,...     adds what the --out files of others say
+  --part I/N          every Nth kernel, from the Ith on, so that several processes share a run, each
+                      with files of its own
+  --jobs N            processes at a time (2)
+  --baseline SEEDS    the kernels as they are, silence wanted; --out keeps likewise
+  --text FILE         there, this PTX in place of the one kernel's
+  --check LIST        there, checkers (all,ledger)
+  --driver PATH       the virtual GPU's library
+  -h, --help          print this text
+)";
 
 // Enough to contradict a reason.
 constexpr int kExcusedSchedules = 4;
@@ -135,7 +148,7 @@ void replace_file(const std::string& path, const std::string& text) {
 struct Options {
   std::string wanted, out_path, summary_path, text_path, check = "all,ledger";
   unsigned jobs = 2;
-  bool list = false, fresh = false, survivors = false, all = false;
+  bool list = false, fresh = false, survivors = false, all = false, help = false;
   int seeds = 0, line = 0;
   size_t drawn = 0;
   uint64_t seed = 1;
@@ -148,7 +161,9 @@ bool read_options(int argc, char** argv, Options& o) {
   for (int i = 1; i < argc; ++i) {
     const std::string a = argv[i];
     auto value = [&] { return i + 1 < argc ? std::string(argv[++i]) : std::string(); };
-    if (a == "--kernels")
+    if (a == "--help" || a == "-h")
+      o.help = true;
+    else if (a == "--kernels")
       o.wanted = value();
     else if (a == "--out")
       o.out_path = value();
@@ -197,7 +212,7 @@ bool read_options(int argc, char** argv, Options& o) {
     } else if (a == "--baseline")
       o.seeds = std::atoi(value().c_str());
     else {
-      std::fprintf(stderr, "mutation: unknown option %s\n", a.c_str());
+      std::fprintf(stderr, "mutation: unknown option %s (--help lists them)\n", a.c_str());
       return false;
     }
   }
@@ -313,6 +328,10 @@ struct Book {
 int main(int argc, char** argv) {
   Options o;
   if (!read_options(argc, argv, o)) return 2;
+  if (o.help) {
+    std::fputs(kUsage, stdout);
+    return 0;
+  }
   std::vector<Kernel> kernels;
   std::vector<std::string> named;
   for (const warpline::Image& image : warpline::embedded_images()) {
