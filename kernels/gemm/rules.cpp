@@ -27,12 +27,12 @@ int64_t entry_bytes(wl_operand type, int64_t rows, int64_t k) {
 uint64_t operand_bytes(wl_operand type, int64_t rows, int64_t k, int64_t l) {
   return batch_bytes(entry_bytes(type, rows, k), l);
 }
-uint64_t scale_bytes(wl_operand type, int64_t rows, int64_t k, int64_t l) {
+uint64_t scale_bytes(wl_operand type, int64_t rows, int64_t k, int64_t l, wl_sf_layout layout) {
   const int block = format_of(type).scale_block;
   if (block == 0) return 0;
-  // The layout counts blocks of 16.
+  // The layouts count blocks of 16.
   const int64_t scales = (k + block - 1) / block;
-  return batch_bytes(static_cast<int64_t>(wl_sf_bytes(WL_SF_128x4, rows, 16 * scales)), l);
+  return batch_bytes(static_cast<int64_t>(wl_sf_bytes(layout, rows, 16 * scales)), l);
 }
 
 Verdict bias_type(wl_dtype type, bool given) {
@@ -112,6 +112,14 @@ Verdict scales_given(wl_operand type, const void* scales) {
 Verdict scales_left_out(wl_operand type, const void* scales) {
   if (!known(type) || has_scales(type) || scales == nullptr) return holds();
   return violated(format(": address %p is given,", scales), "null");
+}
+
+Verdict scale_layout(wl_sf_layout layout, const DeviceLimits& device) {
+  // A number that a caller wrote may be no enumerator.
+  const int number = static_cast<int>(layout);
+  const bool plain = device.compute_major == 9;
+  if (number == WL_SF_128x4 || (plain && number == WL_SF_PLAIN)) return holds();
+  return violated(format(" = %d", number), plain ? "0, 1" : "0");
 }
 
 Verdict mn_major_rows(const Shape& s) {

@@ -21,7 +21,8 @@ constexpr int64_t largest_batch = int64_t{1} << 20;
 // bits or there are none. Sizes are in their ranges.
 int64_t entry_bytes(wl_operand type, int64_t rows, int64_t k);
 uint64_t operand_bytes(wl_operand type, int64_t rows, int64_t k, int64_t l);
-uint64_t scale_bytes(wl_operand type, int64_t rows, int64_t k, int64_t l);
+uint64_t scale_bytes(wl_operand type, int64_t rows, int64_t k, int64_t l,
+                     wl_sf_layout layout = WL_SF_128x4);
 
 inline int64_t element_bytes(wl_dtype type) { return type == WL_F32 ? 4 : 2; }
 
@@ -37,6 +38,7 @@ struct Shape {
   wl_dtype d_type;
   int64_t ldd, batch_stride_d; // as the caller gave them
   Types types;                 // likewise
+  wl_sf_layout sf_layout;      // likewise
 
   bool sized() const; // all four are in their ranges, the types known
   // K counts blocks of 64 where an operand is NVFP4.
@@ -51,8 +53,8 @@ struct Shape {
   // Of A, of a tensor of B, of their scales and of D; 0 where another rule speaks of the sizes.
   uint64_t a_bytes() const { return sized() ? operand_bytes(types.a, m, k, l) : 0; }
   uint64_t b_bytes() const { return sized() ? operand_bytes(types.b, n, k, l) : 0; }
-  uint64_t sfa_bytes() const { return sized() ? scale_bytes(types.a, m, k, l) : 0; }
-  uint64_t sfb_bytes() const { return sized() ? scale_bytes(types.b, n, k, l) : 0; }
+  uint64_t sfa_bytes() const { return sized() ? scale_bytes(types.a, m, k, l, sf_layout) : 0; }
+  uint64_t sfb_bytes() const { return sized() ? scale_bytes(types.b, n, k, l, sf_layout) : 0; }
   uint64_t d_bytes() const;
   uint64_t sfd_bytes() const {
     return nvfp4() && sized() ? scale_bytes(WL_OPERAND_NVFP4, m, n, l) : 0;
@@ -70,7 +72,7 @@ Types types_of(const Args& a) {
 }
 template <class Args>
 Shape shape_of(const Args& a) {
-  return {a.m, a.n, a.k, a.l, a.d_type, a.ldd, a.batch_stride_d, types_of(a)};
+  return {a.m, a.n, a.k, a.l, a.d_type, a.ldd, a.batch_stride_d, types_of(a), a.sf_layout};
 }
 
 // `extent` is the M or N of an operand of that type, called `name`.
@@ -85,6 +87,8 @@ Verdict k_multiple(const Shape& s, bool nvfp4);
 // Scales of an operand: there where it has them, else null.
 Verdict scales_given(wl_operand type, const void* scales);
 Verdict scales_left_out(wl_operand type, const void* scales);
+constexpr const char* scale_layout_text = "must be WL_SF_128x4 (0), or on Hopper WL_SF_PLAIN (1)";
+Verdict scale_layout(wl_sf_layout layout, const DeviceLimits& device);
 // Factors of columns are null, or a configuration of the table takes them on the device.
 Verdict columns_taken(const Shape& s, const Table& table, const DeviceLimits& device,
                       const float* factors);
@@ -190,8 +194,8 @@ Rules<Subject> operand_rules(const char* b) {
               enumerator(s.args.b_type, WL_OPERAND_NVFP4, WL_OPERAND_MXFP4)),
       WL_RULE("types", "a_type, b_type", "must be types that the device has kernels for", support,
               types_taken(shape_of(s.args), table(), s.device)),
-      WL_RULE("sf_layout", "sf_layout", "must be WL_SF_128x4 (0)", range,
-              enumerator(s.args.sf_layout, WL_SF_128x4, WL_SF_128x4)),
+      WL_RULE("sf_layout", "sf_layout", scale_layout_text, range,
+              scale_layout(s.args.sf_layout, s.device)),
       WL_RULE(
           "flags", "flags",
           "must be 0, WL_STATIC_WEIGHTS (1), WL_GRAPH_LAUNCH (2), WL_FAST_ACCUMULATION (4) or "
@@ -263,6 +267,7 @@ Problem product_of(const Args& a) {
   problem.k = a.k;
   problem.l = a.l;
   problem.types = types_of(a);
+  problem.plain_scales = a.sf_layout == WL_SF_PLAIN;
   problem.d_type = a.d_type;
   const Strided d = shape_of(a).d();
   problem.ldd = d.row_stride();

@@ -22,7 +22,7 @@ bool counted(const wl_groups& g) { return g.count >= 1 && g.count <= most_groups
 
 int64_t b_entry(const Shape& s) { return gemm::entry_bytes(s.types.b, s.n, s.k); }
 int64_t sfb_entry(const Shape& s) {
-  return static_cast<int64_t>(gemm::scale_bytes(s.types.b, s.n, s.k, 1));
+  return static_cast<int64_t>(gemm::scale_bytes(s.types.b, s.n, s.k, 1, s.sf_layout));
 }
 int64_t b_stride(const Shape& s, const wl_groups& g) {
   return g.b_stride_bytes != 0 ? g.b_stride_bytes : b_entry(s);

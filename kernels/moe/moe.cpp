@@ -276,6 +276,7 @@ Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, Tokens as, cons
   up.d = at(space.h), up.d_type = h;
   if (h == WL_NVFP4) up.sfd = at(space.sfh), up.d_scale = a.h_scale;
   up.a_type = a.a_type, up.b_type = WL_OPERAND_NVFP4;
+  up.sf_layout = a.sf_layout;
   up.config = a.config_up;
   up.flags = a.flags & WL_STATIC_WEIGHTS;
 
@@ -293,6 +294,7 @@ Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, Tokens as, cons
   down.d = at(space.down), down.d_type = rows;
   down.a_type = h == WL_NVFP4 ? WL_OPERAND_NVFP4 : h == WL_F16 ? WL_OPERAND_F16 : WL_OPERAND_BF16;
   down.b_type = WL_OPERAND_NVFP4;
+  down.sf_layout = a.sf_layout;
   down.config = a.config_down;
   down.flags = up.flags;
 

@@ -20,8 +20,8 @@ bool in(int64_t value, int64_t least, int64_t most) { return value >= least && v
 
 // Of one expert.
 int64_t w_entry(int64_t rows, int64_t k) { return rows * (k / 2); }
-int64_t sf_entry(int64_t rows, int64_t k) {
-  return static_cast<int64_t>(wl_sf_bytes(WL_SF_128x4, rows, k));
+int64_t sf_entry(const Args& a, int64_t rows, int64_t k) {
+  return static_cast<int64_t>(wl_sf_bytes(a.sf_layout, rows, k));
 }
 uint64_t matrix_bytes(const Args& a, int64_t rows, int64_t k, int64_t stride) {
   if (!sized(a) || stride < 0) return 0;
@@ -30,7 +30,7 @@ uint64_t matrix_bytes(const Args& a, int64_t rows, int64_t k, int64_t stride) {
 }
 uint64_t scale_bytes(const Args& a, int64_t rows, int64_t k, int64_t stride) {
   if (!sized(a) || stride < 0) return 0;
-  const int64_t entry = sf_entry(rows, k);
+  const int64_t entry = sf_entry(a, rows, k);
   return static_cast<uint64_t>((a.experts - 1) * (stride != 0 ? stride : entry) + entry);
 }
 uint64_t of_slots(const Args& a) { return sized(a) ? 4 * static_cast<uint64_t>(slots_of(a)) : 0; }
@@ -237,8 +237,8 @@ const RuleTable<Subject>& rules() {
                   a_type(s.args)),
           WL_RULE("a_type_runs", "a_type", "must be multiplied with NVFP4 by the device", support,
                   a_type_runs(s.args, s.device)),
-          WL_RULE("sf_layout", "sf_layout", "must be WL_SF_128x4 (0)", range,
-                  enumerator(s.args.sf_layout, WL_SF_128x4, WL_SF_128x4)),
+          WL_RULE("sf_layout", "sf_layout", gemm::scale_layout_text, range,
+                  gemm::scale_layout(s.args.sf_layout, s.device)),
           WL_RULE("y_type", "y_type", "must be WL_F16 (0), WL_BF16 (1) or WL_F32 (3)", range,
                   y_type(s.args.y_type)),
           WL_RULE("bias_type", "bias_type", gemm::bias_type_text, range,
@@ -275,12 +275,12 @@ const RuleTable<Subject>& rules() {
           OPTIONAL("h_scale", h_scale, h_scale_of, 4),
           STRIDE("w_stride_bytes", w_stride_bytes, w_entry(s.args.intermediate, s.args.hidden),
                  w_gate_of),
-          STRIDE("sf_stride_bytes", sf_stride_bytes, sf_entry(s.args.intermediate, s.args.hidden),
-                 sf_gate_of),
+          STRIDE("sf_stride_bytes", sf_stride_bytes,
+                 sf_entry(s.args, s.args.intermediate, s.args.hidden), sf_gate_of),
           STRIDE("w_down_stride_bytes", w_down_stride_bytes,
                  w_entry(s.args.hidden, s.args.intermediate), w_down_of),
           STRIDE("sf_down_stride_bytes", sf_down_stride_bytes,
-                 sf_entry(s.args.hidden, s.args.intermediate), sf_down_of),
+                 sf_entry(s.args, s.args.hidden, s.args.intermediate), sf_down_of),
 
           WL_RULE("shared_aligned", "shared", "must be 16-byte aligned", alignment,
                   aligned(s.args.shared, 16)),

@@ -114,7 +114,9 @@ Verdict product_exists(const Subject& s) {
   return violated(format(" = %s", gemm::dtype_name(a.d_type)), makes);
 }
 Verdict tiles_fit(const Args& a) {
-  return sized(a) ? gemm::tiles_fit({a.m, a.n, a.k, 1, a.d_type, a.ldd, 0, types_of(a)}) : holds();
+  return sized(a)
+             ? gemm::tiles_fit({a.m, a.n, a.k, 1, a.d_type, a.ldd, 0, types_of(a), WL_SF_128x4})
+             : holds();
 }
 
 auto config_serving(const Subject& s) {

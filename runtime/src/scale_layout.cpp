@@ -61,6 +61,10 @@ wl_status check(wl_sf_layout layout, int64_t rows, int64_t k, const void* plain,
 
 size_t wl_sf_bytes(wl_sf_layout layout, int64_t rows, int64_t k) {
   int64_t bytes = 0;
+  if (layout == WL_SF_PLAIN && rows >= 1 && k >= 1) {
+    const bool large = __builtin_mul_overflow(rows, warpline::ceil_div(k, 16), &bytes);
+    return large ? 0 : static_cast<size_t>(bytes);
+  }
   if (layout != WL_SF_128x4 || rows < 1 || k < 1 || !warpline::Shape(rows, k).bytes(&bytes))
     return 0;
   return static_cast<size_t>(bytes);

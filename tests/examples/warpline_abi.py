@@ -13,7 +13,7 @@ F16, BF16, NVFP4, F32 = 0, 1, 2, 3  # wl_dtype
 # wl_operand: 0 is NVFP4, so structs of zeros mean that
 OPERANDS = ("NVFP4", "F16", "BF16", "TF32", "E4M3", "E5M2", "INT8", "MXFP8_E4M3", "MXFP8_E5M2",
             "MXFP6_E2M3", "MXFP6_E3M2", "MXFP4")
-SF_128X4 = 0                # wl_sf_layout
+SF_128X4, SF_PLAIN = 0, 1   # wl_sf_layout
 STATIC_WEIGHTS, GRAPH_LAUNCH, FAST_ACCUMULATION = 1, 2, 4  # wl_plan_flags
 # wl_activation
 NONE, RELU, RELU_SQUARED, SILU, GELU_TANH, GELU_ERF = range(6)
@@ -238,7 +238,7 @@ class Plan:
 
 def main():
     for name, value in (("WL_F16", F16), ("WL_BF16", BF16), ("WL_NVFP4", NVFP4),
-                        ("WL_F32", F32), ("WL_SF_128x4", SF_128X4),
+                        ("WL_F32", F32), ("WL_SF_128x4", SF_128X4), ("WL_SF_PLAIN", SF_PLAIN),
                         ("WL_STATIC_WEIGHTS", STATIC_WEIGHTS), ("WL_GRAPH_LAUNCH", GRAPH_LAUNCH),
                         ("WL_FAST_ACCUMULATION", FAST_ACCUMULATION),
                         ("WL_ACTIVATION_NONE", NONE), ("WL_ACTIVATION_GELU_ERF", GELU_ERF),

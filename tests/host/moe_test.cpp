@@ -132,7 +132,7 @@ std::vector<Sides> make_sides() {
       {"sf_layout",
        {},
        SET(sf_layout = static_cast<wl_sf_layout>(1)),
-       "sf_layout = 1 must be WL_SF_128x4 (0) (nearest: 0)"},
+       "sf_layout = 1 must be WL_SF_128x4 (0), or on Hopper WL_SF_PLAIN (1) (nearest: 0)"},
       {"y_type",
        {SET(y_type = WL_F16), SET(y_type = WL_F32)},
        SET(y_type = WL_NVFP4),

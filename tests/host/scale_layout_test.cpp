@@ -37,7 +37,11 @@ TEST_CASE("sizes of the 128x4 scale layout", "[host][scale_layout]") {
   CHECK(wl_sf_bytes(WL_SF_128x4, 0, 64) == 0);
   CHECK(wl_sf_bytes(WL_SF_128x4, 64, -1) == 0);
   CHECK(wl_sf_bytes(WL_SF_128x4, INT64_MAX, INT64_MAX) == 0);
-  CHECK(wl_sf_bytes(static_cast<wl_sf_layout>(1), 128, 64) == 0);
+  CHECK(wl_sf_bytes(WL_SF_PLAIN, 128, 64) == 512);
+  CHECK(wl_sf_bytes(WL_SF_PLAIN, 3, 65) == 15);
+  CHECK(wl_sf_bytes(WL_SF_PLAIN, 0, 64) == 0);
+  CHECK(wl_sf_bytes(WL_SF_PLAIN, INT64_MAX, 64) == 0);
+  CHECK(wl_sf_bytes(static_cast<wl_sf_layout>(2), 128, 64) == 0);
 }
 
 TEST_CASE("packing agrees with a walk through memory and unpacks again", "[host][scale_layout]") {

@@ -74,7 +74,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const bool nvfp4 = c.type == WL_NVFP4;
   draw.note("d_type", static_cast<int>(c.type));
   draw.note("struct_size", sizeof(wl_dual_gemm_args));
-  draw.note("sf_layout", static_cast<int>(WL_SF_128x4));
+  const wl_sf_layout sf_layout = draw_sf_layout(c, types, draw);
   p.config = draw_config(c, draw);
   uint32_t flags = draw_product_way(s, draw, &p);
   // The library may take either kind of sums then.
@@ -165,10 +165,13 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
       tell_by_biases(sums[run], {0, s.l * s.m, 0, q.alpha1, q.alpha2}, gates[run], c.type, seed,
                      &biases[0][run], &biases[1][run]);
   }
-  add_operand("a", "sfa", types.a, {problems[0].a, problems[1].a}, padding, filled, draw, &p);
-  add_operand("b1", "sfb1", types.b, {problems[0].b1, problems[1].b1}, padding, filled, draw, &p);
+  add_operand("a", "sfa", types.a, sf_layout, {problems[0].a, problems[1].a}, padding, filled, draw,
+              &p);
+  add_operand("b1", "sfb1", types.b, sf_layout, {problems[0].b1, problems[1].b1}, padding, filled,
+              draw, &p);
   if (in_a) lie_within("b1", "a", &p), lie_within("sfb1", "sfa", &p);
-  add_operand("b2", "sfb2", types.b, {problems[0].b2, problems[1].b2}, padding, filled, draw, &p);
+  add_operand("b2", "sfb2", types.b, sf_layout, {problems[0].b2, problems[1].b2}, padding, filled,
+              draw, &p);
   if (alias == "B2 is B1") lie_within("b2", "b1", &p), lie_within("sfb2", "sfb1", &p);
   alpha[0].add_to("alpha1", &p.inputs);
   alpha[1].add_to("alpha2", &p.inputs);
@@ -215,7 +218,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     args.m = s.m, args.n = s.n, args.k = s.k, args.l = s.l;
     args.a = at("a"), args.b1 = at("b1"), args.b2 = at("b2");
     args.sfa = at("sfa"), args.sfb1 = at("sfb1"), args.sfb2 = at("sfb2");
-    args.sf_layout = WL_SF_128x4;
+    args.sf_layout = sf_layout;
     args.alpha1 = static_cast<const float*>(at("alpha1"));
     args.alpha2 = static_cast<const float*>(at("alpha2"));
     args.d = at("d"), args.d_type = type;

@@ -101,7 +101,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const size_t element = c.type == WL_F32 ? 4 : 2;
   draw.note("d_type", static_cast<int>(c.type));
   draw.note("struct_size", sizeof(Args));
-  draw.note("sf_layout", static_cast<int>(WL_SF_128x4));
+  const wl_sf_layout sf_layout = draw_sf_layout(c, types, draw);
   p.config = draw_config(c, draw);
   std::string kind = draw.pick<const char*>(
       "sizes of groups", {"sides", "skew", "one", "ends empty", "few", "none", "sides"});
@@ -237,8 +237,9 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     add(b_names[i], draw_alignment(draw, b_names[i]),
         [&](size_t run) { return spaced(b_of(run).values, s.count, s.b_gap); });
     if (scaled_b)
-      add(sfb_names[i], draw_alignment(draw, sfb_names[i]),
-          [&](size_t run) { return spaced(scale_bytes(b_of(run), padding), s.count, s.sfb_gap); });
+      add(sfb_names[i], draw_alignment(draw, sfb_names[i]), [&](size_t run) {
+        return spaced(scale_bytes(b_of(run), padding, sf_layout), s.count, s.sfb_gap);
+      });
     else
       draw.note<std::string>(sfb_names[i], "null");
     if (has_alpha[i])
@@ -357,6 +358,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     g.config = config.empty() ? nullptr : config.c_str();
     g.flags = flags;
     g.a_type = types.a, g.b_type = types.b;
+    g.sf_layout = sf_layout;
     wl_groups& t = args.groups;
     t.count = static_cast<int32_t>(s.count);
     t.ends = integers("ends"), t.sizes = integers("sizes"), t.row_stride = s.row_stride;
@@ -365,7 +367,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     const int64_t entry = warpline::gemm::entry_bytes(types.b, s.n, s.k);
     t.b_stride_bytes = s.b_gap != 0 ? entry + s.b_gap : 0;
     t.sfb_stride_bytes = s.sfb_gap != 0 && scaled_b
-                             ? static_cast<int64_t>(wl_sf_bytes(WL_SF_128x4, s.n, s.k)) + s.sfb_gap
+                             ? static_cast<int64_t>(wl_sf_bytes(sf_layout, s.n, s.k)) + s.sfb_gap
                              : 0;
     t.bias_stride = s.bias_gap != 0 ? s.n + s.bias_gap : 0;
     t.status = static_cast<uint32_t*>(at("status"));

@@ -40,7 +40,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const size_t element = c.type == WL_F32 ? 4 : 2;
   draw.note("d_type", static_cast<int>(c.type));
   draw.note("struct_size", sizeof(wl_gemm_args));
-  draw.note("sf_layout", static_cast<int>(WL_SF_128x4));
+  const wl_sf_layout sf_layout = draw_sf_layout(c, types, draw);
   p.config = draw_config(c, draw);
   uint32_t flags = draw_product_way(s, draw, &p);
   const int64_t planned = draw_planned_rows(s, {"b", "sfb"}, draw, &p);
@@ -138,11 +138,11 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     operand.values = stored(operand, layout);
     return operand;
   };
-  add_operand("a", "sfa", types.a,
+  add_operand("a", "sfa", types.a, sf_layout,
               {in_memory(problems[0].a, types.a_layout), in_memory(problems[1].a, types.a_layout)},
               padding, filled, draw, &p);
   add_operand(
-      "b", "sfb", types.b,
+      "b", "sfb", types.b, sf_layout,
       {in_memory(problems[0].b1, types.b_layout), in_memory(problems[1].b1, types.b_layout)},
       padding, filled, draw, &p);
   if (in_a) lie_within("b", "a", &p), lie_within("sfb", "sfa", &p);
@@ -199,7 +199,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     args.struct_size = sizeof args;
     args.m = s.m, args.n = s.n, args.k = s.k, args.l = s.l;
     args.a = at("a"), args.b = at("b"), args.sfa = at("sfa"), args.sfb = at("sfb");
-    args.sf_layout = WL_SF_128x4;
+    args.sf_layout = sf_layout;
     args.alpha = static_cast<const float*>(at("alpha"));
     args.row = static_cast<const float*>(at("row"));
     args.col = static_cast<const float*>(at("col"));

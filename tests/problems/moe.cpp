@@ -215,7 +215,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   a.a_type = c.types[0].a;
   draw.note("x_type", static_cast<int>(a.x_type));
   draw.note("a_type", static_cast<int>(a.a_type));
-  draw.note("sf_layout", static_cast<int>(WL_SF_128x4));
+  a.sf_layout = draw_sf_layout(c, {a.a_type, WL_OPERAND_NVFP4}, draw);
   a.y_type = static_cast<wl_dtype>(draw.pick("y_type", {0, 1, 3}));
   if (routed && a.x_type == WL_F16 && (a.y_type == WL_BF16) != (c.rows_type == WL_BF16))
     a.y_type = draw.note("y_type", c.rows_type);
@@ -232,7 +232,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
 
   const auto dense = [&](int64_t rows, int64_t k) { return rows * (k / 2); };
   const auto scales = [&](int64_t rows, int64_t k) {
-    return static_cast<int64_t>(wl_sf_bytes(WL_SF_128x4, rows, k));
+    return static_cast<int64_t>(wl_sf_bytes(a.sf_layout, rows, k));
   };
   const auto stride = [&](const char* name, int64_t entry) {
     const int64_t more = draw.pick<int64_t>(std::string("gap of ") + name, {0, 16, 48});
@@ -373,7 +373,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     add(weight_names[i], true, draw_alignment(draw, weight_names[i]),
         [&](const Run& r) { return at_stride(r.w[i].values, a.experts, w_stride); });
     add(scale_names[i], true, draw_alignment(draw, scale_names[i]), [&](const Run& r) {
-      return at_stride(scale_bytes(r.w[i], padding), a.experts, sf_stride);
+      return at_stride(scale_bytes(r.w[i], padding, a.sf_layout), a.experts, sf_stride);
     });
     add(alpha_names[i], has_alpha[i], draw_float_alignment(draw, alpha_names[i]),
         [&](const Run& r) { return bytes_of(r.alpha[i]); });

@@ -59,8 +59,8 @@ Operand draw_operand(int64_t rows, int64_t k, int64_t l, uint8_t base, uint64_t 
   return o;
 }
 
-Bytes scale_bytes(const Operand& operand, uint8_t padding) {
-  return packed_scales(operand, padding);
+Bytes scale_bytes(const Operand& operand, uint8_t padding, wl_sf_layout layout) {
+  return layout == WL_SF_PLAIN ? operand.scales : packed_scales(operand, padding);
 }
 
 void expect_scales(const Operand& operand, Output* output) {

@@ -13,8 +13,8 @@ enum class Rows { all, finite }; // finite: no NaN and none of the largest
 Operand draw_operand(int64_t rows, int64_t k, int64_t l, uint8_t base, uint64_t seed,
                      uint64_t codes = 24, Rows of = Rows::all);
 
-// The bytes of its scales in WL_SF_128x4.
-Bytes scale_bytes(const Operand& operand, uint8_t padding);
+// The bytes of its scales.
+Bytes scale_bytes(const Operand& operand, uint8_t padding, wl_sf_layout layout = WL_SF_128x4);
 // An output's scales: their bytes, and which of them are written.
 void expect_scales(const Operand& operand, Output* output);
 

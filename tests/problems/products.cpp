@@ -80,6 +80,7 @@ Configuration configuration_of(const Config& config, const char* decoder, const 
     return c;
   }
   c.profile = "h200";
+  if ((config.b_types & bit(WL_OPERAND_NVFP4)) != 0) c.kernels.push_back("gemm_sm90_pack");
   c.shares_k = config.grid == Grid::stream_k;
   c.sms = c.shares_k ? 10 * config.cluster[0] : of_many ? 3 * config.cluster[0] : 2;
   // The CTAs of all tiles are on the device at once.
@@ -414,8 +415,16 @@ Operand first_rows(const Operand& from, int64_t rows) {
   return to;
 }
 
-void add_operand(const char* values, const char* scales, wl_operand type, const Operand (&runs)[2],
-                 uint8_t padding, bool filled, Draw& draw, Problem* problem) {
+wl_sf_layout draw_sf_layout(const Configuration& c, const warpline::gemm::Types& types,
+                            Draw& draw) {
+  const bool plain = c.profile == "h200" && (has_scales(types.a) || has_scales(types.b));
+  if (!plain) return static_cast<wl_sf_layout>(draw.note("sf_layout", 0));
+  return static_cast<wl_sf_layout>(draw.pick("sf_layout", {0, 0, 1, 0}));
+}
+
+void add_operand(const char* values, const char* scales, wl_operand type, wl_sf_layout layout,
+                 const Operand (&runs)[2], uint8_t padding, bool filled, Draw& draw,
+                 Problem* problem) {
   Input in{values, draw_alignment(draw, values), {}, ""};
   if (warpline::gemm::unpacked(type))
     in.misalignment = draw.note(values, in.misalignment & ~size_t{31});
@@ -423,7 +432,7 @@ void add_operand(const char* values, const char* scales, wl_operand type, const 
   for (const Operand& operand : runs) {
     if (!filled) break;
     in.runs.push_back(operand.values);
-    if (has_scales(type)) sf.runs.push_back(scale_bytes(operand, padding));
+    if (has_scales(type)) sf.runs.push_back(scale_bytes(operand, padding, layout));
   }
   problem->inputs.push_back(std::move(in));
   if (has_scales(type))

@@ -115,9 +115,12 @@ Operand first_rows(const Operand& operand, int64_t rows);
 Sums sums_of(const Configuration& configuration, const std::string& config,
              const wltest::Problem& problem);
 
+// Of operands with scales, on Hopper plain rows too.
+wl_sf_layout draw_sf_layout(const Configuration& c, const warpline::gemm::Types& types, Draw& draw);
 // Values and scales of an operand of both runs, which are empty where they are not filled.
-void add_operand(const char* values, const char* scales, wl_operand type, const Operand (&runs)[2],
-                 uint8_t padding, bool filled, Draw& draw, Problem* problem);
+void add_operand(const char* values, const char* scales, wl_operand type, wl_sf_layout layout,
+                 const Operand (&runs)[2], uint8_t padding, bool filled, Draw& draw,
+                 Problem* problem);
 
 // The input lies at the beginning of another's memory.
 void lie_within(const std::string& name, const std::string& other, Problem* problem);

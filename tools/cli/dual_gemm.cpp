@@ -42,6 +42,7 @@ Options declare(DualGemmRequest& r) {
   o.choice("--gate", "default silu", r.gate, gates);
   o.real("--gate-limit", "x is at most this, y from its negative to it (default none; clamped: 7)",
          r.gate_limit);
+  declare_scales(&o, &r, "A and B");
   declare_counting(&o, &r);
   o.text("--input", "FILE",
          "safetensors with a, b1, b2 (U8 or F4, [rows, K/2]), a_scale, b1_scale,\n"
@@ -97,8 +98,9 @@ Outcome run_on_device(wl_context* context, const Device& device, const DualGemmR
   std::optional<Progress> progress("sending the inputs");
   const wltest::Problem& problem = operands.product;
   const DeviceMemory a(context, problem.a.values), b1(context, problem.b1.values),
-      b2(context, problem.b2.values), sfa(context, pack_scales(problem.a)),
-      sfb1(context, pack_scales(problem.b1)), sfb2(context, pack_scales(problem.b2)),
+      b2(context, problem.b2.values), sfa(context, scales_of(layout_of_scales(r), problem.a)),
+      sfb1(context, scales_of(layout_of_scales(r), problem.b1)),
+      sfb2(context, scales_of(layout_of_scales(r), problem.b2)),
       bias1(context, operands.bias1.bytes), bias2(context, operands.bias2.bytes);
   const std::vector<float> alphas = {problem.alpha1, problem.alpha2, r.d_scale.value_or(1)};
   const DeviceMemory alpha1(context, &alphas[0], sizeof(float)),

@@ -70,6 +70,7 @@ Options declare(GemmRequest& r) {
             -most, most);
   o.integer("--batch-stride-r", "from entry to entry (default M * ldr, or D's in place)",
             r.batch_stride_r, -most, most);
+  declare_scales(&o, &r, "A and B");
   declare_counting(&o, &r);
   o.text("--input", "FILE",
          "safetensors with a, b (U8 or F4, [rows, K/2]), a_scale, b_scale (F8_E4M3,\n"
@@ -142,8 +143,9 @@ Outcome run_on_device(wl_context* context, const Device& device, const GemmReque
   std::optional<Progress> progress("sending the inputs");
   const wltest::Problem& p = problem.product;
   const DeviceMemory a(context, stored(p.a, layout_of(r.a_layout))),
-      b(context, stored(p.b1, layout_of(r.b_layout))), sfa(context, pack_scales(p.a)),
-      sfb(context, pack_scales(p.b1)), row(context, problem.row.bytes),
+      b(context, stored(p.b1, layout_of(r.b_layout))),
+      sfa(context, scales_of(layout_of_scales(r), p.a)),
+      sfb(context, scales_of(layout_of_scales(r), p.b1)), row(context, problem.row.bytes),
       col(context, problem.col.bytes), bias(context, problem.bias.bytes);
   const float factors[] = {p.alpha1, r.d_scale.value_or(1)};
   const DeviceMemory alpha(context, &factors[0], sizeof(float)),

@@ -87,6 +87,7 @@ Options declare(GroupedRequest& r) {
     o.choice("--act", "activation (default none)", r.act, activations);
   }
   o.choice("--bias", "random biases of this type for each group", r.bias, {"f32", "f16", "bf16"});
+  declare_scales(&o, &r, "B");
   declare_counting(&o, &r);
   o.text("--input", "FILE",
          dual ? "safetensors with a (U8 or F4, [rows, K/2]) and a_scale (F8_E4M3, [rows, K/16]),\n"
@@ -281,9 +282,9 @@ GroupedOutcome run_on_device(wl_context* context, const Device& device, const Gr
                    : r.gather ? pack_scales(p.a)
                               : wltest::packed_group_scales(in.table, p.m, p.k, p.a.scales,
                                                             wltest::nan_padding)),
-      b1(context, p.b1.values), sfb1(context, pack_scales(p.b1)), b2(context, p.b2.values),
-      sfb2(context, pack_scales(p.b2)), bias1(context, in.bias[0].bytes),
-      bias2(context, in.bias[1].bytes);
+      b1(context, p.b1.values), sfb1(context, scales_of(layout_of_scales(r), p.b1)),
+      b2(context, p.b2.values), sfb2(context, scales_of(layout_of_scales(r), p.b2)),
+      bias1(context, in.bias[0].bytes), bias2(context, in.bias[1].bytes);
   const DeviceMemory alpha1 = on_device(context, in.alpha[0]),
                      alpha2 = on_device(context, in.alpha[1]),
                      ends = on_device(context, in.table.ends),

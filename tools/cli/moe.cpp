@@ -48,6 +48,7 @@ Options declare(MoeRequest& r) {
            {"uniform", "skewed"});
   o.choice("--gate", "default silu", r.gate, {"silu", "gelu_tanh", "clamped"});
   o.flag("--shared", "a shared expert's output is added", r.shared);
+  declare_scales(&o, &r, "the weights");
   o.flag("--graph", "the run is a launch of one CUDA graph", r.graph);
   o.text("--input", "FILE",
          "safetensors with experts.E.gate_proj.weight (U8 or F4, [I, H/2]), up_proj,\n"
@@ -71,7 +72,7 @@ wl_moe_args sizes_only(const MoeRequest& r, const Device& device) {
   const bool as_they_are = r.a_type.empty() ? device.info.compute_major == 9 : r.a_type != "nvfp4";
   const bool f16 = r.a_type.empty() ? r.type == "f16" : r.a_type == "f16";
   a.a_type = !as_they_are ? WL_OPERAND_NVFP4 : f16 ? WL_OPERAND_F16 : WL_OPERAND_BF16;
-  a.sf_layout = WL_SF_128x4;
+  a.sf_layout = layout_of_scales(r);
   a.y_type = r.out == "f16" ? WL_F16 : r.out == "bf16" ? WL_BF16 : WL_F32;
   a.gate = r.gate == "silu"      ? WL_GATE_SILU
            : r.gate == "clamped" ? WL_GATE_CLAMPED
@@ -152,10 +153,11 @@ MoeOutcome run_on_device(wl_context* context, const LayerTensors& t, wl_moe_args
   const DeviceMemory x(context, t.x.codes.data(), t.x.codes.size() * 2),
       ids(context, t.ids.data(), t.ids.size() * 4),
       weights = floats(t.weights), w_gate(context, t.w[0].values), w_up(context, t.w[1].values),
-      w_down(context, t.w[2].values), sf_gate(context, pack_scales(t.w[0])),
-      sf_up(context, pack_scales(t.w[1])), sf_down(context, pack_scales(t.w[2])),
-      alpha_gate = floats(t.alpha[0]), alpha_up = floats(t.alpha[1]),
-      alpha_down = floats(t.alpha[2]), scales = floats({x_scale, h_scale}), y(context, outcome.y),
+      w_down(context, t.w[2].values), sf_gate(context, scales_of(args.sf_layout, t.w[0])),
+      sf_up(context, scales_of(args.sf_layout, t.w[1])),
+      sf_down(context, scales_of(args.sf_layout, t.w[2])), alpha_gate = floats(t.alpha[0]),
+      alpha_up = floats(t.alpha[1]), alpha_down = floats(t.alpha[2]),
+      scales = floats({x_scale, h_scale}), y(context, outcome.y),
       shared(context, t.shared_bytes.data(), t.shared_bytes.size());
   const auto f = [](const DeviceMemory& m) { return static_cast<const float*>(m.get()); };
   args.x = x.get(), args.ids = static_cast<const int32_t*>(ids.get()), args.weights = f(weights);

@@ -79,7 +79,7 @@ Args sizes_of(const ProductRequest& r) {
   args.n = r.n;
   args.k = r.k;
   args.l = r.l;
-  args.sf_layout = WL_SF_128x4;
+  args.sf_layout = layout_of_scales(r);
   args.d_type = r.d_type();
   args.a_type = operand_of(r.a_type);
   args.b_type = operand_of(r.b_type);

@@ -105,6 +105,20 @@ std::vector<uint8_t> pack_scales(const wltest::Operand& operand) {
   return packed;
 }
 
+void declare_scales(Options* options, RunOptions* r, const std::string& whose) {
+  options->flag("--plain-scales",
+                "scales of " + whose + " lie in plain rows, which the run packs; on Hopper",
+                r->plain_scales);
+}
+
+wl_sf_layout layout_of_scales(const RunOptions& r) {
+  return r.plain_scales ? WL_SF_PLAIN : WL_SF_128x4;
+}
+
+std::vector<uint8_t> scales_of(wl_sf_layout layout, const wltest::Operand& operand) {
+  return layout == WL_SF_PLAIN ? operand.scales : pack_scales(operand);
+}
+
 void unpack_scales(const std::vector<uint8_t>& packed, wltest::Operand* operand) {
   const size_t packed_bytes = wl_sf_bytes(WL_SF_128x4, operand->rows, operand->k);
   const size_t plain_bytes = static_cast<size_t>(operand->rows * (operand->k / 16));

@@ -15,6 +15,7 @@
 namespace warpline::cli {
 
 struct RunOptions {
+  bool plain_scales = false; // as they lie in memory: WL_SF_PLAIN
   std::string device = "auto", schedule, check, config, json, input, output, trace;
   uint64_t seed = 1;
   bool verify = false;
@@ -46,6 +47,10 @@ double packed_bytes(int64_t rows, int64_t k, int64_t l);
 // An operand's scales in WL_SF_128x4 with NaN in the padding, none where it has none; and back, of
 // NVFP4.
 std::vector<uint8_t> pack_scales(const wltest::Operand& operand);
+// --plain-scales, and scales of an operand in a layout, NaN in the padding.
+void declare_scales(Options* options, RunOptions* r, const std::string& whose);
+wl_sf_layout layout_of_scales(const RunOptions& r);
+std::vector<uint8_t> scales_of(wl_sf_layout layout, const wltest::Operand& operand);
 void unpack_scales(const std::vector<uint8_t>& packed, wltest::Operand* operand);
 
 void report_version(Report& report, const std::string& command);

@@ -96,7 +96,7 @@ Kernel kernel_of(const warpline::Image& image) {
     return r;
   }
   if (r.name.starts_with("moe_") || r.name.starts_with("grouped_") ||
-      r.name == "gemm_sm100_decode") {
+      r.name == "gemm_sm100_decode" || r.name == "gemm_sm90_pack") {
     const Drawn drawn = drawn_for(r.name);
     if (drawn.operation == nullptr)
       throw std::runtime_error("no configuration of tests/problems launches " + r.name);
@@ -104,7 +104,8 @@ Kernel kernel_of(const warpline::Image& image) {
     r.profile = drawn.configuration->profile;
     r.sms = drawn.configuration->sms;
     r.ledger = !drawn.configuration->name.starts_with("moe_up_") &&
-               !drawn.configuration->name.starts_with("moe_down_") && r.name != "gemm_sm100_decode";
+               !drawn.configuration->name.starts_with("moe_down_") &&
+               r.name != "gemm_sm100_decode" && r.name != "gemm_sm90_pack";
     if (const warpline::gemm::Config* product = find_config(drawn.configuration->name)) {
       vgpu::check::LedgerNames names = ledger_names(*product);
       names["EDGES"] = "1";
