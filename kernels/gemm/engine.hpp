@@ -11,6 +11,7 @@
 #include "runtime/src/tensor_map.hpp"
 
 #include <bit>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -188,6 +189,29 @@ struct PlannedProduct : PlannedProblem {
   const Problem problem;
   const Config* const config;
 };
+
+// With the plan's own operands, of a product that enqueues other kernels first.
+struct RunProduct final : OwnRun {
+  RunProduct(const wl_plan& plan_, const PlannedProduct& product_)
+      : plan(plan_), product(product_) {}
+  wl_status run(void* workspace, wl_stream stream) const override {
+    return product.run(plan, product.problem, workspace, stream);
+  }
+  const wl_plan& plan;
+  const PlannedProduct& product;
+};
+// A plan whose Product, derived from PlannedProduct, makes its parts: `make`(context, plan).
+template <class Product>
+wl_status plan_with_kernels_ahead(wl_context* context, const Problem& problem, const Config& config,
+                                  wl_plan** plan) {
+  auto made = std::make_unique<wl_plan>(context);
+  auto product = std::make_unique<Product>(problem, config);
+  WL_TRY(product->make(context, made.get()));
+  made->own_run = std::make_unique<RunProduct>(*made, *product);
+  made->problem = std::move(product);
+  *plan = made.release();
+  return WL_SUCCESS;
+}
 
 // Loads the kernels, builds tensor maps and launches, by the configuration's family.
 wl_status make_product_plan(wl_context* context, const Problem& problem, const Config& config,

@@ -112,16 +112,6 @@ private:
   std::unique_ptr<wl_plan> decode_, product_;
 };
 
-struct RunDecoded final : OwnRun {
-  RunDecoded(const wl_plan& plan_, const DecodedProduct& product_)
-      : plan(plan_), product(product_) {}
-  wl_status run(void* workspace, wl_stream stream) const override {
-    return product.run(plan, product.problem, workspace, stream);
-  }
-  const wl_plan& plan;
-  const DecodedProduct& product;
-};
-
 } // namespace
 
 Problem decoded_problem(const Problem& problem, const void* weights, int b_tensors) {
@@ -136,13 +126,7 @@ Problem decoded_problem(const Problem& problem, const void* weights, int b_tenso
 
 wl_status make_decoding_plan(wl_context* context, const Problem& problem, const Config& config,
                              wl_plan** plan) {
-  auto made = std::make_unique<wl_plan>(context);
-  auto product = std::make_unique<DecodedProduct>(problem, config);
-  WL_TRY(product->make(context, made.get()));
-  made->own_run = std::make_unique<RunDecoded>(*made, *product);
-  made->problem = std::move(product);
-  *plan = made.release();
-  return WL_SUCCESS;
+  return plan_with_kernels_ahead<DecodedProduct>(context, problem, config, plan);
 }
 
 } // namespace warpline::gemm

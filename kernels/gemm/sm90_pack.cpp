@@ -150,26 +150,11 @@ private:
   std::unique_ptr<wl_plan> pack_, product_;
 };
 
-struct RunPacked final : OwnRun {
-  RunPacked(const wl_plan& plan_, const PackedProduct& product_) : plan(plan_), product(product_) {}
-  wl_status run(void* workspace, wl_stream stream) const override {
-    return product.run(plan, product.problem, workspace, stream);
-  }
-  const wl_plan& plan;
-  const PackedProduct& product;
-};
-
 } // namespace
 
 wl_status make_packing_plan(wl_context* context, const Problem& problem, const Config& config,
                             wl_plan** plan) {
-  auto made = std::make_unique<wl_plan>(context);
-  auto product = std::make_unique<PackedProduct>(problem, config);
-  WL_TRY(product->make(context, made.get()));
-  made->own_run = std::make_unique<RunPacked>(*made, *product);
-  made->problem = std::move(product);
-  *plan = made.release();
-  return WL_SUCCESS;
+  return plan_with_kernels_ahead<PackedProduct>(context, problem, config, plan);
 }
 
 } // namespace warpline::gemm
