@@ -183,7 +183,7 @@ wl_status take(wl_context* context, const Table& table, const Problem& problem, 
 
 wl_status make_product_plan(wl_context* context, const Problem& problem, const Config& config,
                             wl_plan** plan) {
-  if (problem.plain_scales && (has_scales(problem.types.a) || has_scales(problem.types.b)))
+  if (problem.plain_sfa || problem.plain_sfb)
     return make_packing_plan(context, problem, config, plan);
   if (config.decodes_ahead(problem.types))
     return make_decoding_plan(context, problem, config, plan);

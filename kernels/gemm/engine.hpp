@@ -221,7 +221,7 @@ wl_status make_sm100_plan(wl_context* context, const Problem& problem, const Con
 // Of Config::decodes_ahead: the weights become A's type in the workspace, then the product.
 wl_status make_decoding_plan(wl_context* context, const Problem& problem, const Config& config,
                              wl_plan** plan);
-// Of Problem::plain_scales, on Hopper: scales become atoms in the workspace, then the product.
+// Of plain_sfa or plain_sfb, on Hopper: the scales become atoms in the workspace, then the product.
 wl_status make_packing_plan(wl_context* context, const Problem& problem, const Config& config,
                             wl_plan** plan);
 // The product's own problem there; its weights are decoded from `weights` on, one tensor behind the

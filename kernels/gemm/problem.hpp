@@ -86,8 +86,8 @@ struct Problem {
   wl_dtype bias_type = WL_F32;
   Activation activation{};
   uint32_t flags = 0;
-  Types types{};             // of A and of the tensors of B
-  bool plain_scales = false; // WL_SF_PLAIN
+  Types types{};                             // of A and of the tensors of B
+  bool plain_sfa = false, plain_sfb = false; // scales that are there lie in WL_SF_PLAIN
   Groups groups{};
   // The grid ahead makes the factors of rows and nothing else that the product reads or writes, and
   // lets it start only when what is ahead of that grid has ended.

@@ -267,7 +267,8 @@ Problem product_of(const Args& a) {
   problem.k = a.k;
   problem.l = a.l;
   problem.types = types_of(a);
-  problem.plain_scales = a.sf_layout == WL_SF_PLAIN;
+  problem.plain_sfa = has_scales(a.a_type) && a.sf_layout == WL_SF_PLAIN;
+  problem.plain_sfb = has_scales(a.b_type) && a.sf_layout == WL_SF_PLAIN;
   problem.d_type = a.d_type;
   const Strided d = shape_of(a).d();
   problem.ldd = d.row_stride();

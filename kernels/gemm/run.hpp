@@ -22,7 +22,7 @@ inline void compare_with_plan(const Problem& planned, const Problem& problem,
   rules.equal("plan_b_type", "b_type", problem.types.b, planned.types.b);
   rules.equal("plan_a_layout", "a_layout", problem.types.a_layout, planned.types.a_layout);
   rules.equal("plan_b_layout", "b_layout", problem.types.b_layout, planned.types.b_layout);
-  rules.equal("plan_sf_layout", "sf_layout", problem.plain_scales, planned.plain_scales);
+  rules.equal("plan_sf_layout", "sf_layout", problem.plain_sfb, planned.plain_sfb);
   rules.equal("plan_count", "count", problem.groups.count, planned.groups.count);
   const auto gathers = [](const Problem& p) { return p.groups.rows != nullptr; };
   if (gathers(problem) != gathers(planned))

@@ -34,19 +34,14 @@ std::vector<Param> pack_param_layout() {
 int64_t packed_entry(const Problem& problem, int64_t rows) {
   return static_cast<int64_t>(wl_sf_bytes(WL_SF_128x4, rows, problem.k));
 }
-// Of groups, rows of A have scales in tiles of groups, which are atoms in any case.
-bool packs_a(const Problem& problem) {
-  return has_scales(problem.types.a) && problem.groups.count == 0;
-}
-
 // Where the scales of A, B1 and B2 lie in a workspace of `problem`, and where what is behind them
 // does. A run of fewer rows has them there, too.
 struct Places {
   int64_t a = 0, b[2] = {}, end = 0;
 
   Places(const Problem& problem, int b_tensors) {
-    if (packs_a(problem)) end += problem.l * packed_entry(problem, problem.m);
-    for (int i = 0; i < b_tensors && has_scales(problem.types.b); ++i) {
+    if (problem.plain_sfa) end += problem.l * packed_entry(problem, problem.m);
+    for (int i = 0; problem.plain_sfb && i < b_tensors; ++i) {
       b[i] = end;
       end += problem.b_entries() * packed_entry(problem, problem.n);
     }
@@ -58,9 +53,9 @@ PackParams pack_params(const Problem& problem, const Places& places, const void*
   const Operands& o = problem.operands;
   PackParams params{};
   params.packed = address_of(packed);
-  params.plain0 = packs_a(problem) ? address_of(o.sfa) : 0;
-  params.plain1 = address_of(o.sfb[0]);
-  params.plain2 = address_of(o.sfb[1]);
+  params.plain0 = problem.plain_sfa ? address_of(o.sfa) : 0;
+  params.plain1 = problem.plain_sfb ? address_of(o.sfb[0]) : 0;
+  params.plain2 = problem.plain_sfb ? address_of(o.sfb[1]) : 0;
   params.at0 = static_cast<uint64_t>(places.a);
   params.at1 = static_cast<uint64_t>(places.b[0]);
   params.at2 = static_cast<uint64_t>(places.b[1]);
@@ -95,11 +90,13 @@ Problem packed_problem(const Problem& problem, const Places& places, const void*
   Problem product = problem;
   const auto* const base = static_cast<const std::byte*>(packed);
   Operands& o = product.operands;
-  if (packs_a(problem)) o.sfa = base + places.a;
-  for (int i = 0; i < 2; ++i)
-    if (o.sfb[i] != nullptr) o.sfb[i] = base + places.b[i];
-  product.groups.sfb_stride = packed_entry(problem, problem.n);
-  product.plain_scales = false;
+  if (problem.plain_sfa) o.sfa = base + places.a;
+  if (problem.plain_sfb) {
+    for (int i = 0; i < 2; ++i)
+      if (o.sfb[i] != nullptr) o.sfb[i] = base + places.b[i];
+    product.groups.sfb_stride = packed_entry(problem, problem.n);
+  }
+  product.plain_sfa = product.plain_sfb = false;
   product.flags &= ~static_cast<uint32_t>(WL_STATIC_WEIGHTS);
   return product;
 }

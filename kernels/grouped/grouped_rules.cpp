@@ -314,6 +314,7 @@ void add_groups(const Args& a, gemm::Problem* problem) {
   g.sfb_stride = sfb_stride(s, from);
   g.bias_stride = bias_stride(s, from);
   g.status = from.status;
+  problem->plain_sfa = false; // those lie in atoms of groups' tiles in any case
 }
 
 template <class Args>

@@ -40,14 +40,15 @@ void log_args(const Args& a) {
   WL_LOG(log_arguments,
          "M %" PRId64 ", N %" PRId64 ", K %" PRId64 ", X %p, x_type %d, ldx %" PRId64
          ", norm %d, form %d, eps %g, gamma_type %d, gamma %p, beta %p, residual %p, ldr %" PRId64
-         ", sum %p, W %p, w_type %d, SFW %p, a_scale %p, alpha %p, bias %p, bias_type %d"
-         ", activation %d, D %p, d_type %d, ldd %" PRId64 ", flags 0x%x, config %s",
+         ", sum %p, W %p, w_type %d, SFW %p, sf_layout %d, a_scale %p, alpha %p, bias %p"
+         ", bias_type %d, activation %d, D %p, d_type %d, ldd %" PRId64 ", flags 0x%x, config %s",
          a.m, a.n, a.k, a.x, static_cast<int>(a.x_type), a.ldx, static_cast<int>(a.norm),
          static_cast<int>(a.form), static_cast<double>(a.eps), static_cast<int>(a.gamma_type),
          a.gamma, a.beta, a.residual, a.ldr, a.sum, a.w, static_cast<int>(a.w_type), a.sfw,
-         static_cast<const void*>(a.a_scale), static_cast<const void*>(a.alpha), a.bias,
-         static_cast<int>(a.bias_type), static_cast<int>(a.activation), a.d,
-         static_cast<int>(a.d_type), a.ldd, a.flags, a.config != nullptr ? a.config : "(chosen)");
+         static_cast<int>(a.sf_layout), static_cast<const void*>(a.a_scale),
+         static_cast<const void*>(a.alpha), a.bias, static_cast<int>(a.bias_type),
+         static_cast<int>(a.activation), a.d, static_cast<int>(a.d_type), a.ldd, a.flags,
+         a.config != nullptr ? a.config : "(chosen)");
 }
 
 wl_status check(wl_context* context, const Args* args) {
@@ -189,6 +190,8 @@ void compare_with_plan(const Args& planned, const Args& args, const PlanRules& r
   rules.equal("plan_norm", "norm", args.norm, planned.norm);
   rules.equal("plan_form", "form", args.form, planned.form);
   rules.equal("plan_w_type", "w_type", args.w_type, planned.w_type);
+  if (args.w_type == WL_OPERAND_NVFP4)
+    rules.equal("plan_sf_layout", "sf_layout", args.sf_layout, planned.sf_layout);
   rules.equal("plan_d_type", "d_type", args.d_type, planned.d_type);
 }
 
@@ -336,6 +339,7 @@ gemm::Problem problem_of(const Args& a) {
   g.a_type = nvfp4 ? WL_OPERAND_NVFP4 : a.x_type == WL_F16 ? WL_OPERAND_F16 : WL_OPERAND_BF16;
   g.b_type = a.w_type;
   gemm::Problem problem = linear::problem_of(g);
+  problem.plain_sfb = nvfp4 && a.sf_layout == WL_SF_PLAIN; // A's are made in atoms
   // With a residual that grid makes A too.
   problem.factors_later = a.form == WL_NORM_FOLDED && a.residual == nullptr;
   return problem;

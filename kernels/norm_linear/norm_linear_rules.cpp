@@ -41,7 +41,7 @@ Extent w_of(const Args& a) {
   return {"W", a.w, sized(a) ? gemm::operand_bytes(a.w_type, a.n, a.k, 1) : 0};
 }
 Extent sfw_of(const Args& a) {
-  return {"SFW", a.sfw, sized(a) ? gemm::scale_bytes(a.w_type, a.n, a.k, 1) : 0};
+  return {"SFW", a.sfw, sized(a) ? gemm::scale_bytes(a.w_type, a.n, a.k, 1, a.sf_layout) : 0};
 }
 Extent a_scale_of(const Args& a) { return {"a_scale", a.a_scale, sizeof(float)}; }
 Extent alpha_of(const Args& a) { return {"alpha", a.alpha, sizeof(float)}; }
@@ -115,7 +115,7 @@ Verdict product_exists(const Subject& s) {
 }
 Verdict tiles_fit(const Args& a) {
   return sized(a)
-             ? gemm::tiles_fit({a.m, a.n, a.k, 1, a.d_type, a.ldd, 0, types_of(a), WL_SF_128x4})
+             ? gemm::tiles_fit({a.m, a.n, a.k, 1, a.d_type, a.ldd, 0, types_of(a), a.sf_layout})
              : holds();
 }
 
@@ -168,8 +168,8 @@ const RuleTable<Subject>& rules() {
           WL_RULE("activation", "activation",
                   "must be from WL_ACTIVATION_NONE (0) to WL_ACTIVATION_GELU_ERF (5)", range,
                   enumerator(s.args.activation, WL_ACTIVATION_NONE, WL_ACTIVATION_GELU_ERF)),
-          WL_RULE("sf_layout", "sf_layout", "must be WL_SF_128x4 (0)", range,
-                  enumerator(s.args.sf_layout, WL_SF_128x4, WL_SF_128x4)),
+          WL_RULE("sf_layout", "sf_layout", gemm::scale_layout_text, range,
+                  gemm::scale_layout(s.args.sf_layout, s.device)),
           WL_RULE("flags", "flags", "must be 0 or WL_GRAPH_LAUNCH (2)", range,
                   flags_among(s.args.flags, WL_GRAPH_LAUNCH)),
           WL_RULE("eps", "eps", "must be positive and finite", range, eps_positive(s.args)),

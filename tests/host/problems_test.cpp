@@ -120,7 +120,7 @@ TEST_CASE("problems vary every field of every operation's arguments", "[host][pr
     const std::vector<Field> fields = fields_of(text, operation.args);
     REQUIRE(fields.size() > 5);
     const bool grouped = operation.folder == "grouped";
-    const bool one_layout = operation.folder == "quantize" || operation.folder == "norm_linear";
+    const bool one_layout = operation.folder == "quantize";
     for (const Field& field : fields) {
       // Groups have no batch and no factors of columns, and their K is contiguous.
       static const std::set<std::string> unused = {"l", "col", "a_layout", "b_layout"};

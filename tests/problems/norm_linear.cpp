@@ -136,12 +136,12 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   }
   const int64_t k = draw.note("k", least_k + 64 * below("k", choices));
   draw.note("struct_size", sizeof(wl_norm_linear_args));
-  draw.note("sf_layout", static_cast<int>(WL_SF_128x4));
   draw.note("x_type", static_cast<int>(c.type));
   draw.note("norm", static_cast<int>(config.norm));
   draw.note("form", folded ? 1 : 0);
   const wl_operand same = c.type == WL_F16 ? WL_OPERAND_F16 : WL_OPERAND_BF16;
   const wl_operand w_type = draw.note("w_type", nvfp4 ? WL_OPERAND_NVFP4 : same);
+  const wl_sf_layout sf_layout = draw_sf_layout(c, {w_type, w_type}, draw);
   const wl_dtype d_type =
       draw.note("d_type", nvfp4 || draw.pick("d wide", {0, 1, 0}) == 0 ? c.type : WL_F32);
   const size_t element = d_type == WL_F32 ? 4 : 2;
@@ -213,7 +213,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   if (nvfp4) scales.misalignment = draw_alignment(draw, "sfw");
   if (filled && nvfp4) {
     w = draw_operand(n, k, 1, 0x30, draw.seed_for("w"), 8);
-    scales.runs.push_back(scale_bytes(w, 0x7F));
+    scales.runs.push_back(scale_bytes(w, 0x7F, sf_layout));
   } else if (filled) {
     const List list = draw_list(n * k, c.type, {0, 1, -1, 0.5, -2, 3}, draw.seed_for("w"));
     w.values = list.bytes;
@@ -297,7 +297,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     args.gamma = at.at("gamma"), args.beta = at.at("beta");
     args.residual = at.at(in_place ? "sum" : "residual"), args.ldr = ldr;
     args.sum = at.at("sum");
-    args.w = at.at("w"), args.w_type = w_type, args.sfw = at.at("sfw");
+    args.w = at.at("w"), args.w_type = w_type, args.sfw = at.at("sfw"), args.sf_layout = sf_layout;
     args.a_scale = static_cast<const float*>(at.at("a_scale"));
     args.alpha = static_cast<const float*>(at.at("alpha"));
     args.bias = at.at("bias"), args.bias_type = bias.said;

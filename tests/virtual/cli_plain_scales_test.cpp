@@ -33,7 +33,9 @@ TEST_CASE("scales in plain rows make the same outputs on a Hopper GPU", "[virtua
        2},
       {{"moe", "--tokens", "1", "--hidden", "320", "--intermediate", "192", "--experts", "6",
         "--top-k", "2"},
-       2}};
+       2},
+      {{"norm-linear", "-m", "140", "-n", "136", "-k", "320", "--weights", "nvfp4", "--residual"},
+       1}};
   for (const auto& c : cases) {
     Words words = c.words;
     for (const char* word :
@@ -51,7 +53,7 @@ TEST_CASE("scales in plain rows make the same outputs on a Hopper GPU", "[virtua
 }
 
 TEST_CASE("scales in plain rows are refused on a Blackwell GPU", "[virtual][cli]") {
-  for (const char* command : {"gemm", "dual-gemm", "grouped-gemm", "moe"}) {
+  for (const char* command : {"gemm", "dual-gemm", "grouped-gemm", "norm-linear", "moe"}) {
     const ChildResult child = warpline_cli({command, "--plain-scales", "--device", "virtual:b200"});
     INFO_CHILD(child);
     CHECK(child.status == 2);

@@ -54,6 +54,7 @@ Options declare(NormLinearRequest& r) {
   o.choice("--act", "activation (default none)", r.act, activations);
   o.flag("--bias", "a random bias for each column of D", r.bias);
   o.flag("--residual", "a random residual is added to X first", r.residual);
+  declare_scales(&o, &r, "NVFP4 weights");
   declare_run(&o, &r);
   return o;
 }
@@ -68,6 +69,7 @@ wl_norm_linear_args sizes_only(const NormLinearRequest& r) {
   args.eps = r.eps.value_or(1e-5f);
   args.gamma_type = WL_F32;
   args.w_type = r.nvfp4() ? WL_OPERAND_NVFP4 : r.same();
+  args.sf_layout = layout_of_scales(r);
   args.bias_type = WL_F32;
   args.activation = r.activation();
   args.d_type = r.out == "f32" ? WL_F32 : r.x_type();
@@ -164,7 +166,7 @@ LayerOutcome run_on_device(wl_context* context, const NormLinearRequest& r, cons
   const auto folded_bias = upload(std::vector<float>(static_cast<size_t>(r.n)));
   const auto beta = r.layer() ? upload(layer.norm.beta) : nullptr,
              residual = r.residual ? upload(layer.residual.codes) : nullptr,
-             sfw = r.nvfp4() ? upload(pack_scales(layer.w)) : nullptr;
+             sfw = r.nvfp4() ? upload(scales_of(args.sf_layout, layer.w)) : nullptr;
   const size_t element = args.d_type == WL_F32 ? 4 : 2;
   outcome.d.assign(static_cast<size_t>(r.m * r.n) * element, 0xFF);
   const auto d = upload(outcome.d);
