@@ -10,8 +10,6 @@ namespace warpline::gemm {
 
 namespace {
 
-// cuTensorMapEncodeTiled: a stride is below 2^40 bytes.
-constexpr int64_t stride_limit = int64_t{1} << 40;
 constexpr int64_t tile_limit = int64_t{1} << 31;
 
 uint64_t batch_bytes(int64_t entry, int64_t l) {

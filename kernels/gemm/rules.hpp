@@ -17,6 +17,9 @@ namespace warpline::gemm {
 constexpr int64_t largest_extent = int64_t{1} << 30;
 constexpr int64_t largest_batch = int64_t{1} << 20;
 
+// cuTensorMapEncodeTiled: a stride is below 2^40 bytes.
+constexpr int64_t stride_limit = int64_t{1} << 40;
+
 // Bytes of an operand's entry, of L operands, and of their scales; 0 when they do not fit in 63
 // bits or there are none. Sizes are in their ranges.
 int64_t entry_bytes(wl_operand type, int64_t rows, int64_t k);
@@ -271,8 +274,8 @@ Problem product_of(const Args& a) {
   problem.plain_sfb = has_scales(a.b_type) && a.sf_layout == WL_SF_PLAIN;
   problem.d_type = a.d_type;
   const Strided d = shape_of(a).d();
-  problem.ldd = d.row_stride();
-  problem.batch_stride_d = d.entry_stride();
+  problem.ldd = d.map_row_stride();
+  problem.batch_stride_d = d.map_entry_stride();
   const auto starts = static_cast<uint64_t>(problem.ldd | problem.batch_stride_d);
   problem.whole_sectors =
       ((static_cast<uint64_t>(element_bytes(a.d_type)) * starts | address_of(a.d)) & 31) == 0;

@@ -24,12 +24,14 @@ inline void compare_with_plan(const Problem& planned, const Problem& problem,
   rules.equal("plan_b_layout", "b_layout", problem.types.b_layout, planned.types.b_layout);
   rules.equal("plan_sf_layout", "sf_layout", problem.plain_sfb, planned.plain_sfb);
   rules.equal("plan_count", "count", problem.groups.count, planned.groups.count);
-  const auto gathers = [](const Problem& p) { return p.groups.rows != nullptr; };
-  if (gathers(problem) != gathers(planned))
-    violations->push_back(
-        {{"plan_rows", "rows", "must be null where it was for the plan, and only there",
-          RuleKind::pointer},
-         violated(format(" = %p", static_cast<const void*>(problem.groups.rows)))});
+  const int32_t* const rows = problem.groups.rows;
+  const bool gathered = planned.groups.rows != nullptr;
+  if ((rows != nullptr) != gathered)
+    violations->push_back({{"plan_rows", "rows",
+                            gathered ? "must not be null, as it was not for the plan"
+                                     : "must be null, as it was for the plan",
+                            RuleKind::pointer},
+                           violated(format(" = %p", static_cast<const void*>(rows)))});
 }
 
 // `configs` is the operation's table: a plan of another operation has a configuration of another.

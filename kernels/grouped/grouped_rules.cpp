@@ -12,17 +12,17 @@ namespace warpline::grouped {
 namespace {
 
 using gemm::a_of, gemm::d_of, gemm::d_scale_of;
-using gemm::element_bytes, gemm::Shape, gemm::shape_of;
-
-constexpr int64_t stride_limit = int64_t{1} << 40; // of a tensor map, in bytes
+using gemm::element_bytes, gemm::Shape, gemm::shape_of, gemm::stride_limit;
 
 bool counted(const wl_groups& g) { return g.count >= 1 && g.count <= most_groups; }
 
 // ---- sizes and strides --------------------------------------------------------------------------
 
-int64_t b_entry(const Shape& s) { return gemm::entry_bytes(s.types.b, s.n, s.k); }
+// Of one group; 0 where another rule speaks of a size or type.
+int64_t b_entry(const Shape& s) { return s.sized() ? gemm::entry_bytes(s.types.b, s.n, s.k) : 0; }
 int64_t sfb_entry(const Shape& s) {
-  return static_cast<int64_t>(gemm::scale_bytes(s.types.b, s.n, s.k, 1, s.sf_layout));
+  return s.sized() ? static_cast<int64_t>(gemm::scale_bytes(s.types.b, s.n, s.k, 1, s.sf_layout))
+                   : 0;
 }
 int64_t b_stride(const Shape& s, const wl_groups& g) {
   return g.b_stride_bytes != 0 ? g.b_stride_bytes : b_entry(s);
@@ -342,7 +342,7 @@ gemm::Problem problem_of(const LinearArgs& a) {
   o.bias[0] = a.bias;
   o.row = a.row;
   o.residual = a.residual;
-  problem.ldr = strided_r(a).row_stride();
+  problem.ldr = strided_r(a).map_row_stride();
   problem.bias_type = a.bias_type;
   problem.activation = gemm::activation_of(a.activation);
   add_groups(a, &problem);

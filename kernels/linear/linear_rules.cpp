@@ -73,8 +73,8 @@ gemm::Problem problem_of(const wl_gemm_args& a) {
   o.row = a.row;
   o.column = a.col;
   o.residual = a.residual;
-  problem.ldr = strided_r(a).row_stride();
-  problem.batch_stride_r = strided_r(a).entry_stride();
+  problem.ldr = strided_r(a).map_row_stride();
+  problem.batch_stride_r = strided_r(a).map_entry_stride();
   problem.bias_type = a.bias_type;
   problem.activation = gemm::activation_of(a.activation);
   return problem;

@@ -189,6 +189,7 @@ void compare_with_plan(const wl_moe_args& planned, const wl_moe_args& args,
   rules.equal("plan_top_k", "top_k", args.top_k, planned.top_k);
   rules.equal("plan_x_type", "x_type", args.x_type, planned.x_type);
   rules.equal("plan_a_type", "a_type", args.a_type, planned.a_type);
+  rules.equal("plan_sf_layout", "sf_layout", args.sf_layout, planned.sf_layout);
   rules.equal("plan_y_type", "y_type", args.y_type, planned.y_type);
 }
 

@@ -23,15 +23,18 @@ int64_t w_entry(int64_t rows, int64_t k) { return rows * (k / 2); }
 int64_t sf_entry(const Args& a, int64_t rows, int64_t k) {
   return static_cast<int64_t>(wl_sf_bytes(a.sf_layout, rows, k));
 }
+// From the first byte of the first expert's to the last of the last one's; 0 where another rule
+// speaks of a size.
+uint64_t of_all_experts(const Args& a, int64_t entry, int64_t stride) {
+  if (stride == 0) stride = entry;
+  if (entry <= 0 || stride < entry || stride >= gemm::stride_limit) return 0;
+  return static_cast<uint64_t>((a.experts - 1) * stride + entry);
+}
 uint64_t matrix_bytes(const Args& a, int64_t rows, int64_t k, int64_t stride) {
-  if (!sized(a) || stride < 0) return 0;
-  const int64_t entry = w_entry(rows, k);
-  return static_cast<uint64_t>((a.experts - 1) * (stride != 0 ? stride : entry) + entry);
+  return sized(a) ? of_all_experts(a, w_entry(rows, k), stride) : 0;
 }
 uint64_t scale_bytes(const Args& a, int64_t rows, int64_t k, int64_t stride) {
-  if (!sized(a) || stride < 0) return 0;
-  const int64_t entry = sf_entry(a, rows, k);
-  return static_cast<uint64_t>((a.experts - 1) * (stride != 0 ? stride : entry) + entry);
+  return sized(a) ? of_all_experts(a, sf_entry(a, rows, k), stride) : 0;
 }
 uint64_t of_slots(const Args& a) { return sized(a) ? 4 * static_cast<uint64_t>(slots_of(a)) : 0; }
 uint64_t of_experts(const Args& a, int64_t each) {
@@ -118,12 +121,11 @@ Verdict y_type(wl_dtype type) {
   return violated(format(" = %d", number), "0, 1, 3");
 }
 Verdict stride_covers(const Args& a, int64_t stride, int64_t least) {
-  constexpr int64_t limit = int64_t{1} << 40;
   if (!sized(a) || stride == 0) return holds();
-  return in_range(stride, least, limit - 16, least);
+  return in_range(stride, least, gemm::stride_limit - 16, least);
 }
-Verdict experts_fit(const Args& a, int64_t stride, uint64_t bytes) {
-  return sized(a) && stride < int64_t{1} << 40 ? batch_fits_address_space(bytes) : holds();
+Verdict experts_fit(uint64_t bytes) {
+  return bytes != 0 ? batch_fits_address_space(bytes) : holds();
 }
 Verdict stride_multiple_of_16(int64_t stride) {
   return stride > 0 ? multiple_of(stride, 16) : holds();
@@ -206,7 +208,7 @@ std::vector<Extent> operands(const Args& a) {
       WL_RULE(id "_multiple", id, "must be a multiple of 16 bytes", multiple,                      \
               stride_multiple_of_16(s.args.field)),                                                \
       WL_RULE(id "_size", id, "must keep all experts below 2^47 bytes", range,                     \
-              experts_fit(s.args, s.args.field, extent(s.args).bytes))
+              experts_fit(extent(s.args).bytes))
 
 const RuleTable<Subject>& rules() {
   static const RuleTable<Subject> table{

@@ -139,6 +139,11 @@ TEST_CASE("rules of groups, from both sides", "[host][grouped]") {
   auto with_col = legal_linear();
   with_col.args.gemm.col = at<float>(0x610000000000);
   CHECK(broken(grouped::linear_rules(), with_col) == "col");
+  for (const int number : {-1, 12, INT32_MAX}) {
+    auto unknown = legal_linear();
+    unknown.args.gemm.b_type = static_cast<wl_operand>(number);
+    CHECK_THAT(broken(grouped::linear_rules(), unknown), wltest::ContainsSubstring("b_type"));
+  }
 }
 
 TEST_CASE("configurations of groups are those that an H200 or H100 timed as fastest",

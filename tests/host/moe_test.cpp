@@ -296,6 +296,24 @@ TEST_CASE("wl_moe refuses with its sentence", "[host][moe]") {
   limits().refuses_with_its_sentence();
 }
 
+TEST_CASE("a wrong number of wl_moe has one sentence", "[host][moe]") {
+  const std::pair<const char*, wltest::RuleChange<Args>> wrong[] = {
+      {"w_stride_bytes_covers", SET(w_stride_bytes = 16)},
+      {"w_stride_bytes_covers", SET(w_stride_bytes = (int64_t{1} << 62) + 16)},
+      {"sf_stride_bytes_covers", SET(sf_stride_bytes = -16)},
+      {"w_down_stride_bytes_covers", SET(w_down_stride_bytes = int64_t{1} << 40)},
+      {"sf_down_stride_bytes_covers", SET(sf_down_stride_bytes = INT64_MAX / 16 * 16)},
+      {"sf_layout", SET(sf_layout = static_cast<wl_sf_layout>(7))}};
+  for (const auto& [id, change] : wrong) {
+    Case c{legal()};
+    change(c);
+    std::string ids;
+    for (const Violation& v : rules().violations({c.args, c.device, wltest::stub_memory()}))
+      ids += std::string(v.rule.id) + " ";
+    CHECK(ids == id + std::string(" "));
+  }
+}
+
 // A run of fewer tokens finds room in the workspace of a plan for more.
 TEST_CASE("sections of a layer's workspace do not overlap, and grow with the tokens",
           "[host][moe]") {

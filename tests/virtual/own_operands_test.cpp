@@ -152,9 +152,90 @@ void check_refusals(const char* profile, const char* config) {
   wl_plan_destroy(normalise);
 
   CHECK((p.result() == before));
-  CHECK(planned.run(p.args) == WL_SUCCESS);
+  wl_dual_gemm_args own = p.args;
+  own.config = reinterpret_cast<const char*>(uintptr_t{16}); // not looked at, nor logged
+  CHECK(planned.run(own) == WL_SUCCESS);
   CHECK(wl_stream_synchronize(context, nullptr) == WL_SUCCESS);
   CHECK((p.result() != before));
+}
+
+// Experts, and groups of rows.
+void check_group_refusals(const char* profile) {
+  wl_context* context = wltest::virtual_context(profile);
+  wltest::PlanProblem p(context);
+  constexpr int64_t rows = 4, n = 64, k = 64, experts = 2;
+  const auto invalid = WL_ERROR_INVALID_ARGUMENT;
+  wl_moe_args moe{};
+  moe.struct_size = sizeof moe;
+  moe.tokens = rows, moe.hidden = k, moe.intermediate = n, moe.experts = experts, moe.top_k = 1;
+  moe.x = p.bytes(rows * k * 2, 1), moe.y = p.bytes(rows * k * 2, 2);
+  moe.ids = static_cast<const int32_t*>(p.upload(std::vector<uint8_t>(rows * 4)));
+  moe.w_gate = moe.w_up = moe.w_down = p.bytes(experts * n * k / 2, 3);
+  moe.sf_gate = moe.sf_up = moe.sf_down = p.scales(experts * 128);
+  moe.gate = WL_GATE_SILU;
+  wl_plan* plan = nullptr;
+  REQUIRE(wl_moe_plan(context, &moe, &plan) == WL_SUCCESS);
+  const auto refused = [&](const char* text, const auto& change) {
+    wl_moe_args args = moe;
+    change(args);
+    CHECK(wl_moe_run(plan, &args, nullptr, 0, nullptr) == invalid);
+    CHECK_THAT(std::string(wl_last_error()), ContainsSubstring(text));
+  };
+  using Moe = wl_moe_args;
+  refused("T = 5 must be at most the tokens", [](Moe& a) { a.tokens = 5; });
+  refused("E = 1 must be that of the plan", [](Moe& a) { a.experts = 1; });
+  refused("y_type = 1 must be that of the plan", [](Moe& a) { a.y_type = WL_BF16; });
+  if (std::string(profile) == "h200")
+    refused("sf_layout = 1 must be that of the plan (nearest: 0)",
+            [](Moe& a) { a.sf_layout = WL_SF_PLAIN; });
+  wl_plan_destroy(plan);
+
+  wl_grouped_gemm_args groups{};
+  groups.struct_size = sizeof groups;
+  wl_gemm_args& g = groups.gemm;
+  g.m = rows, g.n = n, g.k = k, g.l = 1;
+  g.a = p.bytes(rows * k / 2, 4), g.sfa = p.scales(experts * 128);
+  g.b = moe.w_up, g.sfb = moe.sf_up, g.d = moe.y, g.d_type = WL_F16;
+  groups.groups.count = experts;
+  groups.groups.ends = static_cast<const int32_t*>(p.upload(std::vector<uint8_t>(experts * 4)));
+  const auto* const some = static_cast<const int32_t*>(p.upload(std::vector<uint8_t>(rows * 4)));
+  for (const bool gathered : {false, true}) {
+    groups.groups.rows = gathered ? some : nullptr;
+    groups.groups.a_rows = gathered ? 1 : 0;
+    REQUIRE(wl_grouped_gemm_plan(context, &groups, &plan) == WL_SUCCESS);
+    wl_grouped_gemm_args other = groups;
+    other.groups.rows = gathered ? nullptr : some;
+    other.groups.a_rows = gathered ? 0 : 1;
+    CHECK(wl_grouped_gemm_run(plan, &other, nullptr, 0, nullptr) == invalid);
+    CHECK_THAT(std::string(wl_last_error()),
+               ContainsSubstring(gathered ? "must not be null, as it was not for the plan"
+                                          : "must be null, as it was for the plan"));
+    wl_plan_destroy(plan);
+  }
+}
+
+// One row's stride and one entry's lead nowhere, so any is as good as another.
+void check_unused_strides(const char* profile) {
+  wl_context* context = wltest::virtual_context(profile);
+  wltest::PlanProblem p(context);
+  constexpr int64_t m = 136, n = 128, k = 64, far = int64_t{1} << 40;
+  wl_gemm_args args{};
+  args.struct_size = sizeof args;
+  args.n = n, args.k = k, args.l = 1;
+  args.a_type = args.b_type = WL_OPERAND_F16;
+  args.a = p.bytes(m * k * 2, 1), args.b = p.bytes(n * k * 2, 2);
+  args.residual = p.bytes(m * n * 2, 3), args.d = p.bytes(m * n * 2, 4);
+  for (const bool of_row : {true, false}) {
+    args.m = of_row ? 1 : m;
+    args.ldd = args.ldr = of_row ? far : 0;
+    args.batch_stride_d = args.batch_stride_r = of_row ? 0 : far;
+    wl_plan* plan = nullptr;
+    CHECK(wl_gemm_plan(context, &args, &plan) == WL_SUCCESS);
+    INFO(wl_last_error());
+    CHECK(wl_plan_run(plan, nullptr, 0, nullptr) == WL_SUCCESS);
+    CHECK(wl_stream_synchronize(context, nullptr) == WL_SUCCESS);
+    wl_plan_destroy(plan);
+  }
 }
 
 } // namespace
@@ -163,7 +244,7 @@ TEST_CASE("a run refuses operands that are not the plan's kind, and launches not
           "[virtual][plan]") {
   for (const char* device : {"[.b200-own]", "[.h200-own]"}) {
     const wltest::ChildResult child =
-        wltest::run_child({wltest::build_file("tests/virtual"), device});
+        wltest::run_child({wltest::build_file("tests/virtual"), device}, {{"WARPLINE_LOG", "3"}});
     INFO(child.out << child.err);
     CHECK(child.status == 0);
     CHECK(child.out.find("1 passed") != std::string::npos);
@@ -173,9 +254,13 @@ TEST_CASE("a run refuses operands that are not the plan's kind, and launches not
 TEST_CASE("own operands on Blackwell, in a process of their own", "[.b200-own]") {
   check_refusals("b200", nullptr);
   check_refusals("b200", "dual_gemm_sm100_pair_n64_stream_f16");
+  check_group_refusals("b200");
+  check_unused_strides("b200");
 }
 
 TEST_CASE("own operands on Hopper, in a process of their own", "[.h200-own]") {
   check_refusals("h200", "dual_gemm_sm90_t64_f16");
   check_refusals("h200", "dual_gemm_sm90_small_t8_f16");
+  check_group_refusals("h200");
+  check_unused_strides("h200");
 }
