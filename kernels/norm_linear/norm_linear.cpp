@@ -209,7 +209,7 @@ wl_status check_fold(wl_context* context, const Args* args, const void* w_folded
       "bias_reachable"};
   const ContextScope scope(*context);
   WL_TRY(scope.status());
-  Args own = *args;
+  Args own = without_configs(*args);
   own.m = 1;
   own.form = WL_NORM_FOLDED;
   own.eps = 1;

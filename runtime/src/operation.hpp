@@ -136,12 +136,12 @@ wl_status run_checked(const wl_plan& plan, const Args* args, const char* type,
                       size_t workspace_bytes, wl_stream stream, const Run& run) {
   if (args == nullptr) return fail(WL_ERROR_INVALID_ARGUMENT, "args is null");
   WL_TRY(check_struct_size(type, args->struct_size, sizeof(Args)));
-  log(*args);
+  Args own = without_configs(*args);
+  product_part(own).flags = planned_flags;
+  log(own);
   const wl_context& context = *plan.context;
   const ContextScope scope(context);
   WL_TRY(scope.status());
-  Args own = without_configs(*args);
-  product_part(own).flags = planned_flags;
   // Frameworks come with the same few buffers again and again.
   static_assert(sizeof own % sizeof(uint64_t) == 0);
   const uint64_t space[] = {address_of(workspace), workspace_bytes};

@@ -140,6 +140,39 @@ TEST_CASE("configs: what cannot be listed", "[virtual]") {
   check_refusals<wl_gemm_args>(wl_gemm_list_configs, "wl_gemm_list_configs", "wl_gemm_args");
 }
 
+TEST_CASE("configs: of groups, with sizes or gathered rows, whatever the pointers lead to",
+          "[virtual]") {
+  wl_context* context = virtual_context("b200");
+  int32_t* const nowhere = reinterpret_cast<int32_t*>(uintptr_t{16});
+  const auto status = [&](const auto& args, const auto& list) {
+    int count = 0;
+    return list(context, &args, nullptr, sizeof(wl_dual_gemm_config), &count);
+  };
+  const auto both = [&](const wl_groups& groups) {
+    wl_grouped_gemm_args linear{sizeof linear, problem<wl_gemm_args>(256, 768, 512), groups};
+    wl_grouped_dual_gemm_args dual{sizeof dual, problem<wl_dual_gemm_args>(256, 768, 512), groups};
+    linear.gemm.config = dual.gemm.config = reinterpret_cast<const char*>(nowhere);
+    const wl_status of_linear = status(linear, wl_grouped_gemm_list_configs);
+    CHECK(status(dual, wl_grouped_dual_gemm_list_configs) == of_linear);
+    return of_linear;
+  };
+  wl_groups groups{};
+  groups.count = 4;
+  CHECK(both(groups) == WL_SUCCESS);
+  groups.sizes = nowhere;
+  for (const int64_t stride : {0, -5, 65}) {
+    groups.row_stride = stride;
+    CHECK(both(groups) == WL_ERROR_INVALID_ARGUMENT);
+    CHECK(std::string(wl_last_error()).find("row_stride") != std::string::npos);
+  }
+  groups.row_stride = 64;
+  CHECK(both(groups) == WL_SUCCESS);
+  groups.rows = nowhere;
+  CHECK(both(groups) == WL_ERROR_INVALID_ARGUMENT);
+  groups.a_rows = 100;
+  CHECK(both(groups) == WL_SUCCESS);
+}
+
 TEST_CASE("cli: configs prints the winner and its reasons", "[virtual][cli]") {
   const auto cli = [](std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {build_file("warpline"), "configs"});

@@ -202,6 +202,7 @@ TEST_CASE("what folding refuses", "[virtual][norm_linear]") {
     CHECK(wl_norm_linear_fold(context, &args, folded, folded_bias, nullptr) != WL_SUCCESS);
     CHECK_THAT(std::string(wl_last_error()), ContainsSubstring(text));
   };
+  right.config = reinterpret_cast<const char*>(uintptr_t{16}); // not looked at
   CHECK(wl_norm_linear_fold(context, &right, w, bias, nullptr) == WL_SUCCESS);
   refuses("w_folded: address is null, must not be", right, nullptr, bias);
   refuses("bias_folded: address is null, must not be", right, w, nullptr);
