@@ -8,6 +8,7 @@
 #include "warpline/warpline.h"
 
 #include <memory>
+#include <utility>
 
 namespace warpline {
 
@@ -29,14 +30,14 @@ cuapi::CUdeviceptr device_address(const void* pointer) {
   return reinterpret_cast<uintptr_t>(pointer);
 }
 
-wl_status check_copy(const wl_context* context, const void* device, const void* host,
-                     size_t bytes) {
+wl_status check_copy(const wl_context* context, const char* device_name, const void* device,
+                     const char* host_name, const void* host, size_t bytes) {
   WL_TRY(check_context(context));
   if (bytes == 0) return WL_SUCCESS;
-  if (!device)
-    return fail(WL_ERROR_INVALID_ARGUMENT, "device address is null, must hold %zu bytes", bytes);
-  if (!host)
-    return fail(WL_ERROR_INVALID_ARGUMENT, "host address is null, must hold %zu bytes", bytes);
+  for (const auto& [name, address] : {std::pair{device_name, device}, {host_name, host}})
+    if (address == nullptr)
+      return fail(WL_ERROR_INVALID_ARGUMENT, "%s: address is null, must hold %zu bytes", name,
+                  bytes);
   return WL_SUCCESS;
 }
 
@@ -82,15 +83,10 @@ wl_status wl_device_get_info(int device, wl_device_info* info) {
     if (!info)
       return fail(WL_ERROR_INVALID_ARGUMENT, "info: pointer is null, must take the result");
     WL_TRY(check_struct_size("wl_device_info", info->struct_size, sizeof(*info)));
-    int count = 0;
     const Driver* driver = nullptr;
     WL_TRY(open_driver(&driver));
-    WL_CHECK_CU(*driver, DeviceGetCount, (&count), WL_ERROR_INTERNAL);
-    if (device < 0 || device >= count)
-      return fail(WL_ERROR_INVALID_ARGUMENT, "device = %d must be from 0 to %d, the driver sees %d",
-                  device, count - 1, count);
     cuapi::CUdevice handle = 0;
-    WL_CHECK_CU(*driver, DeviceGet, (&handle, device), WL_ERROR_INTERNAL);
+    WL_TRY(find_device(*driver, device, &handle));
     DeviceLimits limits;
     WL_TRY(query_device(*driver, handle, &limits));
     wl_device_info result{};
@@ -127,7 +123,7 @@ wl_status wl_malloc(wl_context* context, size_t bytes, void** device_pointer) {
     cuapi::CUdeviceptr address = 0;
     const cuapi::CUresult result = context->driver->cu.MemAlloc(&address, bytes);
     if (result != cuapi::CUDA_SUCCESS)
-      return fail_cu(*context->driver, result, "cuMemAlloc", WL_ERROR_OUT_OF_MEMORY,
+      return fail_cu(*context->driver, result, "cuMemAlloc", WL_ERROR_LAUNCH,
                      format("bytes = %zu on a device of %llu bytes", bytes,
                             static_cast<unsigned long long>(context->limits.memory_bytes))
                          .c_str());
@@ -155,7 +151,8 @@ wl_status wl_free(wl_context* context, void* device_pointer) {
 wl_status wl_upload(wl_context* context, void* device_destination, const void* host_source,
                     size_t bytes) {
   return api("wl_upload", [&]() -> wl_status {
-    WL_TRY(check_copy(context, device_destination, host_source, bytes));
+    WL_TRY(check_copy(context, "device_destination", device_destination, "host_source", host_source,
+                      bytes));
     if (bytes == 0) return WL_SUCCESS;
     const ContextScope scope(*context);
     WL_TRY(scope.status());
@@ -175,7 +172,8 @@ wl_status wl_upload(wl_context* context, void* device_destination, const void* h
 wl_status wl_download(wl_context* context, void* host_destination, const void* device_source,
                       size_t bytes) {
   return api("wl_download", [&]() -> wl_status {
-    WL_TRY(check_copy(context, device_source, host_destination, bytes));
+    WL_TRY(check_copy(context, "device_source", device_source, "host_destination", host_destination,
+                      bytes));
     if (bytes == 0) return WL_SUCCESS;
     const ContextScope scope(*context);
     WL_TRY(scope.status());

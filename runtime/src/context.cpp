@@ -13,6 +13,19 @@ struct AttributeField {
 
 } // namespace
 
+wl_status find_device(const Driver& driver, int ordinal, cuapi::CUdevice* device) {
+  int count = 0;
+  WL_CHECK_CU(driver, DeviceGetCount, (&count), WL_ERROR_INTERNAL);
+  if (count == 0)
+    return fail(WL_ERROR_NOT_SUPPORTED, "the driver %s sees no device", driver.file.c_str());
+  if (ordinal < 0 || ordinal >= count)
+    return fail(WL_ERROR_INVALID_ARGUMENT,
+                "device = %d must be from 0 to %d, the driver sees %d device%s (nearest: %d)",
+                ordinal, count - 1, count, count == 1 ? "" : "s", ordinal < 0 ? 0 : count - 1);
+  WL_CHECK_CU(driver, DeviceGet, (device, ordinal), WL_ERROR_INTERNAL);
+  return WL_SUCCESS;
+}
+
 wl_status query_device(const Driver& driver, cuapi::CUdevice device, DeviceLimits* limits) {
   char name[256] = "";
   WL_CHECK_CU(driver, DeviceGetName, (name, sizeof(name), device), WL_ERROR_INTERNAL);
@@ -123,18 +136,10 @@ wl_status wl_context_create(int device, wl_context** context) {
     *context = nullptr;
     const Driver* driver = nullptr;
     WL_TRY(open_driver(&driver));
-    int count = 0;
-    WL_CHECK_CU(*driver, DeviceGetCount, (&count), WL_ERROR_INTERNAL);
-    if (count == 0)
-      return fail(WL_ERROR_NOT_SUPPORTED, "the driver %s sees no device", driver->file.c_str());
-    if (device < 0 || device >= count)
-      return fail(WL_ERROR_INVALID_ARGUMENT,
-                  "device = %d must be from 0 to %d, the driver sees %d device%s (nearest: %d)",
-                  device, count - 1, count, count == 1 ? "" : "s", device < 0 ? 0 : count - 1);
     auto made = std::make_unique<wl_context>();
     made->driver = driver;
     made->ordinal = device;
-    WL_CHECK_CU(*driver, DeviceGet, (&made->device, device), WL_ERROR_INTERNAL);
+    WL_TRY(find_device(*driver, device, &made->device));
     WL_TRY(query_device(*driver, made->device, &made->limits));
     WL_CHECK_CU(*driver, DevicePrimaryCtxRetain, (&made->handle, made->device), WL_ERROR_INTERNAL);
     WL_LOG(log_detail, "context of device %d: %s, compute capability %d.%d, %d SMs", device,

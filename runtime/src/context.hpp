@@ -36,6 +36,8 @@ struct DeviceLimits {
   int resident_clusters[largest_cluster + 1] = {};
 };
 
+// The driver's device number `ordinal`.
+wl_status find_device(const Driver& driver, int ordinal, cuapi::CUdevice* device);
 wl_status query_device(const Driver& driver, cuapi::CUdevice device, DeviceLimits* limits);
 
 } // namespace warpline
