@@ -46,9 +46,4 @@ const RuleTable<Subject>& rules();
 // What the arguments point to.
 std::array<Extent, 13> operands(const wl_dual_gemm_args& args);
 
-// ldd and batch_stride_d with their defaults filled in; 0 when the sizes are not positive or do not
-// fit.
-int64_t effective_ldd(const wl_dual_gemm_args& args);
-int64_t effective_batch_stride(const wl_dual_gemm_args& args);
-
 } // namespace warpline::dual_gemm

@@ -41,11 +41,6 @@ Verdict limit_of_clamped(const Args& a) {
 
 } // namespace
 
-int64_t effective_ldd(const wl_dual_gemm_args& args) { return shape_of(args).d().row_stride(); }
-int64_t effective_batch_stride(const wl_dual_gemm_args& args) {
-  return shape_of(args).d().entry_stride();
-}
-
 std::array<Extent, 13> operands(const wl_dual_gemm_args& args) {
   std::array<Extent, 13> all{sfd_of(args)};
   std::ranges::copy(others(args), all.begin() + 1);

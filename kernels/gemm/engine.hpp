@@ -33,8 +33,6 @@ struct Cost {
   double total;
 };
 Cost cost(const Config& config, const Problem& problem, const DeviceLimits& device);
-// By the configuration's family; what the choice rests on.
-Cost product_cost(const Config& config, const Problem& problem, const DeviceLimits& device);
 Cost sm100_cost(const Config& config, const Problem& problem, const DeviceLimits& device);
 
 // Clusters of `size` CTAs that are taken to be resident at once: what the driver said, at most the
