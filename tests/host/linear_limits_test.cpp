@@ -135,7 +135,7 @@ std::vector<Sides> make_sides() {
        {typed(WL_OPERAND_BF16, SET(k = 7176)), typed(WL_OPERAND_E5M2, SET(k = 7184)),
         typed(WL_OPERAND_MXFP8_E4M3, SET(k = 7200)), typed(WL_OPERAND_MXFP4, SET(k = 7296))},
        typed(WL_OPERAND_MXFP6_E2M3, SET(k = 7200)),
-       "32 of MXFP8 and 128 of MXFP6 and MXFP4 (nearest: 7168, 7296)"},
+       "32 of MXFP8 and 128 of MXFP6 and MXFP4, without NVFP4 (nearest: 7168, 7296)"},
       {"types",
        {typed(WL_OPERAND_INT8, SET(k = 7168)),
         [](Case& s) {

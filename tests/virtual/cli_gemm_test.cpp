@@ -447,7 +447,7 @@ TEST_CASE("cli: what gemm refuses, with nothing written", "[virtual][cli]") {
       {{"-n", "72", "--out", "nvfp4"},
        2,
        "N = 72 must be a multiple of 64 columns for WL_NVFP4 (nearest: 64, 128)"},
-      {{"-k", "100"}, 2, "K = 100 must be a multiple of 64 elements (nearest: 64, 128)"},
+      {{"-k", "100"}, 2, "K = 100 must be a multiple of 64 elements with NVFP4 (nearest: 64, 128)"},
       {{"-m", "9223372036854775807"}, 2, "M = 9223372036854775807 must be from 1 to 2^30 rows"},
       {{"-l", "-1"}, 2, "L = -1 must be from 1 to 2^20 batch entries"},
       {sized + Words{"--ldd", "100"}, 2,

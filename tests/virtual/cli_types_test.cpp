@@ -291,7 +291,7 @@ TEST_CASE("cli: what is refused of operand types", "[virtual][cli]") {
       {{"gemm", "--a-type", "f16", "-k", "100", "--device", "virtual:b200"},
        2,
        "K = 100 must be a multiple of 4 elements of 32 bits, 8 of 16, 16 of 8, 32 of MXFP8 and 128 "
-       "of MXFP6 and MXFP4 (nearest: 96, 104)"},
+       "of MXFP6 and MXFP4, without NVFP4 (nearest: 96, 104)"},
   };
   const TemporaryDirectory directory;
   for (const Case& c : cases) {

@@ -243,8 +243,8 @@ void check_unused_strides(const char* profile) {
 TEST_CASE("a run refuses operands that are not the plan's kind, and launches nothing",
           "[virtual][plan]") {
   for (const char* device : {"[.b200-own]", "[.h200-own]"}) {
-    const wltest::ChildResult child =
-        wltest::run_child({wltest::build_file("tests/virtual"), device}, {{"WARPLINE_LOG", "3"}});
+    const wltest::ChildResult child = wltest::run_child(
+        {wltest::build_file("tests/virtual"), device}, {{"WARPLINE_LOG_LEVEL", "3"}});
     INFO(child.out << child.err);
     CHECK(child.status == 0);
     CHECK(child.out.find("1 passed") != std::string::npos);

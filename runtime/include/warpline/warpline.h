@@ -4,16 +4,21 @@
  *   check  compares the arguments with the constraint table; reports every violated rule at once.
  *   plan   chooses a configuration for the device, loads its kernel, builds the tensor maps and
  *          sizes the workspace.
- *   run    enqueues the launches on a stream. It allocates nothing (but see WL_GRAPH_LAUNCH), loads
- *          nothing and synchronises nothing, so it can be captured in a CUDA graph and called from
- *          several threads.
+ *   run    enqueues the launches on a stream. It allocates no device memory (but see
+ *          WL_GRAPH_LAUNCH), loads nothing and synchronises nothing, so it can be captured in a
+ *          CUDA graph. The context, or a plan of it, must live as long as the graph.
  *
- * Every function returns a wl_status. When it is not WL_SUCCESS, wl_last_error() holds the
+ * Several threads may call any function at once, with one context or plan too; a plan that two
+ * threads run at once needs a workspace for each. What is destroyed must not be in use.
+ *
+ * Nearly every function returns a wl_status. When it is not WL_SUCCESS, wl_last_error() holds the
  * sentence: entry, argument, value, rule and nearest legal value. Nothing is launched or written in
- * that case.
+ * that case, but *plan, *context, *stream and *device_pointer, which become null.
  *
  * Pointers named "device" are CUDA device addresses of the context's device. Sizes and leading
- * dimensions count elements unless a name ends in _bytes. The library runs in the device's primary
+ * dimensions count elements unless a name ends in _bytes. Operands overlap where the bytes from the
+ * first to the last of one, gaps between rows and entries included, meet those of another. The
+ * library runs in the device's primary
  * context, the one the CUDA runtime API uses, so its pointers and streams mix with the caller's. */
 #ifndef WARPLINE_WARPLINE_H
 #define WARPLINE_WARPLINE_H
@@ -78,6 +83,7 @@ WL_API wl_status wl_context_create(int device, wl_context** context);
  * of the context is released with the last of them. Null is ignored. */
 WL_API void wl_context_destroy(wl_context* context);
 
+/* *count: devices that the driver sees, 0 on failure. */
 WL_API wl_status wl_device_count(int* count);
 
 typedef struct wl_device_info {
@@ -95,11 +101,14 @@ typedef struct wl_device_info {
   char kernels[64];
 } wl_device_info;
 
+/* Of `device`, an ordinal; makes no context. */
 WL_API wl_status wl_device_get_info(int device, wl_device_info* info);
 
 /* Memory and streams, for callers that use no other CUDA API. All of it may be mixed with cuMem*,
- * cudaMalloc and framework allocators. wl_upload and wl_download are synchronous, and ordered with
- * the default stream and with streams of wl_stream_create. */
+ * cudaMalloc and framework allocators. wl_malloc takes at least 1 byte; what it gives is 256-byte
+ * aligned. wl_free and wl_stream_destroy ignore null. wl_upload and wl_download are synchronous,
+ * and ordered with the default stream and with streams of wl_stream_create; 0 bytes are nothing to
+ * do. */
 WL_API wl_status wl_malloc(wl_context* context, size_t bytes, void** device_pointer);
 WL_API wl_status wl_free(wl_context* context, void* device_pointer);
 WL_API wl_status wl_upload(wl_context* context, void* device_destination, const void* host_source,
@@ -130,7 +139,9 @@ typedef enum wl_operand {
   WL_OPERAND_E4M3 = 4, /* FP8 */
   WL_OPERAND_E5M2 = 5,
   WL_OPERAND_INT8 = 6,
-  WL_OPERAND_MXFP8_E4M3 = 7, /* with one UE8M0 scale, a power of two, per 32 of K, as all others */
+  /* With one UE8M0 scale, a power of two, per 32 of K, as all that follow. MXFP6 and MXFP4 values
+   * lie without gaps, the first in the lowest bits: four MXFP6 in three bytes. */
+  WL_OPERAND_MXFP8_E4M3 = 7,
   WL_OPERAND_MXFP8_E5M2 = 8,
   WL_OPERAND_MXFP6_E2M3 = 9,
   WL_OPERAND_MXFP6_E3M2 = 10,
@@ -145,8 +156,10 @@ typedef enum wl_layout {
   WL_MN_MAJOR = 1
 } wl_layout;
 
-/* Layout of the block scales of an operand of `rows` rows and `k` elements: one unsigned E4M3 byte
- * for each 16 consecutive elements of a row; s = k / 16 is the scale's column. */
+/* Layout of the block scales of an NVFP4 operand of `rows` rows and `k` elements: one unsigned E4M3
+ * byte for each 16 consecutive elements of a row; s = k / 16 is the scale's column. An MX operand
+ * has a UE8M0 byte for each 32: its scales lie as those of an NVFP4 operand with half its k,
+ * rounded up to 16, which is the k to give to the three functions below. */
 typedef enum wl_sf_layout {
   /* The 128x4 atom: PTX ISA "scale vector" order of tcgen05, the cuBLAS 1-D block-scaling layout,
    * PyTorch's swizzle 32_4_4, CUTLASS's SfAtom, FlashInfer's layout_128x4. An atom holds 128 rows x
@@ -155,7 +168,8 @@ typedef enum wl_sf_layout {
    *                + (r % 32) * 16 + (r % 128) / 32 * 4 + s % 4
    * Rows are padded to 128 and columns to 4; the padding exists in memory and may hold any byte. */
   WL_SF_128x4 = 0,
-  /* Row-major [rows, k / 16] bytes without padding, as checkpoints have them, on Hopper: of A and
+  /* Row-major [rows, k / 16] bytes without padding, as checkpoints have them, on Hopper, of NVFP4:
+   * of A and
    * the weights of wl_gemm and wl_dual_gemm, of wl_norm_linear's weights, and of those of groups
    * and experts, whose rows of A have scales in tiles of WL_SF_128x4 in any case. Each run packs
    * them into its workspace ahead of the product: one launch more for each product, and a read and
@@ -179,11 +193,11 @@ typedef struct wl_plan wl_plan;
 
 /* `flags` of an operation's arguments. */
 typedef enum wl_plan_flags {
-  /* Dual GEMM: B1, B2, SFB1 and SFB2 are not written by any work that may still run when the plan's
-   * does: they were complete before the run was queued, or before an event or a kernel without
-   * programmatic launch that the stream waits for. As weights of a model are. A kernel may then
-   * read them while the work ahead of it in the stream ends; A, SFA, the factors, the biases and D
-   * it touches afterwards, as ever. */
+  /* Products and experts: B and SFB, all of them, are not written by any work that may still run
+   * when the plan's does: they were complete before the run was queued, or before an event or a
+   * kernel without programmatic launch that the stream waits for. As weights of a model are. A
+   * kernel may then read them while the work ahead of it in the stream ends; A, SFA, the factors,
+   * the biases and D it touches afterwards, as ever. With WL_SF_PLAIN it changes nothing. */
   WL_STATIC_WEIGHTS = 1,
   /* Any operation: a run launches a CUDA graph that the plan made of its kernels, one driver call
    * for all of them. It takes less of the host's time and more of the device's (on an H200 1 to 2
@@ -197,7 +211,8 @@ typedef enum wl_plan_flags {
   WL_GRAPH_LAUNCH = 2,
   /* Products of FP8 operands on Hopper: the tensor core may add over all of K, keeping 14 bits of a
    * sum; PyTorch's use_fast_accum=True. Without it, what the tensor core makes of 128 of K is added
-   * in FP32. Of other operands and on other devices it changes nothing. */
+   * in FP32. Of other operands of a product and on other devices it changes nothing; operations
+   * that are no single product refuse it. */
   WL_FAST_ACCUMULATION = 4
 } wl_plan_flags;
 
@@ -218,6 +233,7 @@ typedef struct wl_plan_info {
   int precompiled; /* 1: machine code of the library; 0: the driver compiled the PTX */
 } wl_plan_info;
 
+/* What the plan chose. info->struct_size is set by the caller. */
 WL_API wl_status wl_plan_get_info(const wl_plan* plan, wl_plan_info* info);
 
 /* Enqueues the plan on `stream`. `workspace` is device memory of at least workspace_bytes, 256-byte
@@ -280,12 +296,12 @@ typedef enum wl_gate {
  *   checks it, and scales may become NaN with another one. */
 typedef struct wl_dual_gemm_args {
   size_t struct_size; /* sizeof(wl_dual_gemm_args) */
-  int64_t m;          /* >= 1 */
-  int64_t n;          /* multiple of 8 */
-  int64_t k;          /* multiple of 64 */
-  int64_t l;          /* batch, >= 1 */
-  const void* a;      /* device, [L, M, K/2] bytes, 16-byte aligned, MXFP6 and MXFP4 32-byte */
-  const void* b1;     /* device, [L, N, K/2] bytes, likewise */
+  int64_t m;          /* 1 to 2^30; tiles of 128 x 64 of all entries together below 2^31 */
+  int64_t n;          /* multiple of 8, to 2^30 */
+  int64_t k;      /* multiple of 64 with NVFP4, to 2^30; an entry of an operand below 2^40 bytes */
+  int64_t l;      /* batch, 1 to 2^20; a tensor below 2^47 bytes */
+  const void* a;  /* device, [L, M, K/2] bytes, 16-byte aligned, MXFP6 and MXFP4 32-byte */
+  const void* b1; /* device, [L, N, K/2] bytes, likewise */
   const void* b2;
   const void* sfa;  /* device, scales of A in sf_layout, 16-byte aligned */
   const void* sfb1; /* device, scales of B1 and B2 likewise */
@@ -316,15 +332,17 @@ typedef struct wl_dual_gemm_args {
  * but asks the driver whether the device can reach what the pointers that are not null point to,
  * and whether it lies in one allocation (or one reservation of addresses) to its last byte. */
 WL_API wl_status wl_dual_gemm_check(wl_context* context, const wl_dual_gemm_args* args);
+/* Checks, then makes a plan for the arguments, which it keeps. Its configuration is that for M
+ * rows: few rows are faster with a plan for few. */
 WL_API wl_status wl_dual_gemm_plan(wl_context* context, const wl_dual_gemm_args* args,
                                    wl_plan** plan);
-/* Runs a plan of wl_dual_gemm_plan with the operands of `args`. N, K, L and d_type are the plan's,
- * M is at most the plan's; pointers, strides and what else `args` says may differ: biases may come
- * or go, and the gate may be another one. The arguments are checked as by wl_dual_gemm_check,
- * except that memory which a run of this plan asked the driver about is not asked about again. The
- * configuration and flags are the plan's, args->config and args->flags are not looked at; a plan
- * with WL_GRAPH_LAUNCH launches its kernels one by one. Workspace, stream and threads are as at
- * wl_plan_run, which runs with the plan's own operands. */
+/* Runs a plan of wl_dual_gemm_plan with the operands of `args`. N, K, L, the types and the layouts,
+ * of scales too, are the plan's, M is at most the plan's; pointers, strides and what else `args`
+ * says may differ: biases may come or go, and the gate may be another one. The arguments are
+ * checked as by wl_dual_gemm_check, except that memory which a run of this plan asked the driver
+ * about is not asked about again. The configuration and flags are the plan's, args->config and
+ * args->flags are not looked at; a plan with WL_GRAPH_LAUNCH launches its kernels one by one.
+ * Workspace, stream and threads are as at wl_plan_run, which runs with the plan's own operands. */
 WL_API wl_status wl_dual_gemm_run(const wl_plan* plan, const wl_dual_gemm_args* args,
                                   void* workspace, size_t workspace_bytes, wl_stream stream);
 
@@ -337,12 +355,12 @@ typedef enum wl_scheduler {
 } wl_scheduler;
 
 /* One configuration as a candidate for a problem. Times are the model's, in SM clocks; see
- * kernels/gemm/sm100_cost.cpp. They rank rows and predict nothing. */
+ * kernels/gemm/sm100_cost.cpp. They rank configurations and predict nothing. */
 typedef struct wl_dual_gemm_config {
   char name[64];
   char target[16];
   int runs; /* 1: can run the problem on this device */
-  /* 1: the row that wl_dual_gemm_plan takes when none is forced, by what is known of the device:
+  /* 1: what wl_dual_gemm_plan takes when none is forced, by what is known of the device:
    * how many clusters it holds is asked when a plan with clusters of that size is first made. */
   int chosen;
   /* Why it cannot run, why it was chosen, or what it lacks against the chosen one. */
@@ -358,15 +376,16 @@ typedef struct wl_dual_gemm_config {
   int64_t waves; /* tiles of the busiest cluster */
   int64_t ctas;  /* that run at once */
   /* Bytes read from L2 for each operand, both products together, a multicast counted once; those
-   * that arrive in shared memory; and the least possible. 0 where a row's family has no model. */
+   * that arrive in shared memory; and the least possible. 0 where a family has no model. */
   int64_t a_bytes, b_bytes, sfa_bytes, sfb_bytes;
   int64_t delivered_bytes, least_bytes;
   double tile_clocks, epilogue_clocks, memory_clocks, total_clocks;
 } wl_dual_gemm_config;
 
-/* Lists the rows that make args->d_type, best first, those that cannot run last. Reads m, n, k, l
- * and d_type of `args`, no pointer. `count` in: entries that `configs` has room for; out: rows
- * there are. `configs` may be null when *count is 0. config_size is sizeof(wl_dual_gemm_config). */
+/* Lists the configurations that make args->d_type, best first, those that cannot run last. Reads
+ * sizes, types, layouts and strides of `args`, and of pointers whether they are null. `count` in:
+ * entries that `configs` has room for; out: configurations there are. `configs` may be null when
+ * *count is 0. config_size is sizeof(wl_dual_gemm_config). */
 WL_API wl_status wl_dual_gemm_list_configs(wl_context* context, const wl_dual_gemm_args* args,
                                            wl_dual_gemm_config* configs, size_t config_size,
                                            int* count);
@@ -397,13 +416,13 @@ typedef enum wl_activation {
  * all. */
 typedef struct wl_gemm_args {
   size_t struct_size; /* sizeof(wl_gemm_args) */
-  int64_t m;          /* >= 1 */
-  int64_t n;          /* multiple of 8 */
-  int64_t k;          /* multiple of 64 */
-  int64_t l;          /* batch, >= 1 */
-  const void* a;      /* device, [L, M, K/2] bytes, 16-byte aligned */
-  const void* b;      /* device, [L, N, K/2] bytes, 16-byte aligned */
-  const void* sfa;    /* device, scales of A in sf_layout, 16-byte aligned */
+  int64_t m;          /* sizes and limits as at wl_dual_gemm_args; of INT8 K is below 2^17 */
+  int64_t n;
+  int64_t k;
+  int64_t l;
+  const void* a;   /* device, [L, M, K/2] bytes, 16-byte aligned, MXFP6 and MXFP4 32-byte */
+  const void* b;   /* device, [L, N, K/2] bytes, likewise */
+  const void* sfa; /* device, scales of A in sf_layout, 16-byte aligned */
   const void* sfb;
   wl_sf_layout sf_layout;
   const float* alpha; /* device, multiplies the sum, 4-byte aligned, null = 1 */
@@ -432,6 +451,7 @@ typedef struct wl_gemm_args {
   wl_layout b_layout; /* of B; WL_MN_MAJOR: [L, K, N] */
 } wl_gemm_args;
 
+/* Check and plan as wl_dual_gemm_check and wl_dual_gemm_plan. */
 WL_API wl_status wl_gemm_check(wl_context* context, const wl_gemm_args* args);
 WL_API wl_status wl_gemm_plan(wl_context* context, const wl_gemm_args* args, wl_plan** plan);
 /* Runs a plan of wl_gemm_plan with the operands of `args`, as wl_dual_gemm_run does. A bias,
@@ -502,11 +522,12 @@ typedef struct wl_grouped_gemm_args {
   wl_groups groups;
 } wl_grouped_gemm_args;
 
+/* Check and plan as wl_dual_gemm_check and wl_dual_gemm_plan. */
 WL_API wl_status wl_grouped_gemm_check(wl_context* context, const wl_grouped_gemm_args* args);
 WL_API wl_status wl_grouped_gemm_plan(wl_context* context, const wl_grouped_gemm_args* args,
                                       wl_plan** plan);
-/* As wl_gemm_run. The groups may be others, as many as the plan's; rows may come or go only where
- * the plan's workspace suffices: a plan that was made with them runs without them. */
+/* As wl_gemm_run. The groups may be others, as many as the plan's, with `rows` exactly where the
+ * plan has them. */
 WL_API wl_status wl_grouped_gemm_run(const wl_plan* plan, const wl_grouped_gemm_args* args,
                                      void* workspace, size_t workspace_bytes, wl_stream stream);
 /* As wl_gemm_list_configs; how rows spread over the groups is not known: as if evenly. */
@@ -516,13 +537,15 @@ WL_API wl_status wl_grouped_gemm_list_configs(wl_context* context, const wl_grou
 
 /*     D = gate(x1, x2)     x1 = alpha1[g] * A.B1[g]^T + bias1[g]     x2 = alpha2[g] * ... likewise
  *
- * wl_dual_gemm for every group: as there, with the differences of wl_grouped_gemm_args. */
+ * wl_dual_gemm for every group: as there, with the differences of wl_grouped_gemm_args. A and B are
+ * both in NVFP4, or on Hopper both in FP16 or BF16, or A in one of these and B in NVFP4. */
 typedef struct wl_grouped_dual_gemm_args {
   size_t struct_size; /* sizeof(wl_grouped_dual_gemm_args) */
   wl_dual_gemm_args gemm;
   wl_groups groups;
 } wl_grouped_dual_gemm_args;
 
+/* All four as those of wl_grouped_gemm. */
 WL_API wl_status wl_grouped_dual_gemm_check(wl_context* context,
                                             const wl_grouped_dual_gemm_args* args);
 WL_API wl_status wl_grouped_dual_gemm_plan(wl_context* context,
@@ -665,14 +688,15 @@ typedef struct wl_norm_linear_args {
   uint32_t flags;     /* of enum wl_plan_flags: 0 or WL_GRAPH_LAUNCH */
 } wl_norm_linear_args;
 
+/* Checks the arguments as wl_dual_gemm_check does. */
 WL_API wl_status wl_norm_linear_check(wl_context* context, const wl_norm_linear_args* args);
 /* Two kernels or more, one behind the other. The workspace holds the normalised rows, M * K * 2
  * bytes or M * K * 9/16 of NVFP4, of the folded form M floats; and the product's own. */
 WL_API wl_status wl_norm_linear_plan(wl_context* context, const wl_norm_linear_args* args,
                                      wl_plan** plan);
 /* Runs a plan of wl_norm_linear_plan with the operands of `args`, as wl_dual_gemm_run does: M is at
- * most the plan's; N, K, the types of X, W and D, norm and form are the plan's. Gamma, beta, a
- * residual and a bias may come or go, and the activation may be another one. */
+ * most the plan's; N, K, the types of X, W and D, sf_layout, norm and form are the plan's. Gamma,
+ * beta, a residual and a bias may come or go, and the activation may be another one. */
 WL_API wl_status wl_norm_linear_run(const wl_plan* plan, const wl_norm_linear_args* args,
                                     void* workspace, size_t workspace_bytes, wl_stream stream);
 /* What the folded form reads, once for a model's weights: of args' norm, k, n, gamma, beta, w and
@@ -713,8 +737,8 @@ WL_API wl_status wl_norm_linear_fold(wl_context* context, const wl_norm_linear_a
 typedef struct wl_moe_args {
   size_t struct_size;   /* sizeof(wl_moe_args) */
   int64_t tokens;       /* T, >= 1; T * top_k below 2^30 */
-  int64_t hidden;       /* H, multiple of 64 */
-  int64_t intermediate; /* I, multiple of 64 */
+  int64_t hidden;       /* H, multiple of 64, to 2^20 */
+  int64_t intermediate; /* I, multiple of 64, to 2^20 */
   int64_t experts;      /* E, that are here, 1 to 512 */
   int64_t top_k;        /* 1 to 32 */
   int64_t first_expert; /* id of the first of them, >= 0; first_expert + E at most 2^31 */
@@ -761,10 +785,12 @@ typedef struct wl_moe_args {
 
 /* Checks the arguments as wl_dual_gemm_check does. */
 WL_API wl_status wl_moe_check(wl_context* context, const wl_moe_args* args);
+/* The workspace holds what the kernels hand each other: h, the rows of the down products, the order
+ * of the pairs, and NVFP4 tokens. */
 WL_API wl_status wl_moe_plan(wl_context* context, const wl_moe_args* args, wl_plan** plan);
 /* Runs a plan of wl_moe_plan with the operands of `args`, as wl_dual_gemm_run does: T is at most
- * the plan's, the other sizes, top_k and the types are the plan's. Pointers, strides, first_expert,
- * biases, the gate and the shared output may differ as there. */
+ * the plan's, the other sizes, top_k, the types and sf_layout are the plan's. Pointers, strides,
+ * first_expert, biases, the gate and the shared output may differ as there. */
 WL_API wl_status wl_moe_run(const wl_plan* plan, const wl_moe_args* args, void* workspace,
                             size_t workspace_bytes, wl_stream stream);
 

@@ -48,6 +48,12 @@ inline wl_dual_gemm_args dual_gemm_args() {
   return args;
 }
 
+inline wl_gemm_args gemm_args() {
+  wl_gemm_args args{};
+  args.struct_size = sizeof(args);
+  return args;
+}
+
 inline wl_grouped_gemm_args grouped_gemm_args() {
   wl_grouped_gemm_args args{};
   args.struct_size = sizeof(args);
