@@ -12,10 +12,8 @@ namespace warpline::gemm {
 
 namespace {
 
-constexpr unsigned pack_threads = 256, pack_warps = pack_threads / 32;
-constexpr int64_t pack_ctas = 8;  // that an SM holds
-constexpr int64_t span_atoms = 8; // that a warp brings, one behind the other
-constexpr int64_t most_ctas_y = 65535;
+constexpr int64_t most_warps = 32;
+constexpr int shared_bytes = 200 << 10; // as products take, so that SMs stay divided as they are
 
 // The parameter block of the contract in sm90_pack.ptx.
 struct PackParams {
@@ -49,37 +47,54 @@ struct Places {
   }
 };
 
-PackParams pack_params(const Problem& problem, const Places& places, const void* packed) {
+PackParams pack_params(const Problem& problem, const Places& places, const void* packed,
+                       int b_tensors) {
   const Operands& o = problem.operands;
   PackParams params{};
   params.packed = address_of(packed);
-  params.plain0 = problem.plain_sfa ? address_of(o.sfa) : 0;
-  params.plain1 = problem.plain_sfb ? address_of(o.sfb[0]) : 0;
-  params.plain2 = problem.plain_sfb ? address_of(o.sfb[1]) : 0;
+  params.plain0 = address_of(o.sfa);
+  params.plain1 = address_of(o.sfb[0]);
+  params.plain2 = address_of(o.sfb[1]);
   params.at0 = static_cast<uint64_t>(places.a);
   params.at1 = static_cast<uint64_t>(places.b[0]);
   params.at2 = static_cast<uint64_t>(places.b[1]);
+  const Groups& groups = problem.groups;
+  params.group_ends = address_of(groups.ends);
+  params.group_sizes = address_of(groups.sizes);
+  params.ids = address_of(groups.ids);
+  params.id_count = static_cast<uint32_t>(std::min(problem.m, Groups::most_routed));
+  params.first_id = static_cast<uint32_t>(groups.first_id);
   const int64_t row_bytes = problem.k / 16;
   params.stride0 = static_cast<uint64_t>(problem.m * row_bytes);
-  params.stride1 = params.stride2 = static_cast<uint64_t>(
-      problem.groups.count != 0 ? problem.groups.sfb_stride : problem.n * row_bytes);
+  params.stride1 = params.stride2 =
+      static_cast<uint64_t>(groups.count != 0 ? groups.sfb_stride : problem.n * row_bytes);
   params.rows0 = static_cast<uint32_t>(problem.m);
   params.rows1 = params.rows2 = static_cast<uint32_t>(problem.n);
   params.k_atoms = static_cast<uint32_t>(problem.k / 64);
   params.l = static_cast<uint32_t>(problem.b_entries());
-  params.spans = static_cast<uint32_t>(divide_up(problem.k / 64, span_atoms));
-  params.per_spans = reciprocal(params.spans);
+  params.span_atoms = row_bytes % 16 == 0 ? 32 : 8;
+  params.spans = divide_up(params.k_atoms, params.span_atoms);
+  const auto units = [&](int64_t rows) {
+    return static_cast<uint32_t>(8 * divide_up(rows, 128) * params.spans);
+  };
+  params.units0 = problem.plain_sfa ? units(problem.m) : 0;
+  params.units1 = problem.plain_sfb ? units(problem.n) : 0;
+  params.units2 = b_tensors == 2 ? params.units1 : 0;
   return params;
 }
 
-LaunchConfig pack_launch(const Problem& problem, const PackParams& params, int sms) {
+// Below 2^32: B's tensors would take terabytes with more.
+int64_t all_units(const PackParams& params) {
+  return int64_t{params.l} * (int64_t{params.units0} + params.units1 + params.units2);
+}
+
+LaunchConfig pack_launch(const PackParams& params, int sms) {
   LaunchConfig launch;
-  launch.block[0] = pack_threads;
-  launch.grid[1] = static_cast<unsigned>(std::min<int64_t>(params.l, most_ctas_y));
-  launch.grid[2] = 3;
-  const int64_t units = divide_up(std::max(problem.m, problem.n), 128) * params.spans;
-  const int64_t share = divide_up(std::max(sms, 1) * pack_ctas, int64_t{launch.grid[1]});
-  launch.grid[0] = static_cast<unsigned>(std::min(divide_up(units, pack_warps), share));
+  const int64_t units = all_units(params), share = divide_up(units, std::max(sms, 1));
+  const int64_t warps = std::min(share, most_warps);
+  launch.block[0] = static_cast<unsigned>(32 * warps);
+  launch.grid[0] = static_cast<unsigned>(std::min<int64_t>(divide_up(units, warps), sms));
+  launch.dynamic_shared_bytes = shared_bytes;
   launch.programmatic_dependent = true;
   return launch;
 }
@@ -97,6 +112,7 @@ Problem packed_problem(const Problem& problem, const Places& places, const void*
     product.groups.sfb_stride = packed_entry(problem, problem.n);
   }
   product.plain_sfa = product.plain_sfb = false;
+  product.behind_all_sms = true;
   product.flags &= ~static_cast<uint32_t>(WL_STATIC_WEIGHTS);
   return product;
 }
@@ -110,10 +126,11 @@ public:
   wl_status make(wl_context* context, wl_plan* whole) {
     KernelNeeds needs;
     needs.params = pack_param_layout();
+    needs.dynamic_shared_bytes = shared_bytes;
     const Kernel* kernel = nullptr;
     WL_TRY(load_kernel(*context, WL_IMAGE(gemm_sm90_pack), needs, &kernel));
-    const PackParams params = pack_params(problem, places_, nullptr);
-    launch_ = pack_launch(problem, params, context->limits.sm_count);
+    const PackParams params = pack_params(problem, places_, nullptr, config->b_tensors);
+    launch_ = pack_launch(params, context->limits.sm_count);
     pack_ = std::make_unique<wl_plan>(context);
     WL_TRY(pack_->add(*kernel, launch_, params));
 
@@ -133,7 +150,7 @@ public:
 
   wl_status run(const wl_plan&, const Problem& other, void* workspace,
                 wl_stream stream) const override {
-    const PackParams params = pack_params(other, places_, workspace);
+    const PackParams params = pack_params(other, places_, workspace, config->b_tensors);
     const wl_plan::Instead instead[] = {{&params, &launch_}};
     WL_TRY(pack_->run(nullptr, stream, instead));
     const auto& product = static_cast<const PlannedProduct&>(*product_->problem);

@@ -35,7 +35,7 @@ struct Options {
   std::vector<int64_t> m = {1, 16, 64, 256, 512, 4096};
   std::vector<std::string> configs = {""};
   int64_t replays = 30;
-  bool warm = false, quantize = false, gemm = false;
+  bool warm = false, quantize = false, gemm = false, plain = false;
   std::string a_type = "nvfp4", b_type = "nvfp4", d_type = "f16", norm = "none";
   std::string epilogue = "none";
   bool residual = false;
@@ -47,7 +47,7 @@ struct Options {
                        : epilogue == "bias" ? Epilogue::bias
                        : epilogue == "gelu" ? Epilogue::gelu
                                             : Epilogue::none;
-    return {m, n, k, operand(a_type), operand(b_type), d, e};
+    return {m, n, k, operand(a_type), operand(b_type), d, e, plain ? WL_SF_PLAIN : WL_SF_128x4};
   }
   NormOptions norm_options() const {
     return {norm == "rms" ? WL_NORM_RMS : norm == "layer" ? WL_NORM_LAYER : WL_NORM_NONE, residual};
@@ -71,6 +71,7 @@ Options parse_options(int argc, char** argv) {
   options.choice("--d-type", "of D (f16)", o.d_type, {"f16", "bf16", "f32"});
   options.choice("--epilogue", "factors, biases on top, of wl_gemm gelu_tanh on top (none)",
                  o.epilogue, {"none", "alpha", "bias", "gelu"});
+  options.flag("--plain-scales", "in plain rows, of products on Hopper", o.plain);
   options.flag("--quantize", "the quantisation of an M x K matrix", o.quantize);
   options.choice("--norm", "of the rows that are quantised (none)", o.norm,
                  {"none", "rms", "layer"});
@@ -80,6 +81,7 @@ Options parse_options(int argc, char** argv) {
   if (o.quantize && o.gemm) die("--gemm and --quantize are two operations: give one");
   if (o.quantize && (o.a_type != "nvfp4" || o.b_type != "nvfp4" || o.d_type != "f16"))
     die("--a-type, --b-type and --d-type are of products, not of --quantize");
+  if (o.quantize && o.plain) die("--plain-scales is of products");
   if (o.quantize && o.epilogue != "none") die("--epilogue is of products, not of --quantize");
   if (!o.gemm && o.epilogue == "gelu") die("--epilogue gelu is of --gemm");
   if (!o.quantize && o.norm != "none") die("--norm is of --quantize");

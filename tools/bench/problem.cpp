@@ -145,7 +145,8 @@ Product<Args>::Product(wl_context* context, const Shape& shape, const std::strin
     memory_.push_back(random_bytes(context, elements * bits / 8, bits > 4, state));
     *values = memory_.back()->get();
     if (!warpline::gemm::has_scales(type)) return;
-    memory_.push_back(random_bytes(context, wl_sf_bytes(WL_SF_128x4, rows, shape.k), true, state));
+    memory_.push_back(
+        random_bytes(context, wl_sf_bytes(shape.sf_layout, rows, shape.k), true, state));
     *scales = memory_.back()->get();
   };
   fill(shape.a_type, shape.m, &args_.a, &args_.sfa);
@@ -158,7 +159,7 @@ Product<Args>::Product(wl_context* context, const Shape& shape, const std::strin
   args_.n = shape.n;
   args_.k = shape.k;
   args_.l = 1;
-  args_.sf_layout = WL_SF_128x4;
+  args_.sf_layout = shape.sf_layout;
   args_.d = memory_.back()->get();
   args_.d_type = shape.d_type;
   args_.a_type = shape.a_type;

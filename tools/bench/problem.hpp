@@ -50,6 +50,7 @@ struct Shape {
   wl_operand a_type = WL_OPERAND_NVFP4, b_type = WL_OPERAND_NVFP4;
   wl_dtype d_type = WL_F16;
   Epilogue epilogue = Epilogue::none;
+  wl_sf_layout sf_layout = WL_SF_128x4;
 };
 
 // Random operands of the dual GEMM (wl_dual_gemm_args) or of wl_gemm (wl_gemm_args) in device

@@ -169,11 +169,11 @@ typedef enum wl_sf_layout {
    * Rows are padded to 128 and columns to 4; the padding exists in memory and may hold any byte. */
   WL_SF_128x4 = 0,
   /* Row-major [rows, k / 16] bytes without padding, as checkpoints have them, on Hopper, of NVFP4:
-   * of A and
-   * the weights of wl_gemm and wl_dual_gemm, of wl_norm_linear's weights, and of those of groups
-   * and experts, whose rows of A have scales in tiles of WL_SF_128x4 in any case. Each run packs
-   * them into its workspace ahead of the product: one launch more for each product, and a read and
-   * a write of all scales. Weights are better packed once, when they are loaded. */
+   * of A and the weights of wl_gemm and wl_dual_gemm, of wl_norm_linear's weights, and of those of
+   * groups and experts, whose rows of A have scales in tiles of WL_SF_128x4 in any case. Each run
+   * packs them into its workspace ahead of the product: one launch more for each product, and a
+   * read and a write of all scales, of groups those of them that have rows. Weights are better
+   * packed once, when they are loaded. */
   WL_SF_PLAIN = 1
 } wl_sf_layout;
 
