@@ -89,9 +89,6 @@ struct Problem {
   Types types{};                             // of A and of the tensors of B
   bool plain_sfa = false, plain_sfb = false; // scales that are there lie in WL_SF_PLAIN
   Groups groups{};
-  // The grid ahead has all SMs and leaves them one by one, where CTAs that are fewer than the SMs
-  // hold would crowd into the first.
-  bool behind_all_sms = false;
   // The grid ahead makes the factors of rows and nothing else that the product reads or writes, and
   // lets it start only when what is ahead of that grid has ended.
   bool factors_later = false;

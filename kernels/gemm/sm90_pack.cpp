@@ -112,7 +112,6 @@ Problem packed_problem(const Problem& problem, const Places& places, const void*
     product.groups.sfb_stride = packed_entry(problem, problem.n);
   }
   product.plain_sfa = product.plain_sfb = false;
-  product.behind_all_sms = true;
   product.flags &= ~static_cast<uint32_t>(WL_STATIC_WEIGHTS);
   return product;
 }

@@ -389,6 +389,7 @@ wl_status fill_work(const wl_context& context, const Problem& problem, const Con
   const bool one_tile = config.split_k > 1 || config.ctas > 1 || in_turn(config);
   work->launch.grid[0] *= static_cast<unsigned>(one_tile ? tiles : std::min(tiles, resident));
   if (config.spread) work->launch.grid[0] *= static_cast<unsigned>(config.split_k);
+  share_sms(context.limits, &work->launch);
   if (config.direct) {
     std::memcpy(&work->direct.map_b1, &work->product, offsetof(Params, unscale) + sizeof(float));
     work->direct.static_weights = (problem.flags & WL_STATIC_WEIGHTS) != 0 ? 1 : 0;
@@ -425,7 +426,7 @@ wl_status load(wl_context* context, const Problem& problem, const Config& config
                  : config.spread ? spread_param_layout()
                  : config.later  ? later_param_layout(config.grouped)
                                  : param_layout(config.grouped);
-  needs.dynamic_shared_bytes = config.shared_bytes;
+  needs.dynamic_shared_bytes = most_shared_bytes(context->limits, config);
   WL_TRY(load_kernel(*context, config.image(), needs, &kernels->product));
   if (config.direct) return WL_SUCCESS;
   KernelNeeds decode_needs;

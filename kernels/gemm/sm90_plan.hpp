@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/gemm/engine.hpp"
+#include "runtime/src/launch.hpp"
 
 #include <algorithm>
 
@@ -170,5 +171,28 @@ wl_status make_sm90_native_plan(wl_context* context, const Problem& problem, con
 // Also of sm90_stream configurations.
 wl_status make_sm90_small_plan(wl_context* context, const Problem& problem, const Config& config,
                                wl_plan** plan);
+
+// SMs come to a launch one by one as the kernel ahead leaves them. CTAs of which an SM holds more
+// than an even share then crowd into the first: 128 of them ran on 64 of an H100's 132 SMs, in
+// twice the time. So a launch takes as much shared memory as leaves an SM no room for more.
+constexpr int64_t largest_share = 8; // above, one CTA more or less is little
+inline int shared_bytes_of_share(const DeviceLimits& device, int64_t share) {
+  if (share > largest_share) return 0;
+  const int64_t least =
+      device.shared_bytes_per_sm / (share + 1) + 1024 - device.reserved_shared_bytes;
+  return static_cast<int>(std::clamp<int64_t>(least, 0, device.shared_bytes_per_block));
+}
+// Clusters of more than 2 do not fit everywhere, as GPCs differ in size: 10 of 11 SMs count.
+inline void share_sms(const DeviceLimits& device, LaunchConfig* launch) {
+  const int64_t sms = std::max(device.sm_count, 1), size = launch->cluster[0];
+  const int64_t hold = std::max<int64_t>(size > 2 ? sms * 10 / 11 / size : sms / size, 1);
+  const auto least =
+      static_cast<unsigned>(shared_bytes_of_share(device, divide_up(launch->grid[0] / size, hold)));
+  launch->dynamic_shared_bytes = std::max(launch->dynamic_shared_bytes, least);
+}
+// That a launch of the configuration may take.
+inline int most_shared_bytes(const DeviceLimits& device, const Config& config) {
+  return std::max(config.shared_bytes, shared_bytes_of_share(device, 1));
+}
 
 } // namespace warpline::gemm

@@ -188,14 +188,6 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
   return WL_SUCCESS;
 }
 
-// Shared memory that leaves an SM no room for more of `ctas` than an even share of them.
-unsigned even_shared_bytes(const DeviceLimits& device, int64_t ctas) {
-  const int64_t share = divide_up(ctas, std::max(device.sm_count, 1));
-  const int64_t least =
-      device.shared_bytes_per_sm / (share + 1) + 1024 - device.reserved_shared_bytes;
-  return static_cast<unsigned>(std::clamp<int64_t>(least, 0, device.shared_bytes_per_block));
-}
-
 LaunchConfig launch_of(const wl_context& context, const Problem& problem, const Config& config) {
   LaunchConfig launch;
   launch.grid[0] = static_cast<unsigned>(config.grouped ? grouped_ctas(context, problem, config)
@@ -204,11 +196,9 @@ LaunchConfig launch_of(const wl_context& context, const Problem& problem, const 
   std::copy(config.cluster, config.cluster + 3, launch.cluster);
   if (config.summed) launch.cluster[0] = static_cast<unsigned>(problem.groups.sum.each);
   launch.dynamic_shared_bytes = static_cast<unsigned>(config.shared_bytes);
-  if (problem.behind_all_sms)
-    launch.dynamic_shared_bytes =
-        std::max(launch.dynamic_shared_bytes, even_shared_bytes(context.limits, launch.grid[0]));
   launch.programmatic_dependent = true;
   launch.stores_to_cluster = !config.grouped;
+  share_sms(context.limits, &launch);
   return launch;
 }
 
@@ -444,10 +434,7 @@ wl_status make_sm90_small_plan(wl_context* context, const Problem& problem, cons
                  : config.routed ? routed_layout()
                  : streams       ? stream_layout()
                                  : param_layout();
-  needs.dynamic_shared_bytes = config.shared_bytes;
-  if (problem.behind_all_sms) // a run of fewer rows has fewer CTAs
-    needs.dynamic_shared_bytes = std::max(needs.dynamic_shared_bytes,
-                                          static_cast<int>(even_shared_bytes(context->limits, 1)));
+  needs.dynamic_shared_bytes = most_shared_bytes(context->limits, config);
   const Kernel* kernel = nullptr;
   WL_TRY(load_kernel(*context, config.image(), needs, &kernel));
   auto product = std::make_unique<Sm90SmallProduct>(problem, config);
