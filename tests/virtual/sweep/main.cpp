@@ -254,10 +254,8 @@ bool report(const std::vector<const Config*>& configs, const Pass& b200, const P
   char date[32];
   const std::time_t now = std::time(nullptr);
   std::strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", std::gmtime(&now));
-  out << "# Every Blackwell configuration at its edges\n\nWritten by `make sweep`, on the virtual "
-         "GPU only. "
-         "The "
-         "last run: "
+  out << "# Every Blackwell configuration of the dual GEMM at its edges\n\nWritten by `make "
+         "sweep`, on the virtual GPU only. The last run: "
       << run << ", " << date
       << ".\nA configuration keeps its result while its PTX is the same.\n\nM " << list(kM)
       << "; N " << list(kN) << " (NVFP4: " << list(kNvfp4N) << "); K " << list(kK) << " ("
