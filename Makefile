@@ -94,7 +94,7 @@ help:
 	@echo "make              library, virtual GPU and command-line program into $(BUILD)/"
 	@echo "make shared       $(BUILD)/libwarpline.so, for FFIs"
 	@echo "make demo         the flagship, 256 x 4096 x 7168 NVFP4 dual GEMM, on a virtual B200"
-	@echo "make test         all tests that need no GPU, 6 minutes on two idle cores and 10 to build; installs"
+	@echo "make test         all tests that need no GPU, about 14 minutes on two cores; installs"
 	@echo "                  Catch2 where it is missing"
 	@echo "make try OP=linear  the rules and the drawn problems of one operation, a folder of kernels/; a minute or two"
 	@echo "make hardware-test  tests on the GPU of this machine; skipped and counted without one"
