@@ -144,7 +144,7 @@ private:
       ++rows[format("%s (PTX %d.%d)", image.target.c_str(), image.ptx_major, image.ptx_minor)];
     std::string kernels;
     for (const auto& [target, count] : rows)
-      kernels += (kernels.empty() ? "" : ", ") + format("%d rows for %s", count, target.c_str());
+      kernels += (kernels.empty() ? "" : ", ") + format("%d for %s", count, target.c_str());
     facts_.add_text("kernels", "kernels", kernels);
     utsname host{};
     uname(&host);
@@ -272,7 +272,8 @@ ExitStatus run_doctor(const Arguments& arguments) {
   std::string json_path;
   bool no_probe = false;
   Options options("doctor", "Collects versions, environment, devices and what is wrong, and runs a "
-                            "small problem on each\ndevice. Put its output into a bug report.");
+                            "small problem on each\ndevice but the virtual B300. Put its output "
+                            "into a bug report.");
   options.text("--json", "FILE", "write it as JSON too, - = to stdout instead of the text",
                json_path);
   options.flag("--no-probe", "only look, run no kernel", no_probe);

@@ -52,7 +52,7 @@ void declare_sizes(Options* options, ProductRequest* r, const std::string& rows_
                    most);
   options->integer("-k", "values in a row, of NVFP4 a multiple of 64 (default 7168)", r->k, -most,
                    most);
-  options->integer("-l", "batch (default 1)", r->l, -most, most);
+  options->integer("-l", "batch, with groups 1 (default 1)", r->l, -most, most);
   options->choice("--out", out_help, r->out, out);
   options->real("--d-scale", "FP32 scale of D, --out nvfp4 (default 1)", r->d_scale);
 }

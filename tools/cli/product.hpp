@@ -40,7 +40,7 @@ wl_operand operand_of(const std::string& name);
 const std::string& name_of(wl_operand type);
 // "A f16, B nvfp4"
 std::string operands_text(const std::string& a_type, const std::string& b_type);
-constexpr const char* out_help = "type of D (default f16, of a BF16 A bf16, of TF32 f32)";
+constexpr const char* out_help = "type of D (default f16, of a BF16 A bf16, of gemm's TF32 f32)";
 // The default of --out, where it is not given.
 std::string default_out(const std::string& a_type);
 
