@@ -299,12 +299,13 @@ public:
 // holds. Launch, first loads and the end of the last tile: 5000; the sum over splits: 1000. Of rows
 // that say which matrix is theirs, each wave behind the first one: 4500.
 //
-// Of one: for 256 k of 32 columns a CTA takes 190 clocks and 8 for each token of an SM that is
-// busy, and by itself at least 590 and 13 for each token, half as long again where warps decode or
-// consume twice as much, which takes a busy SM a fifth longer from the second wave on. Launch:
-// 3200; first loads and sums of each wave: 2200, of clusters of 4 behind the first wave 600 more
-// (4096 x 14336 by 1 token: 12.7 us). Of those an H200 holds 30 for each CTA that fits an SM: its
-// GPCs have 16 or 18 SMs.
+// Of one, from an H100 at the same clock: for 256 k of 32 columns a CTA takes 221 clocks and 11.5
+// for each token of an SM that is busy, and by itself at least 385 and 4.4 for each token, 8 % more
+// where warps decode or consume twice as much, which takes a busy SM 6 % longer from the second
+// wave on. Launch: 1770, of clusters of 4 430 more, with waves 1000 more; first loads and sums of
+// each wave: 1660. Of clusters of 4 an H200 holds 30 for each CTA that fits an SM: its GPCs have 16
+// or 18 SMs. Of rows that say which matrix is theirs, from the H200: 190 and 8, at least 590 and
+// 13, half as much again, 3200 and 2200.
 //
 // Of groups CTAs go on from tile to tile: an SM takes 207 clocks and 8.6 a token for 256 k of 32
 // rows of weights, of two tensors 223 and 8.7, and 400 and 16 a column for a tile's sums and
@@ -353,18 +354,28 @@ Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceL
   result.memory_clocks = static_cast<double>(config.b_tensors * problem.n * tiles_m * l) *
                          static_cast<double>(problem.k) * 9 / 16 / 2400;
   if (one) {
-    const double an_sm = static_cast<double>(divide_up(result.tiles * config.split_k, sms));
     const bool dense = config.tile_m == 16 && config.decoders == 2;
-    const double busy =
-        (190 + 8.0 * config.tile_m) * config.tile_n / 16 * (dense && result.waves > 1 ? 1.2 : 1);
-    const bool twice = config.tile_n == 32 || dense;
-    const double alone = (590 + 13.0 * config.tile_m) * (twice ? 1.5 : 1);
+    const bool twice = config.tile_n == 32 || dense, routed = config.routed;
+    const double tokens = config.tile_m;
+    const double busy = (routed ? 190 + 8 * tokens : 221 + 11.5 * tokens) * config.tile_n / 16 *
+                        (dense && result.waves > 1 ? 1.06 : 1);
+    const double alone = routed ? (590 + 13 * tokens) * (twice ? 1.5 : 1)
+                                : (385 + 4.4 * tokens) * (twice ? 1.08 : 1);
     result.tile_clocks = static_cast<double>(k_blocks) * std::max(alone, busy);
-    result.loop_clocks = static_cast<double>(k_blocks) * std::max(alone, an_sm * busy);
-    result.epilogue_clocks = 2200;
-    result.total = 3200 + std::max(result.loop_clocks, result.memory_clocks) +
-                   static_cast<double>(result.waves) * result.epilogue_clocks;
-    if (size == 4) result.total += 600 * static_cast<double>(result.waves - 1);
+    result.epilogue_clocks = routed ? 2200 : 1660;
+    // The full waves, then the last one with what is left.
+    const int64_t full = (result.waves - 1) * clusters, last = result.tiles - full;
+    const auto loop = [&](int64_t of_clusters, int64_t times) {
+      const auto an_sm = static_cast<double>(divide_up(of_clusters * config.split_k, sms));
+      const double clocks = static_cast<double>(times * k_blocks) * std::max(alone, an_sm * busy);
+      result.loop_clocks += clocks;
+      return std::max(clocks, result.memory_clocks * static_cast<double>(times * of_clusters) /
+                                  static_cast<double>(std::max<int64_t>(result.tiles, 1)));
+    };
+    const double launch = routed ? 3200 : size == 4 ? 2200 : 1770;
+    result.total = launch + (result.waves > 1 ? 1000 : 0) +
+                   static_cast<double>(result.waves) * result.epilogue_clocks +
+                   loop(clusters, result.waves - 1) + loop(last, 1);
     return result;
   }
   // Of a full SM, and where rows are routed of one that may have fewer CTAs, but a CTA takes its
@@ -387,10 +398,10 @@ Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceL
 }
 
 // In SM clocks, from the same H200: 256 k of 64 rows of weights take a CTA 535 clocks and 6 a token
-// by itself, with NVFP4 activations 495 and 15, and an SM 415 and 11.4 for each that it has, with
-// NVFP4 75 more. Launch, first loads and the end of the last tile: 2800 and 100 a token, with NVFP4
-// 950 more, and 2000 beside another CTA whose sums go to a cluster; each wave behind the first one:
-// 1000 and 310 a token. Tiles of 16 tokens take longer with up to 8 than with 16.
+// by itself, and an SM 415 and 11.4 for each that it has. Launch, first loads and the end of the
+// last tile: 2800 and 100 a token; each wave behind the first one: 1000 and 310 a token. With NVFP4
+// activations, from an H100: 398 and 23.8, 405 and 20.8, 3940 and 20, 1850 and 78. Tiles of 16
+// tokens take longer with up to 8 than with 16.
 Cost sm90_stream_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
   Cost result{};
   const int64_t tiles = divide_up(problem.m, config.tile_m) * tiles_n(config, problem.n);
@@ -403,17 +414,17 @@ Cost sm90_stream_cost(const Config& config, const Problem& problem, const Device
   const auto an_sm = static_cast<double>(divide_up(result.tiles * config.split_k, sms));
   const bool nvfp4 = (config.a_types & bit(WL_OPERAND_NVFP4)) != 0;
   const double tokens = config.tile_m;
-  result.tile_clocks = k_blocks * (nvfp4 ? 495 + 15 * tokens : 535 + 6 * tokens);
-  result.loop_clocks =
-      std::max(result.tile_clocks, k_blocks * (415 + 11.4 * tokens + (nvfp4 ? 75 : 0)) * an_sm);
+  result.tile_clocks = k_blocks * (nvfp4 ? 398 + 23.8 * tokens : 535 + 6 * tokens);
+  const double busy = nvfp4 ? 405 + 20.8 * tokens : 415 + 11.4 * tokens;
+  result.loop_clocks = std::max(result.tile_clocks, k_blocks * busy * an_sm);
   result.memory_clocks = static_cast<double>(config.b_tensors * problem.n * problem.l) *
                          static_cast<double>(divide_up(problem.m, config.tile_m) * problem.k) * 9 /
                          16 / 2400;
-  result.epilogue_clocks = 1000 + 310 * tokens;
-  result.total = 2800 + 100 * tokens + std::max(result.loop_clocks, result.memory_clocks) +
+  result.epilogue_clocks = nvfp4 ? 1850 + 78 * tokens : 1000 + 310 * tokens;
+  result.total = (nvfp4 ? 3940 + 20 * tokens : 2800 + 100 * tokens) +
+                 std::max(result.loop_clocks, result.memory_clocks) +
                  static_cast<double>(result.waves - 1) * result.epilogue_clocks;
-  if (nvfp4) result.total += config.split_k > 1 && an_sm > 1 ? 2950 : 950;
-  if (config.tile_m == 16 && problem.m <= 8) result.total *= 1.1;
+  if (config.tile_m == 16 && problem.m <= 8) result.total *= nvfp4 ? 1.04 : 1.1;
   return result;
 }
 
