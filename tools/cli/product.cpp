@@ -54,7 +54,8 @@ void declare_sizes(Options* options, ProductRequest* r, const std::string& rows_
                    most);
   options->integer("-l", "batch, with groups 1 (default 1)", r->l, -most, most);
   options->choice("--out", out_help, r->out, out);
-  options->real("--d-scale", "FP32 scale of D, --out nvfp4 (default 1)", r->d_scale);
+  if (std::find(out.begin(), out.end(), "nvfp4") != out.end())
+    options->real("--d-scale", "FP32 scale of D, --out nvfp4 (default 1)", r->d_scale);
 }
 
 void declare_counting(Options* options, ProductRequest* r) {

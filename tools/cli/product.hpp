@@ -49,7 +49,8 @@ wl_dtype dtype_of(const std::string& name);
 const char* name_of(wl_dtype type);
 size_t element_bytes(wl_dtype type); // of types that are no NVFP4
 
-// -m, -n, -k, -l, --out and --d-scale; `rows_of_b` says what -n counts, in words.
+// -m, -n, -k, -l, --out and, where NVFP4 is among `out`, --d-scale; `rows_of_b` says what -n
+// counts, in words.
 void declare_sizes(Options* options, ProductRequest* r, const std::string& rows_of_b,
                    const std::vector<std::string>& out);
 // --trace, --stamps and --stats.
