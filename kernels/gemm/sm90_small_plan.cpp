@@ -299,13 +299,13 @@ public:
 // holds. Launch, first loads and the end of the last tile: 5000; the sum over splits: 1000. Of rows
 // that say which matrix is theirs, each wave behind the first one: 4500.
 //
-// Of one, from an H100 at the same clock: for 256 k of 32 columns a CTA takes 221 clocks and 11.5
-// for each token of an SM that is busy, and by itself at least 385 and 4.4 for each token, 8 % more
+// Of one: for 256 k of 32 columns a CTA takes 190 clocks and 8 for each token of an SM that is
+// busy, and by itself, on an H100 at the same clock, at least 327 and 4.3 for each token, 9 % more
 // where warps decode or consume twice as much, which takes a busy SM 6 % longer from the second
-// wave on. Launch: 1770, of clusters of 4 430 more, with waves 1000 more; first loads and sums of
-// each wave: 1660. Of clusters of 4 an H200 holds 30 for each CTA that fits an SM: its GPCs have 16
-// or 18 SMs. Of rows that say which matrix is theirs, from the H200: 190 and 8, at least 590 and
-// 13, half as much again, 3200 and 2200.
+// wave on. Launch: 2380, of clusters of 4 320 more; first loads and sums of each wave: 1720. Of
+// clusters of 4 an H200 holds 30 for each CTA that fits an SM: its GPCs have 16 or 18 SMs. Of rows
+// that say which matrix is theirs, from the H200: at least 590 and 13, half as much again, 3200 and
+// 2200.
 //
 // Of groups CTAs go on from tile to tile: an SM takes 207 clocks and 8.6 a token for 256 k of 32
 // rows of weights, of two tensors 223 and 8.7, and 400 and 16 a column for a tile's sums and
@@ -356,26 +356,20 @@ Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceL
   if (one) {
     const bool dense = config.tile_m == 16 && config.decoders == 2;
     const bool twice = config.tile_n == 32 || dense, routed = config.routed;
-    const double tokens = config.tile_m;
-    const double busy = (routed ? 190 + 8 * tokens : 221 + 11.5 * tokens) * config.tile_n / 16 *
-                        (dense && result.waves > 1 ? 1.06 : 1);
+    const double tokens = config.tile_m, more = dense && result.waves > 1 ? 1.06 : 1;
+    const double busy = (190 + 8 * tokens) * config.tile_n / 16 * more;
     const double alone = routed ? (590 + 13 * tokens) * (twice ? 1.5 : 1)
-                                : (385 + 4.4 * tokens) * (twice ? 1.08 : 1);
+                                : (327 + 4.3 * tokens) * (twice ? 1.09 : 1);
     result.tile_clocks = static_cast<double>(k_blocks) * std::max(alone, busy);
-    result.epilogue_clocks = routed ? 2200 : 1660;
-    // The full waves, then the last one with what is left.
-    const int64_t full = (result.waves - 1) * clusters, last = result.tiles - full;
-    const auto loop = [&](int64_t of_clusters, int64_t times) {
-      const auto an_sm = static_cast<double>(divide_up(of_clusters * config.split_k, sms));
-      const double clocks = static_cast<double>(times * k_blocks) * std::max(alone, an_sm * busy);
-      result.loop_clocks += clocks;
-      return std::max(clocks, result.memory_clocks * static_cast<double>(times * of_clusters) /
-                                  static_cast<double>(std::max<int64_t>(result.tiles, 1)));
-    };
-    const double launch = routed ? 3200 : size == 4 ? 2200 : 1770;
-    result.total = launch + (result.waves > 1 ? 1000 : 0) +
-                   static_cast<double>(result.waves) * result.epilogue_clocks +
-                   loop(clusters, result.waves - 1) + loop(last, 1);
+    result.epilogue_clocks = routed ? 2200 : 1720;
+    // CTAs of a last wave crowd into the first SMs that are free.
+    const int64_t at_once = result.waves > 1 ? clusters : result.tiles;
+    const auto an_sm = static_cast<double>(divide_up(at_once * config.split_k, sms));
+    const auto waves = static_cast<double>(result.waves);
+    result.loop_clocks = waves * static_cast<double>(k_blocks) * std::max(alone, an_sm * busy);
+    const double launch = routed ? 3200 : 2380, of_four = size == 4 && !routed ? 320 : 0;
+    result.total = launch + of_four + waves * result.epilogue_clocks +
+                   std::max(result.loop_clocks, result.memory_clocks);
     return result;
   }
   // Of a full SM, and where rows are routed of one that may have fewer CTAs, but a CTA takes its
