@@ -493,7 +493,7 @@ TEST_CASE("cli: norm-linear", "[virtual][cli][norm_linear]") {
     CHECK(json.find("relative_error")->number < (i == 2 ? 0.2 : 0.01));
   }
   check_refusal(warpline_cli({"norm-linear", "-k", "100", "--device", "virtual:h200"}), 2,
-                "K = 100 must be a multiple of 64 elements with NVFP4 (nearest: 64, 128)");
+                "K = 100 must be a multiple of 64 elements (nearest: 64, 128)");
   check_refusal(warpline_cli({"norm-linear", "--form", "folded", "--weights", "nvfp4", "--device",
                               "virtual:h200"}),
                 2, "w_type = 0 must have no block scales in the folded form");
