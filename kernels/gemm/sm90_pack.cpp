@@ -88,12 +88,12 @@ int64_t all_units(const PackParams& params) {
   return int64_t{params.l} * (int64_t{params.units0} + params.units1 + params.units2);
 }
 
-LaunchConfig pack_launch(const PackParams& params, int sms) {
+LaunchConfig pack_launch(const PackParams& params, int64_t sms) {
   LaunchConfig launch;
-  const int64_t units = all_units(params), share = divide_up(units, std::max(sms, 1));
-  const int64_t warps = std::min(share, most_warps);
+  const int64_t units = all_units(params);
+  const int64_t warps = std::min(divide_up(units, sms), most_warps);
   launch.block[0] = static_cast<unsigned>(32 * warps);
-  launch.grid[0] = static_cast<unsigned>(std::min<int64_t>(divide_up(units, warps), sms));
+  launch.grid[0] = static_cast<unsigned>(std::min(divide_up(units, warps), sms));
   launch.dynamic_shared_bytes = shared_bytes;
   launch.programmatic_dependent = true;
   return launch;
@@ -129,7 +129,7 @@ public:
     const Kernel* kernel = nullptr;
     WL_TRY(load_kernel(*context, WL_IMAGE(gemm_sm90_pack), needs, &kernel));
     const PackParams params = pack_params(problem, places_, nullptr, config->b_tensors);
-    launch_ = pack_launch(params, context->limits.sm_count);
+    launch_ = pack_launch(params, std::max(context->limits.sm_count, 1));
     pack_ = std::make_unique<wl_plan>(context);
     WL_TRY(pack_->add(*kernel, launch_, params));
 

@@ -332,6 +332,7 @@ gemm::Problem problem_of(const Args& a) {
   g.b = a.w;
   g.sfa = nvfp4 ? a.x : nullptr;
   g.sfb = a.sfw;
+  g.sf_layout = a.sf_layout;
   g.alpha = a.alpha;
   g.bias = a.bias, g.bias_type = a.bias_type;
   g.activation = a.activation;
@@ -339,7 +340,7 @@ gemm::Problem problem_of(const Args& a) {
   g.a_type = nvfp4 ? WL_OPERAND_NVFP4 : a.x_type == WL_F16 ? WL_OPERAND_F16 : WL_OPERAND_BF16;
   g.b_type = a.w_type;
   gemm::Problem problem = linear::problem_of(g);
-  problem.plain_sfb = nvfp4 && a.sf_layout == WL_SF_PLAIN; // A's are made in atoms
+  problem.plain_sfa = false; // A's are made in atoms
   // With a residual that grid makes A too.
   problem.factors_later = a.form == WL_NORM_FOLDED && a.residual == nullptr;
   return problem;

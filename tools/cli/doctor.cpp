@@ -139,11 +139,11 @@ private:
     if (version != WL_VERSION)
       problems_.push_back(
           format("the library is version %d, this program was built for %d", version, WL_VERSION));
-    std::map<std::string, int> rows;
+    std::map<std::string, int> counts;
     for (const Image& image : embedded_images())
-      ++rows[format("%s (PTX %d.%d)", image.target.c_str(), image.ptx_major, image.ptx_minor)];
+      ++counts[format("%s (PTX %d.%d)", image.target.c_str(), image.ptx_major, image.ptx_minor)];
     std::string kernels;
-    for (const auto& [target, count] : rows)
+    for (const auto& [target, count] : counts)
       kernels += (kernels.empty() ? "" : ", ") + format("%d for %s", count, target.c_str());
     facts_.add_text("kernels", "kernels", kernels);
     utsname host{};
