@@ -173,8 +173,8 @@ wl_status make_sm90_small_plan(wl_context* context, const Problem& problem, cons
                                wl_plan** plan);
 
 // SMs come to a launch one by one as the kernel ahead leaves them. CTAs of which an SM holds more
-// than an even share then crowd into the first: 128 of them ran on 64 of an H100's 132 SMs, in
-// twice the time. So a launch takes as much shared memory as leaves an SM no room for more.
+// than an even share can then crowd into the first: 128 of them, two of which an SM holds, took
+// twice the time on an H100. So a launch takes as much shared memory as leaves no room for more.
 constexpr int64_t largest_share = 8; // above, one CTA more or less is little
 inline int shared_bytes_of_share(const DeviceLimits& device, int64_t share) {
   if (share > largest_share) return 0;

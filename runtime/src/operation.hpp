@@ -128,7 +128,7 @@ private:
 
 // The rules are those of the operation's check, and `compare`(arguments, violations) brings those
 // that tie them to the plan, which has `planned_flags`. Configuration and flags are the plan's,
-// those of `args` are not looked at. Allocates nothing when all is well.
+// those of `args` are not looked at. Allocates no device memory.
 template <class Args, class Subject, class Log, class Compare, class OperandsOf, class Run>
 wl_status run_checked(const wl_plan& plan, const Args* args, const char* type,
                       const RuleTable<Subject>& rules, const Log& log, uint32_t planned_flags,

@@ -18,8 +18,8 @@
  * Pointers named "device" are CUDA device addresses of the context's device. Sizes and leading
  * dimensions count elements unless a name ends in _bytes. Operands overlap where the bytes from the
  * first to the last of one, gaps between rows and entries included, meet those of another. The
- * library runs in the device's primary
- * context, the one the CUDA runtime API uses, so its pointers and streams mix with the caller's. */
+ * library runs in the device's primary context, the one the CUDA runtime API uses, so its pointers
+ * and streams mix with the caller's. */
 #ifndef WARPLINE_WARPLINE_H
 #define WARPLINE_WARPLINE_H
 
