@@ -92,6 +92,7 @@ bool can_run(const Config& config, const Problem& problem, const DeviceLimits& d
   }
   if (config.grid != Grid::stream_k) return true;
   const int64_t k_tiles = config.family == Family::sm90_native ? sm90_native_stages(config, problem)
+                          : config.family == Family::sm90      ? sm90_all_stages(config, problem)
                                                                : sm100_all_k_tiles(config, problem);
   const int64_t limit = int64_t{1} << 31;
   if (k_tiles < limit) return true;

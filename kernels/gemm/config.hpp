@@ -273,7 +273,7 @@ constexpr int sm90_turned_piece_bytes(int columns, wl_dtype out) {
 constexpr int sm90_native_split_bytes(int tokens, int consumers) {
   return consumers == 3 ? 8 : consumers * (64 * 4 * tokens / 2 + 4 * 8);
 }
-// Workspace of a CTA of a STREAM_K configuration: PART_BYTES of sm90_native_parts.inc.
+// Workspace of a CTA of a STREAM_K configuration: PART_BYTES of sm90_parts.inc.
 constexpr int64_t sm90_native_part_bytes(int tokens, int columns) {
   return 128 + 4 * int64_t{tokens} * columns;
 }

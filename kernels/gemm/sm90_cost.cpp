@@ -16,7 +16,10 @@ namespace warpline::gemm {
 //   clock between two SMs); through the workspace 2500 more
 //   outputs: 16 clocks a token of the part that a CTA ends, for each product that makes some
 // Of the 8000, 4000 are paid for each tile that a cluster of its own makes; of one tensor other
-// clusters do not pay them, nor do those in one launch, which do not pay the 700 either (H100).
+// clusters do not pay them. Two CTAs an SM take turns.
+// A in 16 bits (H100): a launch ahead that orders it takes 0.0023 an element more; one launch 1700
+// less, and a stage 120 more for each 32 columns, of 256 tokens 40 in all, whose splits pay 1500 of
+// the 4000.
 // Four consumers of the same 32 columns: a stage takes 240 and 2.3 a token; instead of those 4000 a
 // tile takes 700 to 2000 where its K is split, the less the fewer CTAs there are, of 16 tokens
 // always 2000; else 500, in more than one wave 2000.
@@ -69,6 +72,67 @@ Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimi
 
 } // namespace
 
+namespace {
+// Clocks of a stage: MMAs, and what of the decoding shows beside them.
+double stage_clocks(const Config& config, bool shows_more) {
+  const double consumers = config.tile_n / 32.0;
+  const double mma = consumers * 8 * std::max(config.tile_m / 2.0, 16.0);
+  const double decode = consumers * 200;
+  const double gathers = !config.direct ? 0 : config.tile_m == 256 ? 40 : 120 * consumers;
+  return std::max(mma, decode) + std::min(mma, decode) * (shows_more ? 0.4 : 0.1) + gathers;
+}
+int64_t tiles_of(const Config& config, const Problem& problem) {
+  return divide_up(problem.m, config.tile_m) *
+         divide_up(problem.n, config.columns() * cluster_rows(config)) * problem.l;
+}
+// What it costs that clusters share tiles, `share` stages each: sums are given away and taken. In a
+// tile's equal parts clusters with the same operands read them together; else the others of a
+// cluster's stages are read at another time than its neighbours' (H100).
+double sharing_clocks(const Config& config, int64_t k_blocks, int64_t share, bool parts) {
+  const auto of_tile = static_cast<double>(divide_up(k_blocks, share));
+  const double later = config.later ? 140.0 * static_cast<double>(k_blocks) : 0;
+  if (parts) return (k_blocks % share == 0 ? 9600 : 18000) + 1950 * of_tile + later;
+  return 19000 + 1950 * of_tile + (config.later ? 900.0 : 350.0) * static_cast<double>(share);
+}
+} // namespace
+
+// Whole tiles as long as all clusters have one. Of the others, or with those of the round before,
+// each cluster has as many stages, or as many halves, thirds or quarters of tiles.
+Sm90Ranges sm90_ranges(const Config& config, const Problem& problem, int64_t resident) {
+  const int64_t k_blocks = divide_up(problem.k, config.tile_k), tiles = tiles_of(config, problem);
+  Sm90Ranges best{std::min(tiles, resident), tiles * k_blocks, 0, 0, 0};
+  best.clocks =
+      static_cast<double>(divide_up(tiles, resident) * k_blocks) * stage_clocks(config, false);
+  // Devices of few SMs, as tests have, share always, and equal parts where K has them.
+  const bool few = resident < 16;
+  bool found = false;
+  const auto consider = [&](int64_t shared, int64_t share, int64_t extra, bool parts) {
+    Sm90Ranges r{resident, (tiles - shared) * k_blocks, share, extra, 0};
+    const int64_t longest = r.whole / resident + share + (extra != 0 ? 1 : 0);
+    r.clocks = static_cast<double>(longest) * stage_clocks(config, false) +
+               (few ? 0 : sharing_clocks(config, k_blocks, share, parts));
+    if (r.clocks < best.clocks || (few && !found)) best = r, found = true;
+  };
+  const int64_t left = tiles % resident;
+  if (left == 0) return best;
+  for (int64_t shared : {left, left + resident}) {
+    if (shared > tiles) continue;
+    for (int64_t parts : {4, 3, 2}) {
+      const int64_t share = divide_up(shared * parts, resident) * k_blocks / parts;
+      if (k_blocks % parts == 0 && share % k_blocks != 0) consider(shared, share, 0, true);
+    }
+    if (few && found) continue;
+    const int64_t all = shared * k_blocks;
+    if (all >= resident && all % resident + all / resident % k_blocks != 0)
+      consider(shared, all / resident, all % resident, false);
+  }
+  return best;
+}
+
+int64_t sm90_all_stages(const Config& config, const Problem& problem) {
+  return tiles_of(config, problem) * divide_up(problem.k, config.tile_k);
+}
+
 int64_t sm90_spread_ctas(const Config& config, const Problem& problem) {
   return divide_up(problem.m, config.tile_m) * divide_up(problem.n, config.columns()) * problem.l *
          config.split_k;
@@ -78,8 +142,7 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
   if (config.grouped) return grouped_cost(config, problem, device);
   Cost result{};
   const int64_t k_blocks = divide_up(divide_up(problem.k, config.tile_k), config.split_k);
-  result.tiles = divide_up(problem.m, config.tile_m) *
-                 divide_up(problem.n, config.columns() * cluster_rows(config)) * problem.l;
+  result.tiles = tiles_of(config, problem);
   // Of clusters of 4 an H200 holds 30: its GPCs have 16 or 18 SMs.
   const int64_t size = config.cluster[0];
   const int64_t clusters = size == 4 ? device.sm_count * 10 / 44 : device.sm_count / size;
@@ -87,32 +150,30 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
   result.waves = divide_up(units, std::max<int64_t>(config.ctas * clusters, 1));
   result.clusters = units;
 
-  const double consumers = config.tile_n / 32.0;
-  const double mma = consumers * 8 * std::max(config.tile_m / 2.0, 16.0);
-  const double decode = consumers * 200;
   const bool few = config.split_k == 1 && config.tile_m <= 64;
   const bool again = config.tile_m <= 64 && result.waves > 1;
-  const double shows = std::min(mma, decode) * (few || again ? 0.4 : 0.1);
-  // Of two CTAs an SM: those of a grid that starts while the decoder runs come to the SMs that it
-  // leaves free.
   const int64_t sms = std::max(device.sm_count, 1);
-  const bool alone = config.ctas == 1 || result.tiles + sm90_decode_ctas(problem, sms) <= sms;
-  result.tile_clocks =
-      static_cast<double>(k_blocks) * (alone ? 1 : config.ctas) * (std::max(mma, decode) + shows);
+  result.tile_clocks = static_cast<double>(k_blocks) * stage_clocks(config, few || again);
   // Without specialised warps loads, decoding and MMA hardly overlap.
   if (config.family == Family::sm90_double_buffered)
     result.tile_clocks += static_cast<double>(k_blocks) * 1000;
   if (in_turn(config))
     result.tile_clocks = static_cast<double>(k_blocks) * (240 + 2.3 * config.tile_m);
-  result.loop_clocks = static_cast<double>(result.waves) * result.tile_clocks;
+  // Of two CTAs an SM, which take turns.
+  const auto turns = static_cast<double>(config.ctas == 1 ? result.waves : divide_up(units, sms));
+  result.loop_clocks = turns * result.tile_clocks;
   const double sent = 1.0 - 1.0 / config.split_k;
   const bool own = config.split_k > 1 || few; // clusters that make one tile
-  const double start = config.b_tensors == 1 || own ? 4000 : 8000;
+  double start = config.b_tensors == 1 || own ? 4000 : 8000;
+  if (config.direct)
+    start -= 1700;
+  else if (problem.types.a != WL_OPERAND_NVFP4)
+    start += 0.0023 * static_cast<double>(problem.m * problem.l) * static_cast<double>(problem.k);
   result.epilogue_clocks = 16.0 * (3 - config.b_tensors) * config.tile_m / config.split_k;
   if (config.split_k > 1) result.epilogue_clocks += 700 + 24.0 * sent * config.tile_m;
   if (config.spread) result.epilogue_clocks += 2500;
-  const bool direct_one = config.direct && config.b_tensors == 1;
-  if (own && !in_turn(config)) result.epilogue_clocks += direct_one ? -700 : 4000;
+  if (own && !in_turn(config))
+    result.epilogue_clocks += config.direct && config.tile_m == 256 ? 1500 : 4000;
   if (in_turn(config)) {
     const double busy = std::min(
         static_cast<double>(result.tiles * config.split_k) / static_cast<double>(sms), 1.0);
@@ -125,18 +186,18 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
       static_cast<double>(config.b_tensors * problem.n) * static_cast<double>(problem.k) * 9 / 16 +
       static_cast<double>(problem.m) * static_cast<double>(problem.k) * 2;
   result.memory_clocks = entry_bytes * static_cast<double>(problem.l) / 2400;
-  result.total = start + std::max(static_cast<double>(result.waves) *
-                                      (result.tile_clocks + result.epilogue_clocks),
-                                  result.memory_clocks);
-  // In one launch: with 256 tokens a tile 4 to 10 % faster than in two, where K is shared with
-  // whole tiles, of one tensor in one wave. The others were slower, or were not timed, and are
-  // taken only where they are named.
-  const bool whole = config.split_k == 1 || (problem.m % config.tile_m == 0 &&
-                                             (config.b_tensors == 2 || result.waves == 1));
-  if (config.direct && config.tile_m == 256 && whole)
-    result.total *= config.b_tensors == 1 ? 0.94 : 0.95;
-  else if (config.direct)
-    result.total *= 2;
+  result.total =
+      start + std::max(result.loop_clocks +
+                           static_cast<double>(result.waves) * result.epilogue_clocks,
+                       result.memory_clocks);
+  if (config.grid == Grid::stream_k) {
+    const Sm90Ranges r = sm90_ranges(config, problem, clusters);
+    result.clusters = r.clusters, result.loop_clocks = r.clocks;
+    result.waves = divide_up(r.whole, r.clusters * k_blocks) + (r.share > 0 ? 1 : 0);
+    result.total = start + std::max(r.clocks + static_cast<double>(result.waves) *
+                                                   result.epilogue_clocks,
+                                    result.memory_clocks);
+  }
   return result;
 }
 

@@ -40,6 +40,21 @@ struct DirectParams {
 #undef GROUPED
 #undef LAUNCHES
 };
+// With STREAM_K: likewise more.
+struct StreamParams {
+#define STREAM_K 1
+#define LATER 1
+#define PARAM WL_PARAM_FIELD
+#include "kernels/gemm/sm90_params.def"
+#undef LATER
+};
+struct DirectStreamParams {
+#define LAUNCHES 1
+#define PARAM WL_PARAM_FIELD
+#include "kernels/gemm/sm90_params.def"
+#undef LAUNCHES
+#undef STREAM_K
+};
 // With SPREAD: the same and more.
 struct SpreadParams {
 #define SPREAD 1
@@ -58,6 +73,9 @@ struct LaterParams {
 };
 static_assert(offsetof(LaterParams, unscale) == offsetof(Params, unscale));
 static_assert(offsetof(SpreadParams, unscale) == offsetof(Params, unscale));
+static_assert(offsetof(StreamParams, unscale) == offsetof(Params, unscale));
+static_assert(offsetof(DirectStreamParams, static_weights) ==
+              offsetof(DirectParams, static_weights));
 static_assert(offsetof(DirectParams, unscale) - offsetof(DirectParams, map_b1) ==
               offsetof(Params, unscale));
 struct DecodeParams {
@@ -108,6 +126,27 @@ Layout spread_param_layout() {
   };
 #undef SPREAD
   return layout;
+}
+Layout stream_param_layout(bool direct) {
+#define STREAM_K 1
+  using Block = DirectStreamParams;
+#define LAUNCHES 1
+#define PARAM WL_PARAM_LAYOUT
+  static const Layout in_one_launch = {
+#include "kernels/gemm/sm90_params.def"
+  };
+#undef LAUNCHES
+  {
+    using Block = StreamParams;
+#define LATER 1
+#define PARAM WL_PARAM_LAYOUT
+    static const Layout in_two = {
+#include "kernels/gemm/sm90_params.def"
+    };
+#undef LATER
+#undef STREAM_K
+    return direct ? in_one_launch : in_two;
+  }
 }
 Layout later_param_layout(bool grouped) {
   using Block = LaterParams;
@@ -197,6 +236,8 @@ struct Work {
   DirectParams direct{};
   SpreadParams spread{};
   LaterParams later{};
+  StreamParams stream{};
+  DirectStreamParams direct_stream{};
   DecodeParams decode{};
   LaunchConfig launch, decode_launch;
   size_t workspace_bytes = 0;
@@ -372,6 +413,18 @@ void fill_grouped_decode(const wl_context& context, const Problem& problem, cons
   work->workspace_bytes += static_cast<size_t>(chunks * quads) * 4;
 }
 
+// The ranges of a STREAM_K configuration's clusters, whose parts of sums lie behind what the
+// workspace has so far.
+template <class Block>
+void fill_ranges(const Config& config, const Sm90Ranges& ranges, Work* work, Block* params) {
+  params->sums_at = work->workspace_bytes = divide_up(work->workspace_bytes, size_t{128}) * 128;
+  params->k_whole = static_cast<uint32_t>(ranges.whole);
+  params->k_share = static_cast<uint32_t>(ranges.share);
+  params->k_extra = static_cast<uint32_t>(ranges.extra);
+  work->workspace_bytes += static_cast<size_t>(
+      work->launch.grid[0] * sm90_native_part_bytes(config.tile_m, config.columns()));
+}
+
 // Parameters and launches of the problem, whose operands and rows may be those of a run: allocates
 // nothing. `resident` is the clusters that the device holds at once; `mapped` has the weights that
 // the work's maps describe already, null: none.
@@ -385,16 +438,26 @@ wl_status fill_work(const wl_context& context, const Problem& problem, const Con
   fill_product(problem, config, &work->product);
   fill_decode(problem, config, work->product, &work->decode);
   work->launch = cluster_launch(config);
+  work->workspace_bytes = 0; // a run's begins as its plan's
   const int64_t tiles = work->product.tiles;
   const bool one_tile = config.split_k > 1 || config.ctas > 1 || in_turn(config);
   work->launch.grid[0] *= static_cast<unsigned>(one_tile ? tiles : std::min(tiles, resident));
   if (config.spread) work->launch.grid[0] *= static_cast<unsigned>(config.split_k);
+  const bool streams = config.grid == Grid::stream_k;
+  const Sm90Ranges ranges = streams ? sm90_ranges(config, problem, resident) : Sm90Ranges{};
+  if (streams)
+    work->launch.grid[0] = static_cast<unsigned>(config.cluster[0] * ranges.clusters);
   share_sms(context.limits, &work->launch);
   if (config.direct) {
     std::memcpy(&work->direct.map_b1, &work->product, offsetof(Params, unscale) + sizeof(float));
     work->direct.static_weights = (problem.flags & WL_STATIC_WEIGHTS) != 0 ? 1 : 0;
     if (config.grouped) fill_groups(problem, &work->direct);
-    return activation_map(context, problem, config, &work->direct.map_a);
+    WL_TRY(activation_map(context, problem, config, &work->direct.map_a));
+    if (!streams) return WL_SUCCESS;
+    std::memcpy(&work->direct_stream, &work->direct,
+                offsetof(DirectParams, static_weights) + sizeof(uint32_t));
+    fill_ranges(config, ranges, work, &work->direct_stream);
+    return WL_SUCCESS;
   }
   if (config.grouped) {
     fill_groups(problem, &work->product);
@@ -406,6 +469,14 @@ wl_status fill_work(const wl_context& context, const Problem& problem, const Con
   work->workspace_bytes = static_cast<size_t>(problem.l) * static_cast<size_t>(problem.m) *
                           static_cast<size_t>(divide_up(problem.k, config.tile_k)) * 256;
   if (config.later) fill_later(problem, config, std::max(context.limits.sm_count, 1), work);
+  if (streams) {
+    StreamParams& stream = work->stream;
+    std::memcpy(&stream, &work->product, offsetof(Params, unscale) + sizeof(float));
+    const LaterParams& later = work->later;
+    stream.a = later.a, stream.sfa = later.sfa, stream.decoded_at = later.decoded_at;
+    stream.later_first = later.later_first, stream.per_blocks = later.per_blocks;
+    fill_ranges(config, ranges, work, &stream);
+  }
   if (config.spread) {
     std::memcpy(&work->spread, &work->product, offsetof(Params, unscale) + sizeof(float));
     work->spread.sums_at = work->workspace_bytes;
@@ -422,7 +493,9 @@ struct Kernels {
 wl_status load(wl_context* context, const Problem& problem, const Config& config,
                Kernels* kernels) {
   KernelNeeds needs;
-  needs.params = config.direct   ? direct_param_layout(config.grouped)
+  const bool streams = config.grid == Grid::stream_k;
+  needs.params = streams         ? stream_param_layout(config.direct)
+                 : config.direct ? direct_param_layout(config.grouped)
                  : config.spread ? spread_param_layout()
                  : config.later  ? later_param_layout(config.grouped)
                                  : param_layout(config.grouped);
@@ -463,14 +536,17 @@ public:
                 wl_stream stream) const override {
     Work own = work;
     WL_TRY(fill_work(*plan.context, other, *config, resident_, &problem, &own));
+    const bool streams = config->grid == Grid::stream_k;
     if (config->direct) {
-      const wl_plan::Instead instead[] = {{&own.direct, &own.launch}};
+      const wl_plan::Instead instead[] = {
+          {streams ? static_cast<const void*>(&own.direct_stream) : &own.direct, &own.launch}};
       return plan.run(workspace, stream, instead);
     }
     const wl_plan::Instead instead[] = {{&own.decode, &own.decode_launch},
-                                        {config->spread  ? static_cast<const void*>(&own.spread)
-                                         : config->later ? static_cast<const void*>(&own.later)
-                                                         : &own.product,
+                                        {streams          ? static_cast<const void*>(&own.stream)
+                                         : config->spread ? static_cast<const void*>(&own.spread)
+                                         : config->later  ? static_cast<const void*>(&own.later)
+                                                          : &own.product,
                                          &own.launch}};
     return plan.run(workspace, stream, instead);
   }
@@ -481,10 +557,6 @@ private:
 
 } // namespace
 
-int64_t sm90_decode_ctas(const Problem& problem, int64_t sms) {
-  return decode_launch(problem, sms).grid[0];
-}
-
 wl_status make_sm90_plan(wl_context* context, const Problem& problem, const Config& config,
                          wl_plan** plan) {
   auto made = std::make_unique<wl_plan>(context);
@@ -494,12 +566,20 @@ wl_status make_sm90_plan(wl_context* context, const Problem& problem, const Conf
       problem, config, resident_clusters(*context, config, *kernels.product));
   WL_TRY(product->fill(*context));
   const Work& work = product->work;
-  if (config.direct) {
+  const bool streams = config.grid == Grid::stream_k;
+  if (config.direct && streams) {
+    WL_TRY(made->add(*kernels.product, work.launch, work.direct_stream,
+                     offsetof(DirectStreamParams, activations),
+                     offsetof(DirectStreamParams, flag_up)));
+  } else if (config.direct) {
     WL_TRY(made->add(*kernels.product, work.launch, work.direct));
   } else {
     WL_TRY(made->add(*kernels.decode, work.decode_launch, work.decode,
                      offsetof(DecodeParams, activations)));
-    if (config.spread)
+    if (streams)
+      WL_TRY(made->add(*kernels.product, work.launch, work.stream,
+                       offsetof(StreamParams, activations), offsetof(StreamParams, flag_up)));
+    else if (config.spread)
       WL_TRY(made->add(*kernels.product, work.launch, work.spread,
                        offsetof(SpreadParams, activations), offsetof(SpreadParams, flag_up)));
     else if (config.later)

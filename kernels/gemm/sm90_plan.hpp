@@ -43,6 +43,11 @@ inline Config stored(Store store, Config c) {
   c.shared_bytes += c.tile_n / 32 * (sm90_output_bytes(store) - sm90_output_bytes(Store::direct));
   return c;
 }
+// SM90_STREAM_K_CONFIG
+inline Config streamed(Config c) {
+  c.grid = Grid::stream_k;
+  return c;
+}
 inline Config sm90_small_config(const char* name, Image (*image)(), int b_tensors, wl_dtype a,
                                 wl_dtype out, int tokens, int columns, int stages, int split,
                                 int decoders) {
@@ -154,8 +159,14 @@ inline bool in_turn(const Config& config) { return config.tile_n == 32; }
 inline int cluster_rows(const Config& config) {
   return config.spread ? config.cluster[0] : config.cluster[0] / config.split_k;
 }
-// CTAs of the launch that brings all rows to the product's order.
-int64_t sm90_decode_ctas(const Problem& problem, int64_t sms);
+// What the clusters of a STREAM_K configuration do, in stages of K: tiles of `whole` one by one, of
+// the others `share` each, `extra` of them one more.
+struct Sm90Ranges {
+  int64_t clusters, whole, share, extra;
+  double clocks; // of the longest, by the model, with what sharing costs
+};
+int64_t sm90_all_stages(const Config& config, const Problem& problem);
+Sm90Ranges sm90_ranges(const Config& config, const Problem& problem, int64_t resident);
 // CTAs of a configuration whose tiles are spread: all of them are on the device at once.
 int64_t sm90_spread_ctas(const Config& config, const Problem& problem);
 Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits& device);

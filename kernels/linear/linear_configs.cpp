@@ -10,6 +10,7 @@
 #define SM90_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_SETS_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_STORED_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_STREAM_K_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_SMALL_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_STREAM_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_NATIVE_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
@@ -53,6 +54,11 @@ const gemm::Table& configs() {
 #define SM90_STORED_CONFIG(name, store, ...)                                                       \
   stored(store, sm90_config(                                                                       \
                     #name, [] { return WL_IMAGE(name); }, 1, Family::sm90, __VA_ARGS__)),
+#define SM90_STREAM_K_CONFIG(name, store, mma, out, tokens, stages, rows, split, consumers, group,  \
+                             ctas, launches, ...)                                                  \
+  streamed(stored(store, sm90_config(                                                              \
+                             #name, [] { return WL_IMAGE(name); }, 1, Family::sm90, mma, out,      \
+                             tokens, stages, rows, split, consumers, group, ctas, launches))),
 #define SM90_NATIVE_CONFIG(name, type, ...)                                                        \
   sm90_native_config(                                                                              \
       #name, [] { return WL_IMAGE(name); }, 1, NativeType::type, __VA_ARGS__),

@@ -38,7 +38,7 @@ class Operands:
         self.d_of_peer = torch.empty_like(self.d)
         self.alpha = torch.full((1,), k ** -0.5, device="cuda")
 
-    def plan(self, library, config=None):
+    def plan(self, library, config=None, flags=0):
         rows = self.n * self.k * self.b.element_size()
         number = abi.OPERANDS.index(self.name)
         plan = library.dual_gemm(
@@ -46,7 +46,7 @@ class Operands:
             b1=self.b.data_ptr(), b2=self.b.data_ptr() + rows, alpha1=self.alpha.data_ptr(),
             alpha2=self.alpha.data_ptr(), d=self.d.data_ptr(), d_type=self.d_type, config=config,
             a_type=number, b_type=number,
-            flags=abi.FAST_ACCUMULATION if self.kind == "f8fast" else 0)
+            flags=flags | (abi.FAST_ACCUMULATION if self.kind == "f8fast" else 0))
 
         def run():
             plan.run(torch.cuda.current_stream().cuda_stream, None)

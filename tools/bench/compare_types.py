@@ -76,7 +76,7 @@ class Operands:
             self.scale_a, self.scale_b = scales(1)[0], scales(1)[0]
             self.alpha = (self.scale_a * self.scale_b).view(1)
 
-    def plan(self, library, config=None, gelu=False):
+    def plan(self, library, config=None, gelu=False, flags=0):
         def address(tensor):
             return tensor.data_ptr() if tensor is not None else None
         plan = library.gemm(
@@ -88,7 +88,7 @@ class Operands:
             a_type=abi.OPERANDS.index(self.name),
             b_type=abi.OPERANDS.index(self.name),
             a_layout=int(self.layouts[0] == "mn"), b_layout=int(self.layouts[1] == "mn"),
-            flags=abi.FAST_ACCUMULATION if "fast" in self.kind else 0)
+            flags=flags | (abi.FAST_ACCUMULATION if "fast" in self.kind else 0))
         workspace = torch.empty(max(plan.info.workspace_bytes, 256), dtype=torch.uint8,
                                 device="cuda")
         stream = torch.cuda.current_stream

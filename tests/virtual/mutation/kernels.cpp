@@ -190,6 +190,10 @@ Kernel kernel_of(const warpline::Image& image) {
   // It loads ahead of the work before it where all its CTAs are on the device at once; rings come
   // round in the problems of loops.
   if (config->family == warpline::gemm::Family::sm90_stream) r.sms = 12;
+  // Of STREAM_K three clusters meet inside tiles.
+  if (config->family == warpline::gemm::Family::sm90 &&
+      config->grid == warpline::gemm::Grid::stream_k)
+    r.sms = 3 * config->cluster[0];
   if (config->family == warpline::gemm::Family::sm90_native) {
     // A storer's places come round: a tile of 16 tokens has one piece, and tiles are one cluster's,
     // or of STREAM_K three clusters', which meet inside tiles.
