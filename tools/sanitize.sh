@@ -65,11 +65,12 @@ check() {
 # included. On an H200: small_t1, small_t16 with a tail of rows, t32, t64, t128_split, t128c96,
 # t256; of gemm small_t1_split4, small_t16_dense, t32_whole, t64c96_whole, t128; stream, native
 # ones with tiles of their own, shared K and factors of columns. Groups: the decoder and its like
-# for 16 bits, small_t8 and t16, t64, t128, direct, native t128 and t16c64, of FP8 too and of rows
+# for 16 bits, small_t8 and t16, t64, t128, native t128 and t16c64, of FP8 too and of rows
 # that are gathered; layers with an order of rows and without one, of 16 bits and of NVFP4, the
 # latter two where K is shared or a cluster adds up a token's rows: of st.async in a cluster of one
 # CTA, which an H200 runs, memcheck says "Cluster needs to have at least 2 blocks".
-wide=grouped_dual_gemm_sm90_abf16_t144_bf16 direct=grouped_gemm_sm90_direct_af16_t128_f16
+wide=grouped_dual_gemm_sm90_abf16_t144_bf16 ranges=gemm_sm90_t256_stream_k_bf16
+direct_ranges=gemm_sm90_direct_af16_t256_stream_k_f16
 stream=gemm_sm90_stream_af16_t16_f16 dual_stream=dual_gemm_sm90_stream_abf16_t16_bf16
 native_stream=gemm_sm90_tf32_t64c64_stream_f32 native_split=gemm_sm90_bf16_t128_split_bf16
 groups=grouped_gemm_sm90_bf16_t128_bf16 planes=grouped_gemm_sm90_abf16_t288_bf16
@@ -80,6 +81,8 @@ shapes=("dual-gemm -m 1 -n 136 -k 320" "dual-gemm -m 130 -n 264 -k 704 --out bf1
   "dual-gemm -m 512 -n 4096 -k 448" "gemm -m 1 -n 136 -k 704 --bias f32 --act gelu_tanh"
   "gemm -m 13 -n 4104 -k 704 -l 2 --residual --row" "gemm -m 32 -n 24576 -k 320 --out bf16"
   "gemm -m 60 -n 24576 -k 704 --residual --in-place"
+  "gemm -m 2100 -n 2824 -k 832 --out bf16 --residual --config $ranges"
+  "gemm -m 4100 -n 1288 -k 1024 --a-type f16 --b-type nvfp4 --config $direct_ranges"
   "gemm -m 300 -n 4104 -k 320 --out f32 --act silu" "quantize -m 130 -k 1088 -l 2"
   "quantize -m 3 -k 64 --type f16"
   "gemm -m 12 -n 264 -k 704 --a-type f16 --b-type nvfp4 --config $stream"
@@ -96,7 +99,6 @@ shapes=("dual-gemm -m 1 -n 136 -k 320" "dual-gemm -m 130 -n 264 -k 704 --out bf1
   "grouped-dual-gemm --sizes 130,1,0,129 -n 264 -k 448 --a-type bf16 --config $wide"
   "grouped-gemm --sizes 550,1,0,200 -n 264 -k 832 --a-type bf16 --config $planes"
   "grouped-dual-gemm --sizes 289,70,0,140 -n 136 -k 832 --config $gated_planes"
-  "grouped-gemm --sizes 130,40 -n 264 -k 448 --a-type f16 --config $direct"
   "grouped-gemm --sizes 130,0,33 -n 264 -k 328 --a-type bf16 --b-type bf16 --config $groups"
   "grouped-dual-gemm --sizes 7,0,3,9 -n 136 -k 328 --a-type f16 --b-type f16"
   "grouped-gemm --sizes 33,0,17 -n 264 -k 328 --a-type bf16 --b-type bf16 --gather"

@@ -78,10 +78,6 @@ bool can_run(const Config& config, const Problem& problem, const DeviceLimits& d
     if (reason != nullptr) *reason = "it multiplies at most 64 rows";
     return false;
   }
-  if (problem.groups.rows != nullptr && !config.gathers()) {
-    if (reason != nullptr) *reason = "it takes rows of A one behind the other, not gathered ones";
-    return false;
-  }
   if (config.spread) {
     const int64_t ctas = sm90_spread_ctas(config, problem), sms = std::max(device.sm_count, 1);
     if (ctas <= sms) return true;

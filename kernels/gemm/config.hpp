@@ -99,8 +99,6 @@ struct Config {
   bool waits_behind_start() const {
     return blackwell() && kind != Kind::nvfp4 && kind != Kind::mx && !grouped;
   }
-  // Rows of A in any order, where they are groups'.
-  bool gathers() const { return grouped && !direct; }
   // Of an sm100 configuration: one MMA a K step makes all columns of a tile.
   constexpr bool one_mma() const { return swapped || kind != Kind::nvfp4; }
   // Columns of D that a CTA makes of a tile.

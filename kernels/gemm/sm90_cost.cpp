@@ -18,15 +18,15 @@ namespace warpline::gemm {
 // Of the 8000, 4000 are paid for each tile that a cluster of its own makes; of one tensor other
 // clusters do not pay them. Two CTAs an SM take turns.
 // A in 16 bits (H100): a launch ahead that orders it takes 0.0023 an element more; one launch 1700
-// less, and a stage 120 more for each 32 columns, of 256 tokens 40 in all, whose splits pay 1500 of
-// the 4000.
+// less, and a stage 120 more for each 32 columns, in BF16 170, of 256 tokens and one tensor 40 in
+// all, whose splits pay 1500 of the 4000. In BF16 a stage of 64 or 128 tokens takes 30 more for
+// each 32 columns where K is not split.
 // Four consumers of the same 32 columns: a stage takes 240 and 2.3 a token; instead of those 4000 a
 // tile takes 700 to 2000 where its K is split, the less the fewer CTAs there are, of 16 tokens
 // always 2000; else 500, in more than one wave 2000.
 //
 // Of groups CTAs go on from tile to tile; 128 of K of 128 rows of weights take 560 clocks and 5.4 a
-// token, in one launch a quarter more; the first of two launches takes 3000 and 4 bytes an element
-// of A through L2. Rows are spread as `spread` says; in tiles of 64 tokens and more a group's last
+// token; the first of two launches takes 3000 and 4 bytes an element of A through L2. Rows are spread as `spread` says; in tiles of 64 tokens and more a group's last
 // tile takes MMAs of all, half or a quarter of them, all of its rows equally likely. Tiles of 144
 // have as many rows as each other, and MMAs of 80, 128 or 144. Tiles of 288 rows (H100): 450 clocks
 // and 7.7 a token; a group has one of up to 288 rows behind those of 256. With NVFP4 tokens and 256
@@ -50,7 +50,7 @@ Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimi
   const double of_tile = static_cast<double>(problem.m) / s.tiles;
   double rows = config.tile_m;
   if (even) rows = std::clamp(of_tile + 12, 80.0, 144.0);
-  result.tile_clocks = k_blocks * (560 + 5.4 * rows) * (config.direct ? 1.25 : 1);
+  result.tile_clocks = k_blocks * (560 + 5.4 * rows);
   if (planes) {
     rows = std::clamp(of_tile + 20, 80.0, 288.0);
     const bool left = problem.types.a == WL_OPERAND_NVFP4 && mean < 384;
@@ -65,7 +65,7 @@ Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimi
                           static_cast<double>(problem.m) * 2) *
                          static_cast<double>(problem.k) / 2400;
   const auto elements = static_cast<double>(problem.m) * static_cast<double>(problem.k);
-  const double ahead = config.direct ? 0 : 3000 + elements * 4 / 2400;
+  const double ahead = 3000 + elements * 4 / 2400;
   result.total = 6000 + ahead + std::max(result.loop_clocks, result.memory_clocks);
   return result;
 }
@@ -78,8 +78,11 @@ double stage_clocks(const Config& config, bool shows_more) {
   const double consumers = config.tile_n / 32.0;
   const double mma = consumers * 8 * std::max(config.tile_m / 2.0, 16.0);
   const double decode = consumers * 200;
-  const double gathers = !config.direct ? 0 : config.tile_m == 256 ? 40 : 120 * consumers;
-  return std::max(mma, decode) + std::min(mma, decode) * (shows_more ? 0.4 : 0.1) + gathers;
+  const bool bf16 = config.a_types == bit(WL_OPERAND_BF16) && config.tile_m >= 64;
+  double more = bf16 && config.tile_m < 256 && config.split_k == 1 ? 30 * consumers : 0;
+  if (config.direct && config.tile_m == 256) more += config.b_tensors == 2 ? 0 : 40;
+  if (config.direct && config.tile_m < 256) more += (bf16 ? 170 : 120) * consumers;
+  return std::max(mma, decode) + std::min(mma, decode) * (shows_more ? 0.4 : 0.1) + more;
 }
 int64_t tiles_of(const Config& config, const Problem& problem) {
   return divide_up(problem.m, config.tile_m) *
@@ -118,10 +121,14 @@ Sm90Ranges sm90_ranges(const Config& config, const Problem& problem, int64_t res
   for (int64_t shared : {left, left + resident}) {
     if (shared > tiles) continue;
     for (int64_t parts : {4, 3, 2}) {
+      if (k_blocks % parts != 0) continue;
       const int64_t share = divide_up(shared * parts, resident) * k_blocks / parts;
-      if (k_blocks % parts == 0 && share % k_blocks != 0) consider(shared, share, 0, true);
+      // Activations that are decoded under the product come in the order of whole tiles' stages.
+      const bool of_one_tile = share < k_blocks && k_blocks % share == 0;
+      if (share % k_blocks != 0 && (of_one_tile || !config.later))
+        consider(shared, share, 0, true);
     }
-    if (few && found) continue;
+    if (few ? found : config.later) continue;
     const int64_t all = shared * k_blocks;
     if (all >= resident && all % resident + all / resident % k_blocks != 0)
       consider(shared, all / resident, all % resident, false);

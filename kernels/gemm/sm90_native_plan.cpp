@@ -385,7 +385,7 @@ double stage_clocks(const Config& config) {
                            : std::max(240 + 3.1 * tokens, 4.0 * tokens + 125);
   if (config.columns() == 64) return whole / 2 + 60;
   if (config.columns() == 192) return (config.split_k > 1 ? 1.5 : 1.37) * whole;
-  return cluster_rows(config) > 1 ? 0.985 * whole : whole;
+  return cluster_rows(config) > 1 ? (config.b_tensors == 2 ? 1.01 : 0.985) * whole : whole;
 }
 
 // DRAM's time where one row of tiles has all tokens, up to 64, and a tile up to 64 columns.
@@ -484,6 +484,14 @@ Cost sm90_native_cost(const Config& config, const Problem& problem, const Device
   result.memory_clocks = bytes / (streams ? 2400 : shares ? 2200 : 1900);
   if (!streams && problem.m <= std::min(config.tile_m, 64) && config.columns() <= 64)
     result.memory_clocks = few_tokens_clocks(config, bytes, result.tiles, result.waves, device);
+  // The last wave of one row of tiles, whose SMs have DRAM to themselves.
+  if (dual && result.waves > 1 && problem.m <= config.tile_m) {
+    const int64_t last = result.tiles - (result.waves - 1) * clusters;
+    const double of_tile = bytes / static_cast<double>(result.tiles);
+    result.memory_clocks = of_tile * static_cast<double>(result.tiles - last) / 2200 +
+                           std::max(of_tile * static_cast<double>(last) / 2200,
+                                    of_tile / (34.0 * config.cluster[0]));
+  }
   const double work =
       result.loop_clocks +
       (config.ping_pong ? 1 : static_cast<double>(result.waves)) * result.epilogue_clocks;

@@ -34,10 +34,8 @@ struct Params {
 // With LAUNCHES = 1: the other's block behind map_a, and more.
 struct DirectParams {
 #define LAUNCHES 1
-#define GROUPED 1
 #define PARAM WL_PARAM_FIELD
 #include "kernels/gemm/sm90_params.def"
-#undef GROUPED
 #undef LAUNCHES
 };
 // With STREAM_K: likewise more.
@@ -101,21 +99,15 @@ Layout param_layout(bool grouped) {
   };
   return grouped ? of_groups : plain;
 }
-Layout direct_param_layout(bool grouped) {
+Layout direct_param_layout() {
   using Block = DirectParams;
 #define LAUNCHES 1
 #define PARAM WL_PARAM_LAYOUT
-#define GROUPED 1
-  static const Layout of_groups = {
-#include "kernels/gemm/sm90_params.def"
-  };
-#undef GROUPED
-#define PARAM WL_PARAM_LAYOUT
-  static const Layout plain = {
+  static const Layout layout = {
 #include "kernels/gemm/sm90_params.def"
   };
 #undef LAUNCHES
-  return grouped ? of_groups : plain;
+  return layout;
 }
 Layout spread_param_layout() {
   using Block = SpreadParams;
@@ -451,7 +443,6 @@ wl_status fill_work(const wl_context& context, const Problem& problem, const Con
   if (config.direct) {
     std::memcpy(&work->direct.map_b1, &work->product, offsetof(Params, unscale) + sizeof(float));
     work->direct.static_weights = (problem.flags & WL_STATIC_WEIGHTS) != 0 ? 1 : 0;
-    if (config.grouped) fill_groups(problem, &work->direct);
     WL_TRY(activation_map(context, problem, config, &work->direct.map_a));
     if (!streams) return WL_SUCCESS;
     std::memcpy(&work->direct_stream, &work->direct,
@@ -495,7 +486,7 @@ wl_status load(wl_context* context, const Problem& problem, const Config& config
   KernelNeeds needs;
   const bool streams = config.grid == Grid::stream_k;
   needs.params = streams         ? stream_param_layout(config.direct)
-                 : config.direct ? direct_param_layout(config.grouped)
+                 : config.direct ? direct_param_layout()
                  : config.spread ? spread_param_layout()
                  : config.later  ? later_param_layout(config.grouped)
                                  : param_layout(config.grouped);

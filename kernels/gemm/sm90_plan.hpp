@@ -84,7 +84,7 @@ inline Config sm90_stream_config(const char* name, Image (*image)(), int b_tenso
 inline Config grouped(Config c) {
   c.grouped = true, c.grid = Grid::persistent;
   if (c.later) c.shared_bytes -= sm90_later_bytes(c.b_tensors);
-  c.later = c.family == Family::sm90 && !c.direct && sm90_wide_tiles(c.tile_m);
+  c.later = c.family == Family::sm90 && sm90_wide_tiles(c.tile_m);
   if (c.later) c.shared_bytes += sm90_group_later_bytes;
   // The table takes the place of `received`.
   c.shared_bytes += sm90_group_table_bytes - (c.family == Family::sm90_small ? 8 : 0);

@@ -141,9 +141,9 @@ TEST_CASE("factors of columns are for configurations that take them", "[host][li
 }
 
 // 512 x 4096 x 4096 in FP16 took an H100 26.7 us in tiles of 128 rows, 24.4 in tiles of 256 that
-// share K; 192 x 7168 x 4096 24.8 and 28.1, 512 x 2880 x 2880 17.8 and 19.2.
-TEST_CASE("tiles of 256 rows in one launch share K where they are whole and one wave",
-          "[host][linear]") {
+// share K; 192 x 7168 x 4096 24.8 and 28.1, 512 x 2880 x 2880 17.8 and 19.2; 512 x 2048 x 2048 10.9
+// and, in one launch, 9.6.
+TEST_CASE("activations of 16 bits take one launch where that is faster", "[host][linear]") {
   const struct {
     int64_t m, n, k;
     const char* config;
@@ -151,13 +151,14 @@ TEST_CASE("tiles of 256 rows in one launch share K where they are whole and one 
                {1024, 2048, 7168, "direct_a%s_t256_split_%s"},
                {512, 3584, 8192, "direct_a%s_t256_split_%s"},
                {256, 8192, 8192, "direct_a%s_t256_split_%s"},
-               {255, 8192, 8192, "%s_t128_%s"},
+               {255, 8192, 8192, "direct_a%s_t256_split_%s"},
                {192, 7168, 4096, "%s_t128_%s"},
                {512, 2880, 2880, "%s_t128c96_split_%s"},
                {4096, 4096, 4096, "direct_a%s_t256_%s"}};
   for (const wl_operand type : {WL_OPERAND_F16, WL_OPERAND_BF16})
     for (const auto& c : cases) {
       const bool bf16 = type == WL_OPERAND_BF16;
+      if (bf16 && c.m == 192) continue; // timed in FP16 alone
       const wl_dtype out = bf16 ? WL_BF16 : WL_F16;
       const gemm::Problem problem = problem_of(c.m, c.n, c.k, {type, WL_OPERAND_NVFP4}, out);
       const gemm::Config* const chosen = gemm::choose(linear::configs(), problem, h200());
