@@ -94,8 +94,8 @@ int64_t tiles_of(const Config& config, const Problem& problem) {
 double sharing_clocks(const Config& config, int64_t k_blocks, int64_t share, bool parts) {
   const auto of_tile = static_cast<double>(divide_up(k_blocks, share));
   const double later = config.later ? 140.0 * static_cast<double>(k_blocks) : 0;
-  if (parts) return (k_blocks % share == 0 ? 9600 : 18000) + 1950 * of_tile + later;
-  return 19000 + 1950 * of_tile + (config.later ? 900.0 : 350.0) * static_cast<double>(share);
+  if (parts) return (k_blocks % share == 0 ? 6500 : 9000) + 1950 * of_tile + later;
+  return 9000 + 1950 * of_tile + (config.later ? 900.0 : 350.0) * static_cast<double>(share);
 }
 } // namespace
 
