@@ -91,11 +91,13 @@ int64_t tiles_of(const Config& config, const Problem& problem) {
 // What it costs that clusters share tiles, `share` stages each: sums are given away and taken. In a
 // tile's equal parts clusters with the same operands read them together; else the others of a
 // cluster's stages are read at another time than its neighbours' (H100).
-double sharing_clocks(const Config& config, int64_t k_blocks, int64_t share, bool parts) {
-  const auto of_tile = static_cast<double>(divide_up(k_blocks, share));
+double sharing_clocks(const Config& config, int64_t k_blocks, int64_t share, bool parts,
+                      bool behind_whole) {
   const double later = config.later ? 140.0 * static_cast<double>(k_blocks) : 0;
-  if (parts) return (k_blocks % share == 0 ? 6500 : 9000) + 1950 * of_tile + later;
-  return 9000 + 1950 * of_tile + (config.later ? 900.0 : 350.0) * static_cast<double>(share);
+  const double each = 1950.0 * static_cast<double>(divide_up(k_blocks, share)) + later;
+  if (parts && k_blocks % share == 0) return 6500 + each;
+  const double start = share > k_blocks ? 18000 : behind_whole ? 13000 : 9000;
+  return start + each + (parts ? 0 : 350.0 * static_cast<double>(share));
 }
 } // namespace
 
@@ -113,7 +115,7 @@ Sm90Ranges sm90_ranges(const Config& config, const Problem& problem, int64_t res
     Sm90Ranges r{resident, (tiles - shared) * k_blocks, share, extra, 0};
     const int64_t longest = r.whole / resident + share + (extra != 0 ? 1 : 0);
     r.clocks = static_cast<double>(longest) * stage_clocks(config, false) +
-               (few ? 0 : sharing_clocks(config, k_blocks, share, parts));
+               (few ? 0 : sharing_clocks(config, k_blocks, share, parts, r.whole > 0));
     if (r.clocks < best.clocks || (few && !found)) best = r, found = true;
   };
   const int64_t left = tiles % resident;
