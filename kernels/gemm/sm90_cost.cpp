@@ -26,12 +26,13 @@ namespace warpline::gemm {
 // always 2000; else 500, in more than one wave 2000.
 //
 // Of groups CTAs go on from tile to tile; 128 of K of 128 rows of weights take 560 clocks and 5.4 a
-// token; the first of two launches takes 3000 and 4 bytes an element of A through L2. Rows are spread as `spread` says; in tiles of 64 tokens and more a group's last
-// tile takes MMAs of all, half or a quarter of them, all of its rows equally likely. Tiles of 144
-// have as many rows as each other, and MMAs of 80, 128 or 144. Tiles of 288 rows (H100): 450 clocks
-// and 7.7 a token; a group has one of up to 288 rows behind those of 256. With NVFP4 tokens and 256
-// rows a group they take 4 % less where groups are alike and 6 % more where they are not, with BF16
-// tokens 5 and 4: such groups of NVFP4 tokens are left to tiles of 144.
+// token; the first of two launches takes 3000 and 4 bytes an element of A through L2. Rows are
+// spread as `spread` says; in tiles of 64 tokens and more a group's last tile takes MMAs of all,
+// half or a quarter of them, all of its rows equally likely. Tiles of 144 have as many rows as each
+// other, and MMAs of 80, 128 or 144. Tiles of 288 rows (H100): 450 clocks and 7.7 a token; a group
+// has one of up to 288 rows behind those of 256. With NVFP4 tokens and 256 rows a group they take 4
+// % less where groups are alike and 6 % more where they are not, with BF16 tokens 5 and 4: such
+// groups of NVFP4 tokens are left to tiles of 144.
 namespace {
 
 Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
@@ -127,8 +128,7 @@ Sm90Ranges sm90_ranges(const Config& config, const Problem& problem, int64_t res
       const int64_t share = divide_up(shared * parts, resident) * k_blocks / parts;
       // Activations that are decoded under the product come in the order of whole tiles' stages.
       const bool of_one_tile = share < k_blocks && k_blocks % share == 0;
-      if (share % k_blocks != 0 && (of_one_tile || !config.later))
-        consider(shared, share, 0, true);
+      if (share % k_blocks != 0 && (of_one_tile || !config.later)) consider(shared, share, 0, true);
     }
     if (few ? found : config.later) continue;
     const int64_t all = shared * k_blocks;
@@ -195,17 +195,16 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
       static_cast<double>(config.b_tensors * problem.n) * static_cast<double>(problem.k) * 9 / 16 +
       static_cast<double>(problem.m) * static_cast<double>(problem.k) * 2;
   result.memory_clocks = entry_bytes * static_cast<double>(problem.l) / 2400;
-  result.total =
-      start + std::max(result.loop_clocks +
-                           static_cast<double>(result.waves) * result.epilogue_clocks,
-                       result.memory_clocks);
+  result.total = start + std::max(result.loop_clocks +
+                                      static_cast<double>(result.waves) * result.epilogue_clocks,
+                                  result.memory_clocks);
   if (config.grid == Grid::stream_k) {
     const Sm90Ranges r = sm90_ranges(config, problem, clusters);
     result.clusters = r.clusters, result.loop_clocks = r.clocks;
     result.waves = divide_up(r.whole, r.clusters * k_blocks) + (r.share > 0 ? 1 : 0);
-    result.total = start + std::max(r.clocks + static_cast<double>(result.waves) *
-                                                   result.epilogue_clocks,
-                                    result.memory_clocks);
+    result.total =
+        start + std::max(r.clocks + static_cast<double>(result.waves) * result.epilogue_clocks,
+                         result.memory_clocks);
   }
   return result;
 }

@@ -488,9 +488,9 @@ Cost sm90_native_cost(const Config& config, const Problem& problem, const Device
   if (dual && result.waves > 1 && problem.m <= config.tile_m) {
     const int64_t last = result.tiles - (result.waves - 1) * clusters;
     const double of_tile = bytes / static_cast<double>(result.tiles);
-    result.memory_clocks = of_tile * static_cast<double>(result.tiles - last) / 2200 +
-                           std::max(of_tile * static_cast<double>(last) / 2200,
-                                    of_tile / (34.0 * config.cluster[0]));
+    result.memory_clocks =
+        of_tile * static_cast<double>(result.tiles - last) / 2200 +
+        std::max(of_tile * static_cast<double>(last) / 2200, of_tile / (34.0 * config.cluster[0]));
   }
   const double work =
       result.loop_clocks +

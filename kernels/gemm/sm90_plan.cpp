@@ -437,8 +437,7 @@ wl_status fill_work(const wl_context& context, const Problem& problem, const Con
   if (config.spread) work->launch.grid[0] *= static_cast<unsigned>(config.split_k);
   const bool streams = config.grid == Grid::stream_k;
   const Sm90Ranges ranges = streams ? sm90_ranges(config, problem, resident) : Sm90Ranges{};
-  if (streams)
-    work->launch.grid[0] = static_cast<unsigned>(config.cluster[0] * ranges.clusters);
+  if (streams) work->launch.grid[0] = static_cast<unsigned>(config.cluster[0] * ranges.clusters);
   share_sms(context.limits, &work->launch);
   if (config.direct) {
     std::memcpy(&work->direct.map_b1, &work->product, offsetof(Params, unscale) + sizeof(float));

@@ -54,7 +54,7 @@ const gemm::Table& configs() {
 #define SM90_STORED_CONFIG(name, store, ...)                                                       \
   stored(store, sm90_config(                                                                       \
                     #name, [] { return WL_IMAGE(name); }, 1, Family::sm90, __VA_ARGS__)),
-#define SM90_STREAM_K_CONFIG(name, store, mma, out, tokens, stages, rows, split, consumers, group,  \
+#define SM90_STREAM_K_CONFIG(name, store, mma, out, tokens, stages, rows, split, consumers, group, \
                              ctas, launches, ...)                                                  \
   streamed(stored(store, sm90_config(                                                              \
                              #name, [] { return WL_IMAGE(name); }, 1, Family::sm90, mma, out,      \

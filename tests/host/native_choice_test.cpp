@@ -147,14 +147,11 @@ TEST_CASE("activations of 16 bits take one launch where that is faster", "[host]
   const struct {
     int64_t m, n, k;
     const char* config;
-  } cases[] = {{512, 4096, 4096, "direct_a%s_t256_split_%s"},
-               {1024, 2048, 7168, "direct_a%s_t256_split_%s"},
-               {512, 3584, 8192, "direct_a%s_t256_split_%s"},
-               {256, 8192, 8192, "direct_a%s_t256_split_%s"},
-               {255, 8192, 8192, "direct_a%s_t256_split_%s"},
-               {192, 7168, 4096, "%s_t128_%s"},
-               {512, 2880, 2880, "%s_t128c96_split_%s"},
-               {4096, 4096, 4096, "direct_a%s_t256_%s"}};
+  } cases[] = {
+      {512, 4096, 4096, "direct_a%s_t256_split_%s"}, {1024, 2048, 7168, "direct_a%s_t256_split_%s"},
+      {512, 3584, 8192, "direct_a%s_t256_split_%s"}, {256, 8192, 8192, "direct_a%s_t256_split_%s"},
+      {255, 8192, 8192, "direct_a%s_t256_split_%s"}, {192, 7168, 4096, "%s_t128_%s"},
+      {512, 2880, 2880, "%s_t128c96_split_%s"},      {4096, 4096, 4096, "direct_a%s_t256_%s"}};
   for (const wl_operand type : {WL_OPERAND_F16, WL_OPERAND_BF16})
     for (const auto& c : cases) {
       const bool bf16 = type == WL_OPERAND_BF16;
