@@ -2,6 +2,7 @@
 // the choice.
 #include "kernels/dual_gemm/dual_gemm.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/device_limits.hpp"
 
 #include <string>
 #include <vector>
@@ -14,17 +15,7 @@ using namespace warpline::dual_gemm;
 
 namespace {
 
-DeviceLimits h200() {
-  DeviceLimits device;
-  device.name = "H200";
-  device.compute_major = 9;
-  device.compute_minor = 0;
-  device.sm_count = 132;
-  device.shared_bytes_per_block = 232448;
-  device.max_cluster = 8;
-  device.max_cluster_nonportable = 16;
-  return device;
-}
+DeviceLimits h200() { return wltest::h200_limits(); }
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;

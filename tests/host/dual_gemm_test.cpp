@@ -2,6 +2,7 @@
 // the cost function chooses as it says.
 #include "kernels/dual_gemm/dual_gemm.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/device_limits.hpp"
 #include "tests/support/stub_memory.hpp"
 
 #include <cstdlib>
@@ -15,17 +16,7 @@ using namespace warpline::dual_gemm;
 
 namespace {
 
-DeviceLimits b200() {
-  DeviceLimits device;
-  device.name = "B200";
-  device.compute_major = 10;
-  device.compute_minor = 0;
-  device.sm_count = 148;
-  device.shared_bytes_per_block = 232448;
-  device.max_cluster = 8;
-  device.max_cluster_nonportable = 16;
-  return device;
-}
+DeviceLimits b200() { return wltest::b200_limits(); }
 
 template <class T>
 T* at(uint64_t address) {

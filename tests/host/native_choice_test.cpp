@@ -2,6 +2,7 @@
 // activations with weights in NVFP4 in one launch.
 #include "kernels/linear/linear.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/device_limits.hpp"
 
 #include <string>
 
@@ -9,16 +10,7 @@ using namespace warpline;
 
 namespace {
 
-DeviceLimits h200() {
-  DeviceLimits device;
-  device.name = "H200";
-  device.compute_major = 9;
-  device.sm_count = 132;
-  device.shared_bytes_per_block = 232448;
-  device.max_cluster = 8;
-  device.max_cluster_nonportable = 16;
-  return device;
-}
+DeviceLimits h200() { return wltest::h200_limits(); }
 
 gemm::Problem problem_of(int64_t m, int64_t n, int64_t k, gemm::Types types, wl_dtype d_type) {
   gemm::Problem problem;

@@ -2,6 +2,7 @@
 #include "kernels/gemm/sm90_plan.hpp"
 #include "kernels/linear/linear.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/device_limits.hpp"
 
 #include <algorithm>
 #include <random>
@@ -11,17 +12,6 @@
 using namespace warpline;
 
 namespace {
-
-DeviceLimits h200() {
-  DeviceLimits device;
-  device.name = "H200";
-  device.compute_major = 9;
-  device.sm_count = 132;
-  device.shared_bytes_per_block = 232448;
-  device.max_cluster = 8;
-  device.max_cluster_nonportable = 16;
-  return device;
-}
 
 gemm::Problem problem_of(int64_t m, int64_t n, int64_t k, const gemm::Config& config) {
   gemm::Problem problem;
@@ -98,7 +88,7 @@ TEST_CASE("clusters share K where whole tiles leave most of them idle", "[host][
     problem.m = m, problem.n = n, problem.k = k;
     problem.types = {a, WL_OPERAND_NVFP4};
     problem.d_type = d;
-    const gemm::Config* config = gemm::choose(linear::configs(), problem, h200());
+    const gemm::Config* config = gemm::choose(linear::configs(), problem, wltest::h200_limits());
     return std::string(config == nullptr ? "" : config->name);
   };
   CHECK(chosen(WL_OPERAND_F16, WL_F16, 4096, 1280, 8192) ==
@@ -118,9 +108,9 @@ TEST_CASE("clusters share fewer than 2^31 stages of K on Hopper", "[host][linear
     gemm::Problem problem = problem_of(256, 256, 64, *config);
     std::string reason;
     problem.l = (int64_t{1} << 31) - 1;
-    CHECK(gemm::can_run(*config, problem, h200(), &reason));
+    CHECK(gemm::can_run(*config, problem, wltest::h200_limits(), &reason));
     problem.l = int64_t{1} << 31;
-    CHECK_FALSE(gemm::can_run(*config, problem, h200(), &reason));
+    CHECK_FALSE(gemm::can_run(*config, problem, wltest::h200_limits(), &reason));
     CHECK(reason.find("2^31") != std::string::npos);
   }
 }

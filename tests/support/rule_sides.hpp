@@ -5,6 +5,7 @@
 #include "runtime/src/context.hpp"
 #include "runtime/src/rules.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/device_limits.hpp"
 #include "tests/support/stub_memory.hpp"
 
 #include <functional>
@@ -13,17 +14,6 @@
 #include <vector>
 
 namespace wltest {
-
-inline warpline::DeviceLimits b200_limits() {
-  warpline::DeviceLimits device;
-  device.name = "B200";
-  device.compute_major = 10;
-  device.sm_count = 148;
-  device.shared_bytes_per_block = 232448;
-  device.max_cluster = 8;
-  device.max_cluster_nonportable = 16;
-  return device;
-}
 
 template <class T = void>
 T* at(uint64_t address) {
