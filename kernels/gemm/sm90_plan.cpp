@@ -406,15 +406,18 @@ void fill_grouped_decode(const wl_context& context, const Problem& problem, cons
 }
 
 // The ranges of a STREAM_K configuration's clusters, whose parts of sums lie behind what the
-// workspace has so far.
+// workspace has so far: room for all that the device holds, as a run of fewer rows may have more
+// clusters than its plan, which shares nothing.
 template <class Block>
-void fill_ranges(const Config& config, const Sm90Ranges& ranges, Work* work, Block* params) {
+void fill_ranges(const Config& config, const Sm90Ranges& ranges, int64_t resident, Work* work,
+                 Block* params) {
   params->sums_at = work->workspace_bytes = divide_up(work->workspace_bytes, size_t{128}) * 128;
   params->k_whole = static_cast<uint32_t>(ranges.whole);
   params->k_share = static_cast<uint32_t>(ranges.share);
   params->k_extra = static_cast<uint32_t>(ranges.extra);
-  work->workspace_bytes += static_cast<size_t>(
-      work->launch.grid[0] * sm90_native_part_bytes(config.tile_m, config.columns()));
+  work->workspace_bytes +=
+      static_cast<size_t>(config.cluster[0] * resident *
+                          sm90_native_part_bytes(config.tile_m, config.columns()));
 }
 
 // Parameters and launches of the problem, whose operands and rows may be those of a run: allocates
@@ -446,7 +449,7 @@ wl_status fill_work(const wl_context& context, const Problem& problem, const Con
     if (!streams) return WL_SUCCESS;
     std::memcpy(&work->direct_stream, &work->direct,
                 offsetof(DirectParams, static_weights) + sizeof(uint32_t));
-    fill_ranges(config, ranges, work, &work->direct_stream);
+    fill_ranges(config, ranges, resident, work, &work->direct_stream);
     return WL_SUCCESS;
   }
   if (config.grouped) {
@@ -465,7 +468,7 @@ wl_status fill_work(const wl_context& context, const Problem& problem, const Con
     const LaterParams& later = work->later;
     stream.a = later.a, stream.sfa = later.sfa, stream.decoded_at = later.decoded_at;
     stream.later_first = later.later_first, stream.per_blocks = later.per_blocks;
-    fill_ranges(config, ranges, work, &stream);
+    fill_ranges(config, ranges, resident, work, &stream);
   }
   if (config.spread) {
     std::memcpy(&work->spread, &work->product, offsetof(Params, unscale) + sizeof(float));

@@ -275,6 +275,44 @@ void check_shares_of_sms() {
   }
 }
 
+// 40 tiles on 66 clusters of an H200 are whole ones; 20 are shared, by more clusters, which find room
+// for their sums in the workspace of the plan for 40.
+void check_room_for_sums() {
+  wl_context* context = wltest::virtual_context("h200");
+  wltest::PlanProblem p(context);
+  constexpr int64_t n = 256, k = 2048, most = 40 * 256;
+  wl_gemm_args args{};
+  args.struct_size = sizeof args;
+  args.n = n, args.k = k, args.l = 1;
+  args.a = p.bytes(most * k * 2, 1), args.b = p.bytes(n * k / 2, 2);
+  const auto scales = [&](int64_t rows) {
+    return p.bytes(static_cast<int64_t>(wl_sf_bytes(WL_SF_128x4, rows, k)), 4);
+  };
+  args.sfb = scales(n), args.d = p.bytes(most * n * 2, 3);
+  args.b_type = WL_OPERAND_NVFP4;
+  for (const auto& [config, type] :
+       {std::pair{"gemm_sm90_t256_stream_k_f16", WL_OPERAND_NVFP4},
+        {"gemm_sm90_direct_af16_t256_stream_k_f16", WL_OPERAND_F16}}) {
+    args.config = config, args.a_type = type, args.m = most;
+    args.sfa = type == WL_OPERAND_NVFP4 ? scales(most) : nullptr;
+    wl_plan* plan = nullptr;
+    REQUIRE(wl_gemm_plan(context, &args, &plan) == WL_SUCCESS);
+    wl_plan_info info{};
+    info.struct_size = sizeof info;
+    REQUIRE(wl_plan_get_info(plan, &info) == WL_SUCCESS);
+    CHECK(info.grid[0] == 80);
+    void* workspace = nullptr;
+    REQUIRE(wl_malloc(context, info.workspace_bytes, &workspace) == WL_SUCCESS);
+    args.m = most / 2;
+    const wl_status ran = wl_gemm_run(plan, &args, workspace, info.workspace_bytes, nullptr);
+    INFO(config << ": " << wl_last_error());
+    CHECK(ran == WL_SUCCESS);
+    CHECK(wl_stream_synchronize(context, nullptr) == WL_SUCCESS);
+    wl_plan_destroy(plan);
+    CHECK(wl_free(context, workspace) == WL_SUCCESS);
+  }
+}
+
 } // namespace
 
 TEST_CASE("a run refuses operands that are not the plan's kind, and launches nothing",
@@ -300,5 +338,6 @@ TEST_CASE("own operands on Hopper, in a process of their own", "[.h200-own]") {
   check_refusals("h200", "dual_gemm_sm90_small_t8_f16");
   check_group_refusals("h200");
   check_shares_of_sms();
+  check_room_for_sums();
   check_unused_strides("h200");
 }
