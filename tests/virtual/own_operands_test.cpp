@@ -275,8 +275,8 @@ void check_shares_of_sms() {
   }
 }
 
-// 40 tiles on 66 clusters of an H200 are whole ones; 20 are shared, by more clusters, which find room
-// for their sums in the workspace of the plan for 40.
+// 40 tiles on 66 clusters of an H200 are whole ones; 20 are shared, by more clusters, which find
+// room for their sums in the workspace of the plan for 40.
 void check_room_for_sums() {
   wl_context* context = wltest::virtual_context("h200");
   wltest::PlanProblem p(context);
@@ -290,9 +290,8 @@ void check_room_for_sums() {
   };
   args.sfb = scales(n), args.d = p.bytes(most * n * 2, 3);
   args.b_type = WL_OPERAND_NVFP4;
-  for (const auto& [config, type] :
-       {std::pair{"gemm_sm90_t256_stream_k_f16", WL_OPERAND_NVFP4},
-        {"gemm_sm90_direct_af16_t256_stream_k_f16", WL_OPERAND_F16}}) {
+  for (const auto& [config, type] : {std::pair{"gemm_sm90_t256_stream_k_f16", WL_OPERAND_NVFP4},
+                                     {"gemm_sm90_direct_af16_t256_stream_k_f16", WL_OPERAND_F16}}) {
     args.config = config, args.a_type = type, args.m = most;
     args.sfa = type == WL_OPERAND_NVFP4 ? scales(most) : nullptr;
     wl_plan* plan = nullptr;
