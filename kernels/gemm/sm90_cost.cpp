@@ -71,9 +71,6 @@ Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimi
   return result;
 }
 
-} // namespace
-
-namespace {
 // Clocks of a stage: MMAs, and what of the decoding shows beside them.
 double stage_clocks(const Config& config, bool shows_more) {
   const double consumers = config.tile_n / 32.0;
