@@ -405,7 +405,10 @@ Cost sm90_stream_cost(const Config& config, const Problem& problem, const Device
   result.waves = divide_up(result.tiles, std::max<int64_t>(clusters, 1));
   const auto k_blocks =
       static_cast<double>(divide_up(divide_up(problem.k, config.tile_k), config.split_k));
-  const auto an_sm = static_cast<double>(divide_up(result.tiles * config.split_k, sms));
+  // Of more than one wave an SM gets as many CTAs of the last one as it holds, or none.
+  const auto an_sm =
+      static_cast<double>(result.waves > 1 ? result.waves * config.ctas
+                                           : divide_up(result.tiles * config.split_k, sms));
   const bool nvfp4 = (config.a_types & bit(WL_OPERAND_NVFP4)) != 0;
   const double tokens = config.tile_m;
   result.tile_clocks = k_blocks * (nvfp4 ? 398 + 23.8 * tokens : 535 + 6 * tokens);
