@@ -80,6 +80,20 @@ TEST_CASE("ranges of K have each stage of each tile once", "[host][linear]") {
   CHECK(beyond_a_tile > 0);
 }
 
+// On an H200, of 66 clusters: behind whole tiles, and with fewer tiles than clusters.
+TEST_CASE("what tools/sanitize.sh runs shares tiles", "[host][linear]") {
+  for (const gemm::Config* config : streaming()) {
+    const gemm::Sm90Ranges behind =
+        gemm::sm90_ranges(*config, problem_of(2100, 2040, 2048, *config), 66);
+    CHECK(behind.whole == 66 * 16);
+    CHECK(behind.share == 4);
+    const gemm::Sm90Ranges few =
+        gemm::sm90_ranges(*config, problem_of(500, 2040, 2048, *config), 66);
+    CHECK(few.whole == 0);
+    CHECK(few.share == 4);
+  }
+}
+
 // 4096 x 1280 x 8192 took an H100 179 us with FP16 activations where clusters had 1.2 whole tiles
 // each, and 122 where they share the last ones; 1024 x 4096 x 4096 is one wave.
 TEST_CASE("clusters share K where whole tiles leave most of them idle", "[host][linear]") {
