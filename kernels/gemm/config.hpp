@@ -219,7 +219,9 @@ constexpr bool sm90_wide_tiles(int tokens) {
   return sm90_even_tiles(tokens) || sm90_plane_ring(tokens);
 }
 // Of a group's outputs: OUTPUT_BYTES of sm90_config.inc.
-constexpr int sm90_output_bytes(Store store) { return store == Store::lines ? 4096 : 2048; }
+constexpr int sm90_output_bytes(Store store) {
+  return store == Store::sectors ? 0 : store == Store::lines ? 4096 : 2048;
+}
 constexpr int sm90_shared_bytes(int tokens, int stages, int columns, int b_tensors = 2) {
   return stages * sm90_stage_bytes(tokens, columns, b_tensors) +
          (sm90_plane_ring(tokens) ? sm90_planes * (tokens * 128 + 16) : 0) +

@@ -14,7 +14,8 @@ namespace warpline::gemm {
 //   launches, first loads and the end of the last tile: 8000
 //   the exchange of SPLIT_K CTAs: 700, and 24 a token for what a CTA sends of its sums (16 bytes a
 //   clock between two SMs); through the workspace 2500 more
-//   outputs: 16 clocks a token of the part that a CTA ends, for each product that makes some
+//   outputs: 16 clocks a token of the part that a CTA ends, for each product that makes some; of
+//   tiles of 256 tokens in sectors 12 (H100)
 // Of the 8000, 4000 are paid for each tile that a cluster of its own makes; of one tensor other
 // clusters do not pay them. Two CTAs an SM take turns.
 // A in 16 bits (H100): a launch ahead that orders it takes 0.0023 an element more; one launch 1700
@@ -175,7 +176,8 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
     start -= 1700;
   else if (problem.types.a != WL_OPERAND_NVFP4)
     start += 0.0023 * static_cast<double>(problem.m * problem.l) * static_cast<double>(problem.k);
-  result.epilogue_clocks = 16.0 * (3 - config.b_tensors) * config.tile_m / config.split_k;
+  const double of_token = config.store == Store::sectors && config.tile_m == 256 ? 12.0 : 16.0;
+  result.epilogue_clocks = of_token * (3 - config.b_tensors) * config.tile_m / config.split_k;
   if (config.split_k > 1) result.epilogue_clocks += 700 + 24.0 * sent * config.tile_m;
   if (config.spread) result.epilogue_clocks += 2500;
   if (own && !in_turn(config))
