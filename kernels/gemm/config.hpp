@@ -274,7 +274,7 @@ constexpr int sm90_native_split_bytes(int tokens, int consumers) {
   return consumers == 3 ? 8 : consumers * (64 * 4 * tokens / 2 + 4 * 8);
 }
 // Workspace of a CTA of a STREAM_K configuration: PART_BYTES of sm90_parts.inc.
-constexpr int64_t sm90_native_part_bytes(int tokens, int columns) {
+constexpr int64_t sm90_part_bytes(int tokens, int columns) {
   return 128 + 4 * int64_t{tokens} * columns;
 }
 // Rows of a piece of D.

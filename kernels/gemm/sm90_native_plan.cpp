@@ -522,8 +522,7 @@ wl_status make_plan(wl_context* context, const Problem& problem, const Config& c
     WL_TRY(made->add(*kernel, launch, product->params, offsetof(Params, workspace),
                      offsetof(Params, flag_up)));
     made->info.workspace_bytes =
-        launch.grid[0] *
-        static_cast<size_t>(sm90_native_part_bytes(config.tile_m, config.columns()));
+        launch.grid[0] * static_cast<size_t>(sm90_part_bytes(config.tile_m, config.columns()));
   } else {
     WL_TRY(made->add(*kernel, launch, product->params));
   }

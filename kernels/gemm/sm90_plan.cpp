@@ -415,8 +415,8 @@ void fill_ranges(const Config& config, const Sm90Ranges& ranges, int64_t residen
   params->k_whole = static_cast<uint32_t>(ranges.whole);
   params->k_share = static_cast<uint32_t>(ranges.share);
   params->k_extra = static_cast<uint32_t>(ranges.extra);
-  work->workspace_bytes += static_cast<size_t>(
-      config.cluster[0] * resident * sm90_native_part_bytes(config.tile_m, config.columns()));
+  work->workspace_bytes += static_cast<size_t>(config.cluster[0] * resident *
+                                               sm90_part_bytes(config.tile_m, config.columns()));
 }
 
 // Parameters and launches of the problem, whose operands and rows may be those of a run: allocates

@@ -404,10 +404,8 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
 
 std::vector<Configuration> configurations_of(const warpline::gemm::Table& table) {
   std::vector<Configuration> all;
-  for (const warpline::gemm::Config& config : table) {
+  for (const warpline::gemm::Config& config : table)
     all.push_back(configuration_of(config, "grouped_sm90_decode", "grouped_sm90_permute"));
-    all.back().gathers = true;
-  }
   return all;
 }
 

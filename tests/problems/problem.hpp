@@ -97,7 +97,6 @@ struct Configuration {
   std::vector<size_t> problems;             // numbers of those that make its list
   std::vector<size_t>
       of_loops;           // and of those that show what loops wait for (tests/virtual/mutation)
-  bool gathers = false;   // takes rows of A in any order
   bool shares_k = false;  // ranges of K that are no whole tiles
   bool fast_sums = false; // of FP8 on Hopper without promotion
   bool column_factors = false;
