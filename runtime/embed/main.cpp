@@ -3,7 +3,7 @@
 // is the PTX file's name without .ptx. The contract is runtime/src/images.hpp: for each kernel a
 // record wl_ptx_<kernel>, all records in one array wl_ptx_index, which a record without a name
 // ends. Records hold addresses, so they lie where a position-independent program may relocate them.
-#include "runtime/src/packed_text.hpp"
+#include "runtime/embed/pack.hpp"
 #include "runtime/src/ptx_header.hpp"
 
 #include <algorithm>
@@ -30,10 +30,12 @@ using Sketch = std::bitset<1 << 15>;
 
 struct Blob {
   std::string label, bytes, packed; // label: what names it in the assembler file
-  std::optional<PackBase> index;    // while others are packed against it
-  Sketch sketch;                    // of `bytes`
-  const Blob* base = nullptr;       // what it is packed against
-  int depth = 0;                    // bases to unpack before it
+  Pieces pieces;
+  const char* codes;             // the label of those that `packed` is written in
+  std::optional<PackBase> index; // while others are packed against it
+  Sketch sketch;                 // of `bytes`
+  const Blob* base = nullptr;    // what it is packed against
+  int depth = 0;                 // bases to unpack before it
 };
 
 struct Cubin {
@@ -47,6 +49,8 @@ struct Kernel {
   PtxHeader header;
   std::vector<Cubin> cubins;
 };
+
+constexpr const char *of_text = "codes_of_text", *of_code = "codes_of_code";
 
 [[noreturn]] void fail(const std::string& message) {
   std::fprintf(stderr, "embed: %s\n", message.c_str());
@@ -89,21 +93,37 @@ public:
     for (const Blob* base : latest_) try_base(blob, base);
     for (const Blob* base : like(*blob)) try_base(blob, base);
     // Packed alone no further than decides.
-    const size_t decides = blob->base ? 2 * blob->packed.size() : SIZE_MAX;
-    std::string alone = pack_text("", blob->bytes, decides);
-    if (alone.size() <= decides) {
-      blob->packed = std::move(alone);
+    const size_t decides = blob->base ? 2 * blob->pieces.cost : SIZE_MAX;
+    Pieces alone = find_pieces(PackBase(""), blob->bytes, decides);
+    if (alone.cost < decides) {
+      blob->pieces = std::move(alone);
       blob->base = nullptr;
       blob->depth = 0;
       standing_.push_back(blob);
     }
+    counts_.add(blob->pieces, blob->bytes);
+    all_.push_back(blob);
     blob->index.emplace(blob->bytes);
     latest_.push_back(blob);
     if (latest_.size() > most_latest) {
       if (latest_[0]->base != nullptr) latest_[0]->index.reset(); // stands not alone
       latest_.erase(latest_.begin());
     }
-    check(*blob);
+  }
+
+  // When all are packed: bits, read again for a check.
+  PackCodes write() const {
+    const PackCodes codes = counts_.codes();
+    const Unpacker unpacker(codes);
+    for (Blob* blob : all_) {
+      blob->packed = write_pieces(codes, blob->pieces, blob->bytes);
+      std::string again;
+      if (!unpacker.unpack(blob->base ? blob->base->bytes : "", blob->packed, blob->bytes.size(),
+                           &again) ||
+          again != blob->bytes)
+        fail(blob->label + " does not unpack to what was packed");
+    }
+    return codes;
   }
 
 private:
@@ -123,23 +143,17 @@ private:
   }
   static void try_base(Blob* blob, const Blob* base) {
     if (base->depth >= most_depth) return;
-    const size_t best = blob->base ? blob->packed.size() : SIZE_MAX;
-    std::string packed = pack_text(*base->index, blob->bytes, best);
-    if (packed.size() >= best) return;
-    blob->packed = std::move(packed);
+    const size_t best = blob->base ? blob->pieces.cost : SIZE_MAX;
+    Pieces pieces = find_pieces(*base->index, blob->bytes, best);
+    if (pieces.cost >= best) return;
+    blob->pieces = std::move(pieces);
     blob->base = base;
     blob->depth = base->depth + 1;
   }
 
-  static void check(const Blob& blob) {
-    std::string again;
-    if (!unpack_text(blob.base ? blob.base->bytes : "", blob.packed, blob.bytes.size(), &again) ||
-        again != blob.bytes)
-      fail(blob.label + " does not unpack to what was packed");
-  }
-
   std::vector<const Blob*> standing_;
-  std::vector<Blob*> latest_;
+  std::vector<Blob*> latest_, all_;
+  PackCounts counts_;
 };
 
 std::vector<Kernel> read_kernels(const std::vector<std::string>& files) {
@@ -150,6 +164,7 @@ std::vector<Kernel> read_kernels(const std::vector<std::string>& files) {
     Kernel& kernel = kernels.emplace_back();
     kernel.name = name;
     kernel.text.label = "text_" + name;
+    kernel.text.codes = of_text;
     kernel.text.bytes = read_file(file);
     kernel.header = read_ptx_header(kernel.text.bytes);
     if (kernel.header.target.empty() || kernel.header.major == 0)
@@ -167,6 +182,7 @@ std::vector<Kernel> read_kernels(const std::vector<std::string>& files) {
     if (std::filesystem::exists(file) && std::filesystem::is_empty(file)) continue; // not assembled
     Blob& blob = kernel->cubins.emplace_back(Cubin{target, {}}).blob;
     blob.label = "code_" + owner + "_" + target;
+    blob.codes = of_code;
     blob.bytes = read_file(file);
   }
   return kernels;
@@ -190,7 +206,16 @@ public:
   void record(const Blob& blob) {
     std::cout << local(blob.label) << ":\n        .quad " << local("packed_" + blob.label) << ", "
               << blob.packed.size() << ", " << blob.bytes.size() << ", "
-              << (blob.base ? local(blob.base->label) : "0") << "\n";
+              << (blob.base ? local(blob.base->label) : "0") << ", " << local(blob.codes) << "\n";
+  }
+  void codes(const std::string& label, const PackCodes& codes) {
+    std::cout << local(label) << ":\n";
+    for (const auto& lengths : codes.lengths) {
+      std::cout << "        .byte ";
+      for (const uint8_t& length : lengths)
+        std::cout << (&length == lengths ? "" : ",") << static_cast<int>(length);
+      std::cout << "\n";
+    }
   }
   bool write() const {
     std::ofstream out(file_, std::ios::binary);
@@ -203,7 +228,6 @@ private:
 };
 
 void put(const std::vector<Kernel>& kernels, Assembler* out) {
-  std::cout << "        .section .rodata\n";
   for (const Kernel& kernel : kernels) {
     out->string("name_" + kernel.name, kernel.name);
     out->string("target_" + kernel.name, kernel.header.target);
@@ -231,7 +255,7 @@ void put(const std::vector<Kernel>& kernels, Assembler* out) {
               << "\n        .long " << kernel.header.major << ", " << kernel.header.minor
               << "\n        .quad " << kernel.header.params << "\n";
   }
-  std::cout << "        .quad 0, 0, 0, 0, 0, 0, 0, 0, 0, 0\n"
+  std::cout << "        .quad 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0\n"
             << "        .section .note.GNU-stack, \"\", @progbits\n";
 }
 
@@ -246,15 +270,21 @@ int main(int argc, char** argv) {
   std::sort(by_name.begin(), by_name.end(),
             [](const Kernel* x, const Kernel* y) { return x->name < y->name; });
   // Texts and machine code know nothing of each other.
+  PackCodes text_codes, code_codes;
   std::thread of_texts([&] {
     Bases texts;
     for (Kernel* kernel : by_name) texts.pack(&kernel->text);
+    text_codes = texts.write();
   });
   Bases codes;
   for (Kernel* kernel : by_name)
     for (Cubin& cubin : kernel->cubins) codes.pack(&cubin.blob);
+  code_codes = codes.write();
   of_texts.join();
   Assembler out(argv[1]);
+  std::cout << "        .section .rodata\n";
+  out.codes(of_text, text_codes);
+  out.codes(of_code, code_codes);
   put(kernels, &out);
   if (!out.write()) fail(std::string(argv[1]) + " cannot be written");
   if (!std::cout.flush()) fail("standard output cannot be written");

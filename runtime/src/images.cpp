@@ -1,17 +1,22 @@
 #include "runtime/src/images.hpp"
 
-#include "runtime/src/packed_text.hpp"
-
 extern "C" const warpline::EmbeddedPtx wl_ptx_index[];
 
 namespace warpline {
 
-std::string unpacked(const PackedBlob& blob) {
-  const std::string base = blob.base ? unpacked(*blob.base) : "";
+namespace {
+
+// A base is of the same sort, with the same codes.
+std::string unpacked_with(const Unpacker& unpacker, const PackedBlob& blob) {
+  const std::string base = blob.base ? unpacked_with(unpacker, *blob.base) : "";
   std::string result;
-  unpack_text(base, {blob.packed, blob.packed_bytes}, blob.bytes, &result);
+  unpacker.unpack(base, {blob.packed, blob.packed_bytes}, blob.bytes, &result);
   return result;
 }
+
+} // namespace
+
+std::string unpacked(const PackedBlob& blob) { return unpacked_with(Unpacker(*blob.codes), blob); }
 
 std::string Image::text() const { return embedded ? unpacked(embedded->text) : std::string(plain); }
 

@@ -4,6 +4,7 @@
 // which lets the runtime list all kernels without knowing an operation.
 #pragma once
 
+#include "runtime/src/packed_text.hpp"
 #include "runtime/src/ptx_header.hpp"
 
 #include <cstddef>
@@ -19,6 +20,7 @@ struct PackedBlob {
   const char* packed;
   uint64_t packed_bytes, bytes;
   const PackedBlob* base; // what this one is packed against, or null
+  const PackCodes* codes; // of all texts, or of all machine code
 };
 struct EmbeddedCubin {
   const char* target; // "sm_90a": what ptxas assembled for

@@ -1,5 +1,5 @@
+#include "runtime/embed/pack.hpp"
 #include "runtime/src/module.hpp"
-#include "runtime/src/packed_text.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/fake_gpu.hpp"
 #include "tests/support/log_file.hpp"
@@ -124,11 +124,20 @@ namespace {
 // A row with PTX for the family and machine code for 10.0 alone.
 struct EmbeddedExample {
   std::string text = text_100f, code = std::string("\177ELF, 10.0 only", 15);
-  std::string packed_text = pack_text("", text), packed_code = pack_text("", code);
-  EmbeddedCubin cubin{"sm_100a", {packed_code.data(), packed_code.size(), code.size(), nullptr}};
+  Pieces of_text = find_pieces(PackBase(""), text), of_code = find_pieces(PackBase(""), code);
+  PackCodes codes = [&] {
+    PackCounts counts;
+    counts.add(of_text, text);
+    counts.add(of_code, code);
+    return counts.codes();
+  }();
+  std::string packed_text = write_pieces(codes, of_text, text);
+  std::string packed_code = write_pieces(codes, of_code, code);
+  EmbeddedCubin cubin{"sm_100a",
+                      {packed_code.data(), packed_code.size(), code.size(), nullptr, &codes}};
   EmbeddedPtx row{"example_sm100",
                   "sm_100f",
-                  {packed_text.data(), packed_text.size(), text.size(), nullptr},
+                  {packed_text.data(), packed_text.size(), text.size(), nullptr, &codes},
                   &cubin,
                   1,
                   8,
