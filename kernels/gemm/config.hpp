@@ -231,7 +231,7 @@ constexpr int sm90_shared_bytes(int tokens, int stages, int columns, int b_tenso
 // LATER: images of the warps that decode activations of later rows; the rows and, of one entry, the
 // 128s of K whose decoding one word of the workspace counts, in units of 8 rows.
 constexpr int sm90_later_bytes(int b_tensors) { return 128 + 512 * (3 - b_tensors); }
-constexpr int64_t sm90_later_rows = 1024;
+constexpr int64_t sm90_later_rows(const Config& c) { return int64_t{c.group_m} * c.tile_m; }
 // Of groups: images of two warps, aligned; the rows of the image and K that one word counts.
 constexpr int sm90_group_later_bytes = 128 + 2 * 2048;
 constexpr int64_t sm90_group_later_rows = 256, sm90_group_later_blocks = 4;

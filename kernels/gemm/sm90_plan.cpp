@@ -338,8 +338,9 @@ void fill_later(const Problem& problem, const Config& config, int64_t sms, Work*
   std::memcpy(&later, &work->product, offsetof(Params, unscale) + sizeof(float));
   later.later_first = UINT32_MAX;
   const int64_t blocks = divide_up(problem.k, config.tile_k);
-  const int64_t pairs = divide_up(problem.m, sm90_later_rows) * blocks;
-  const int64_t rows = std::min(problem.m, sm90_later_rows);
+  const int64_t counted = sm90_later_rows(config);
+  const int64_t pairs = divide_up(problem.m, counted) * blocks;
+  const int64_t rows = std::min(problem.m, counted);
   const int64_t ahead =
       std::min(std::max<int64_t>(sms * max_decode_warps / divide_up(rows, 8), 1), blocks);
   // H200, K 7168, 4096 rows: 512 columns take 2.4 times as long, 2112 a fifth longer, 3072 as long.

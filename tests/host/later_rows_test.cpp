@@ -1,5 +1,5 @@
 // Where Hopper's products decode activations of later rows under the product, and where the launch
-// ahead decodes all: by the workspace, which has a counter for each 1024 rows and 128 of K then, of
+// ahead decodes all: by the workspace, which has a counter for some rows and 128 of K then, of
 // groups for each 256 rows of the image and 512 of K.
 #include "tests/support/fake_gpu.hpp"
 #include "warpline/warpline.h"
@@ -44,10 +44,14 @@ size_t workspace_bytes(int64_t n, int64_t k, const char* config, int groups = 0)
 
 TEST_CASE("activations of later rows are decoded under products that are wide enough",
           "[host][linear]") {
-  for (const char* config : {"gemm_sm90_t128_f16", "gemm_sm90_t256_f16"}) {
+  // A counter for each 128 of K and the rows of the tiles that are visited together.
+  for (const auto& [config, rows] : {std::pair{"gemm_sm90_t128_f16", 1024},
+                                     {"gemm_sm90_t256_f16", 1024},
+                                     {"gemm_sm90_t176_f16", 6 * 176},
+                                     {"gemm_sm90_t240_f16", 5 * 240}}) {
     INFO(config);
     const size_t all = workspace_bytes(512, 7168, config),
-                 counters = 4096 / 1024 * (7168 / 128) * 4;
+                 counters = size_t((4096 + rows - 1) / rows) * (7168 / 128) * 4;
     CHECK(all == size_t{4096} * 7168 * 2);
     CHECK(workspace_bytes(3064, 7168, config) == all);
     CHECK(workspace_bytes(3072, 7168, config) == all + counters);

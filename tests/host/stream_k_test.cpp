@@ -114,7 +114,7 @@ TEST_CASE("clusters share K where whole tiles leave most of them idle", "[host][
   CHECK(chosen(WL_OPERAND_F16, WL_F16, 1024, 4096, 4096) == "gemm_sm90_direct_af16_t256_f16");
   CHECK(chosen(WL_OPERAND_NVFP4, WL_F16, 1024, 4096, 4096) == "gemm_sm90_t256_f16");
   // 2048 x 3584 x 18944 took 617 us with shared tiles, 408 without.
-  CHECK(chosen(WL_OPERAND_NVFP4, WL_F16, 2048, 3584, 18944) == "gemm_sm90_t128_split_f16");
+  CHECK(chosen(WL_OPERAND_NVFP4, WL_F16, 2048, 3584, 18944) == "gemm_sm90_t240_f16");
 }
 
 TEST_CASE("clusters share fewer than 2^31 stages of K on Hopper", "[host][linear]") {
