@@ -71,6 +71,7 @@ check() {
 # CTA, which an H200 runs, memcheck says "Cluster needs to have at least 2 blocks".
 wide=grouped_dual_gemm_sm90_abf16_t144_bf16 ranges=gemm_sm90_t256_stream_k_bf16
 direct_ranges=gemm_sm90_direct_af16_t256_stream_k_f16
+dual_ranges=dual_gemm_sm90_direct_abf16_t256_stream_k_bf16
 stream=gemm_sm90_stream_af16_t16_f16 dual_stream=dual_gemm_sm90_stream_abf16_t16_bf16
 native_stream=gemm_sm90_tf32_t64c64_stream_f32 native_split=gemm_sm90_bf16_t128_split_bf16
 groups=grouped_gemm_sm90_bf16_t128_bf16 planes=grouped_gemm_sm90_abf16_t288_bf16
@@ -83,6 +84,9 @@ shapes=("dual-gemm -m 1 -n 136 -k 320" "dual-gemm -m 130 -n 264 -k 704 --out bf1
   "gemm -m 60 -n 24576 -k 704 --residual --in-place"
   "gemm -m 2100 -n 2040 -k 2048 --out bf16 --residual --config $ranges"
   "gemm -m 500 -n 2040 -k 2048 --a-type f16 --b-type nvfp4 --config $direct_ranges"
+  "gemm -m 1300 -n 3080 -k 448 --residual --config gemm_sm90_t176_f16"
+  "gemm -m 500 -n 264 -k 448 --a-type f16 --b-type nvfp4 --config gemm_sm90_direct_af16_t192_f16"
+  "dual-gemm -m 500 -n 1016 -k 2048 --a-type bf16 --out bf16 --config $dual_ranges"
   "gemm -m 300 -n 4104 -k 320 --out f32 --act silu" "quantize -m 130 -k 1088 -l 2"
   "quantize -m 3 -k 64 --type f16"
   "gemm -m 12 -n 264 -k 704 --a-type f16 --b-type nvfp4 --config $stream"

@@ -10,6 +10,7 @@
 #define SM100A_PLAIN_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM100_MX_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_STREAM_K_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_DOUBLE_BUFFERED_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_SMALL_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_STREAM_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
@@ -57,6 +58,11 @@ const std::vector<Config>& configs() {
 #define SM90_CONFIG(name, ...)                                                                     \
   sm90_config(                                                                                     \
       #name, [] { return WL_IMAGE(name); }, 2, Family::sm90, __VA_ARGS__),
+#define SM90_STREAM_K_CONFIG(name, mma, out, tokens, stages, rows, split, consumers, group, ctas,  \
+                             launches, ...)                                                        \
+  streamed(sm90_config(                                                                            \
+      #name, [] { return WL_IMAGE(name); }, 2, Family::sm90, mma, out, tokens, stages, rows,       \
+      split, consumers, group, ctas, launches)),
 #define SM90_SMALL_CONFIG(name, ...)                                                               \
   sm90_small_config(                                                                               \
       #name, [] { return WL_IMAGE(name); }, 2, __VA_ARGS__),

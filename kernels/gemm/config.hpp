@@ -273,9 +273,10 @@ constexpr int sm90_turned_piece_bytes(int columns, wl_dtype out) {
 constexpr int sm90_native_split_bytes(int tokens, int consumers) {
   return consumers == 3 ? 8 : consumers * (64 * 4 * tokens / 2 + 4 * 8);
 }
-// Workspace of a CTA of a STREAM_K configuration: PART_BYTES of sm90_parts.inc.
-constexpr int64_t sm90_part_bytes(int tokens, int columns) {
-  return 128 + 4 * int64_t{tokens} * columns;
+// Workspace of a CTA of a STREAM_K configuration: PART_BYTES of sm90_parts.inc. `flags`:
+// FLAG_BYTES.
+constexpr int64_t sm90_part_bytes(int tokens, int columns, int flags = 128) {
+  return flags + 4 * int64_t{tokens} * columns;
 }
 // Rows of a piece of D.
 constexpr int sm90_native_piece_tokens(int tokens, wl_dtype out) {

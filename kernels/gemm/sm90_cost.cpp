@@ -88,52 +88,65 @@ int64_t tiles_of(const Config& config, const Problem& problem) {
   return divide_up(problem.m, config.tile_m) *
          divide_up(problem.n, config.columns() * cluster_rows(config)) * problem.l;
 }
-// What it costs that clusters share tiles, `share` stages each: sums are given away and taken. In a
-// tile's equal parts clusters with the same operands read them together; else the others of a
-// cluster's stages are read at another time than its neighbours' (H100).
-double sharing_clocks(const Config& config, int64_t k_blocks, int64_t share, bool parts,
-                      bool behind_whole) {
-  const double later = config.later ? 140.0 * static_cast<double>(k_blocks) : 0;
-  const double each = 1950.0 * static_cast<double>(divide_up(k_blocks, share)) + later;
-  if (parts && k_blocks % share == 0) return 6500 + each;
-  const double start = share > k_blocks ? 18000 : behind_whole ? 13000 : 9000;
-  return start + each + (parts ? 0 : 350.0 * static_cast<double>(share));
+// What it costs that clusters share tiles, `share` stages each: sums are given away and taken, in
+// sectors by all that share a tile, each some of its tokens, else by the first of them. In parts of
+// tiles clusters with the same operands read them together; else the others of a cluster's stages
+// are read at another time than its neighbours' (H100).
+double sharing_clocks(const Config& config, const Problem& problem, int64_t share, bool of_one_tile,
+                      bool parts, bool behind_whole) {
+  const int64_t k_blocks = divide_up(problem.k, config.tile_k);
+  const auto sharers = static_cast<double>(divide_up(k_blocks, share));
+  // Parts that begin within K wait for what is decoded under the product, of later rows longer;
+  // with fewer than 5120 columns decoding is as slow as whole tiles (H100, 1536 x 4096 x 14336: 347
+  // us, without sharing 239).
+  const bool decodes = config.later && problem.n * config.b_tensors >= sm90_later_columns;
+  const bool slowly = problem.n * config.b_tensors < 5120;
+  const double waits = problem.m <= sm90_later_rows(config) ? 100 : slowly ? 1000 : 140;
+  const double later = decodes ? waits * static_cast<double>(k_blocks) : config.later ? 3500 : 0;
+  if (of_one_tile && config.store == Store::sectors) return 5500 + 1150 * sharers + later;
+  const double each = 1950 * sharers + later;
+  if (of_one_tile) return 6500 + each;
+  return (behind_whole ? 13000 : 9000) + each + (parts ? 0 : 350.0 * static_cast<double>(share));
 }
 } // namespace
 
-// Whole tiles as long as all clusters have one. Of the others, or with those of the round before,
-// each cluster has as many stages, or as many halves, thirds or quarters of tiles.
+// Whole tiles as long as all clusters have one. Of the others a few clusters share each tile, or
+// some tiles, or all clusters have as many stages.
 Sm90Ranges sm90_ranges(const Config& config, const Problem& problem, int64_t resident) {
   const int64_t k_blocks = divide_up(problem.k, config.tile_k), tiles = tiles_of(config, problem);
-  Sm90Ranges best{std::min(tiles, resident), tiles * k_blocks, 0, 0, 0};
+  Sm90Ranges best{std::min(tiles, resident), tiles * k_blocks, 0, 0, 1, k_blocks, 0};
   best.clocks =
       static_cast<double>(divide_up(tiles, resident) * k_blocks) * stage_clocks(config, false);
-  // Devices of few SMs, as tests have, share always, and equal parts where K has them.
+  // Devices of few SMs, as tests have, share always, and in parts where that is possible.
   const bool few = resident < 16;
   bool found = false;
-  const auto consider = [&](int64_t shared, int64_t share, int64_t extra, bool parts) {
-    Sm90Ranges r{resident, (tiles - shared) * k_blocks, share, extra, 0};
-    const int64_t longest = r.whole / resident + share + (extra != 0 ? 1 : 0);
-    r.clocks = static_cast<double>(longest) * stage_clocks(config, false) +
-               (few ? 0 : sharing_clocks(config, k_blocks, share, parts, r.whole > 0));
+  const auto consider = [&](bool parts, Sm90Ranges r) {
+    r.clusters = resident, r.whole = tiles / resident * resident * k_blocks;
+    const int64_t longest = r.whole / resident + r.share + (r.extra != 0 ? 1 : 0);
+    const bool of_one_tile = parts && r.span == k_blocks;
+    r.clocks =
+        static_cast<double>(longest) * stage_clocks(config, false) +
+        (few ? 0 : sharing_clocks(config, problem, r.share, of_one_tile, parts, r.whole > 0));
     if (r.clocks < best.clocks || (few && !found)) best = r, found = true;
   };
-  const int64_t left = tiles % resident;
-  if (left == 0) return best;
-  for (int64_t shared : {left, left + resident}) {
-    if (shared > tiles) continue;
-    for (int64_t parts : {4, 3, 2}) {
-      if (k_blocks % parts != 0) continue;
-      const int64_t share = divide_up(shared * parts, resident) * k_blocks / parts;
+  const int64_t shared = tiles % resident, all = shared * k_blocks;
+  if (shared == 0) return best;
+  for (const bool alone : {true, false})
+    for (int64_t parts : {6, 5, 4, 3, 2}) {
+      // The fewest tiles that so many clusters share, so that there are enough clusters.
+      const int64_t together = divide_up(shared * parts, resident);
+      const int64_t span = together * k_blocks, share = divide_up(span, parts);
+      if ((together == 1) != alone || together % parts == 0) continue;
       // Activations that are decoded under the product come in the order of whole tiles' stages.
-      const bool of_one_tile = share < k_blocks && k_blocks % share == 0;
-      if (share % k_blocks != 0 && (of_one_tile || !config.later)) consider(shared, share, 0, true);
+      if (!alone && (parts > 4 || config.later)) continue;
+      const int64_t used = divide_up(span, share); // fewer than `parts` where K is short
+      const int64_t of_rest = divide_up(shared % together * k_blocks, share);
+      if (used < 2 || shared / together * used + of_rest > resident) continue;
+      consider(true, {0, 0, share, 0, used, span, 0});
     }
-    if (few ? found : config.later) continue;
-    const int64_t all = shared * k_blocks;
-    if (all >= resident && all % resident + all / resident % k_blocks != 0)
-      consider(shared, all / resident, all % resident, false);
-  }
+  if (few ? found : config.later) return best;
+  if (all >= resident && all % resident + all / resident % k_blocks != 0)
+    consider(false, {0, 0, all / resident, all % resident, resident, 2 * all, 0});
   return best;
 }
 
@@ -162,6 +175,10 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
   const bool again = config.tile_m <= 64 && result.waves > 1;
   const int64_t sms = std::max(device.sm_count, 1);
   result.tile_clocks = static_cast<double>(k_blocks) * stage_clocks(config, few || again);
+  // H100: weights come twice as often as with tiles of 256 tokens, and of so much K from DRAM.
+  const bool much = problem.k > 12288 && problem.m >= 1024;
+  if (config.tile_m == 128 && config.b_tensors == 1 && config.split_k == 1 && much)
+    result.tile_clocks *= 1.08;
   // Without specialised warps loads, decoding and MMA hardly overlap.
   if (config.family == Family::sm90_double_buffered)
     result.tile_clocks += static_cast<double>(k_blocks) * 1000;

@@ -343,8 +343,8 @@ void fill_later(const Problem& problem, const Config& config, int64_t sms, Work*
   const int64_t rows = std::min(problem.m, counted);
   const int64_t ahead =
       std::min(std::max<int64_t>(sms * max_decode_warps / divide_up(rows, 8), 1), blocks);
-  // H200, K 7168, 4096 rows: 512 columns take 2.4 times as long, 2112 a fifth longer, 3072 as long.
-  if (!later_pays(problem, config, sms, 3072) || problem.l > 1 || ahead == pairs) return;
+  if (!later_pays(problem, config, sms, sm90_later_columns) || problem.l > 1 || ahead == pairs)
+    return;
   later.a = address_of(problem.operands.a);
   later.sfa = address_of(problem.operands.sfa);
   later.decoded_at = work->workspace_bytes;
@@ -416,8 +416,13 @@ void fill_ranges(const Config& config, const Sm90Ranges& ranges, int64_t residen
   params->k_whole = static_cast<uint32_t>(ranges.whole);
   params->k_share = static_cast<uint32_t>(ranges.share);
   params->k_extra = static_cast<uint32_t>(ranges.extra);
-  work->workspace_bytes += static_cast<size_t>(config.cluster[0] * resident *
-                                               sm90_part_bytes(config.tile_m, config.columns()));
+  params->k_parts = static_cast<uint32_t>(ranges.parts);
+  params->per_parts = reciprocal(params->k_parts);
+  params->k_span = static_cast<uint32_t>(ranges.span);
+  const int flags = config.store == Store::sectors ? 256 : 128;
+  work->workspace_bytes += static_cast<size_t>(
+      config.cluster[0] * resident *
+      sm90_part_bytes(config.tile_m, 2 * config.tile_n, flags)); // columns of both products
 }
 
 // Parameters and launches of the problem, whose operands and rows may be those of a run: allocates

@@ -159,12 +159,16 @@ inline bool in_turn(const Config& config) { return config.tile_n == 32; }
 inline int cluster_rows(const Config& config) {
   return config.spread ? config.cluster[0] : config.cluster[0] / config.split_k;
 }
-// What the clusters of a STREAM_K configuration do, in stages of K: tiles of `whole` one by one, of
-// the others `share` each, `extra` of them one more.
+// What the clusters of a STREAM_K configuration do, in stages of K: tiles of `whole` one by one; of
+// the others `parts` clusters have `span`, `share` each, `extra` of them one more, the last of them
+// what is left.
 struct Sm90Ranges {
-  int64_t clusters, whole, share, extra;
+  int64_t clusters, whole, share, extra, parts, span;
   double clocks; // of the longest, by the model, with what sharing costs
 };
+// Fewer columns, of both tensors of B, take too short a time over rows to decode others meanwhile
+// (H200, K 7168, 4096 rows: 512 columns take 2.4 times as long, 2112 a fifth longer, 3072 as long).
+constexpr int64_t sm90_later_columns = 3072;
 int64_t sm90_all_stages(const Config& config, const Problem& problem);
 Sm90Ranges sm90_ranges(const Config& config, const Problem& problem, int64_t resident);
 // CTAs of a configuration whose tiles are spread: all of them are on the device at once.

@@ -116,13 +116,20 @@ bool right_linear_of(wl_context* context, const Kernel& kernel, const DualGemmCa
   if (status != WL_SUCCESS && message.empty()) message = wl_last_error();
   return status == WL_SUCCESS && linear.check().empty();
 }
-// Each pair of layouts has a main loop of its own.
+// Each pair of layouts has a main loop of its own; of one tile clusters share sums in another way
+// than of more of them than half of the clusters (sm90_scatter.inc).
 bool right_linear(wl_context* context, const Kernel& kernel, const DualGemmCase& c,
                   std::string& message) {
+  const warpline::gemm::Config* config = find_config(c.config);
   const std::vector<int> all = {2, 1, 3}, none = {0};
-  for (const int mn_major : find_config(c.config)->mn_major ? all : none)
+  for (const int mn_major : config->mn_major ? all : none)
     if (!right_linear_of(context, kernel, c, mn_major, message)) return false;
-  return true;
+  if (config->family != warpline::gemm::Family::sm90 ||
+      config->grid != warpline::gemm::Grid::stream_k)
+    return true;
+  DualGemmCase tile = c;
+  tile.m = 200;
+  return right_linear_of(context, kernel, tile, 0, message);
 }
 
 bool right_quantised(wl_context* context, const Kernel&, const DualGemmCase& c,
