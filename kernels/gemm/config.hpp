@@ -273,8 +273,9 @@ constexpr int sm90_turned_piece_bytes(int columns, wl_dtype out) {
 constexpr int sm90_native_split_bytes(int tokens, int consumers) {
   return consumers == 3 ? 8 : consumers * (64 * 4 * tokens / 2 + 4 * 8);
 }
-// Workspace of a CTA of a STREAM_K configuration: PART_BYTES of sm90_parts.inc. `flags`:
-// FLAG_BYTES.
+// Workspace of a CTA of a STREAM_K configuration, PART_BYTES of sm90_parts.inc, and of it
+// FLAG_BYTES: with sectors those of sm90_scatter.inc.
+constexpr int sm90_part_flags(Store store) { return store == Store::sectors ? 256 : 128; }
 constexpr int64_t sm90_part_bytes(int tokens, int columns, int flags = 128) {
   return flags + 4 * int64_t{tokens} * columns;
 }

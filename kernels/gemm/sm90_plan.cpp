@@ -419,10 +419,10 @@ void fill_ranges(const Config& config, const Sm90Ranges& ranges, int64_t residen
   params->k_parts = static_cast<uint32_t>(ranges.parts);
   params->per_parts = reciprocal(params->k_parts);
   params->k_span = static_cast<uint32_t>(ranges.span);
-  const int flags = config.store == Store::sectors ? 256 : 128;
   work->workspace_bytes += static_cast<size_t>(
       config.cluster[0] * resident *
-      sm90_part_bytes(config.tile_m, 2 * config.tile_n, flags)); // columns of both products
+      sm90_part_bytes(config.tile_m, 2 * config.tile_n,
+                      sm90_part_flags(config.store))); // columns of both products
 }
 
 // Parameters and launches of the problem, whose operands and rows may be those of a run: allocates

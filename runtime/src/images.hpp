@@ -1,4 +1,4 @@
-// The kernels embedded in the library. runtime/embed packs each row's expanded PTX
+// The kernels embedded in the library. runtime/embed packs each kernel's expanded PTX
 // (packed_text.hpp), and its machine code where ptxas was found at build, and writes an assembler
 // file with a record for each kernel, wl_ptx_<name>; the records make up the array wl_ptx_index,
 // which lets the runtime list all kernels without knowing an operation.

@@ -77,7 +77,7 @@ TEST_CASE("packed texts come back as they were", "[host][images]") {
 }
 
 TEST_CASE("codes of all texts serve each, however rare a symbol", "[host][images]") {
-  // Symbol i about 2^-i of all, which would take codes of up to 255 bits.
+  // Symbol i about 2^-i of all, which would take codes of up to 31 bits.
   std::mt19937 random(3);
   std::vector<std::string> texts(40);
   for (std::string& text : texts)
