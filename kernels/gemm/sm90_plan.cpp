@@ -172,6 +172,9 @@ Layout decode_param_layout(bool grouped) {
 }
 
 constexpr int max_decode_warps = 31; // and the warp that warms L2
+// An SM's, where the product makes the rest ready: with fewer tiles wait, and more take longer than
+// they save. Of two tensors one warp decodes under the product, which takes it longer (H100).
+constexpr int later_ahead_warps = 12, later_ahead_warps_of_two = 24;
 
 // The decoder asks for most of an SM's shared memory: blocks that share an SM would leave others
 // idle.
@@ -323,40 +326,46 @@ LaunchConfig decode_launch(const Problem& problem, int64_t sms) {
   return decode_launch(problem.m, divide_up(problem.k, 128), problem.l, sms);
 }
 
-// Whether the product takes long enough over rows to make others ready meanwhile, as the kernels do
-// with NVFP4 and, of a kernel for it alone, BF16: it has at least `columns`, of both tensors of B.
-// Devices of few SMs, as tests have, do it always.
+// Whether the product takes long enough over rows to make others ready meanwhile: it has at least
+// `columns`, of both tensors of B. Devices of few SMs, as tests have, do it always.
 bool later_pays(const Problem& problem, const Config& config, int64_t sms, int64_t columns) {
-  const bool can = problem.types.a == WL_OPERAND_NVFP4 || config.a_types == bit(WL_OPERAND_BF16);
-  return can && (sms < 16 || problem.n * config.b_tensors >= columns);
+  return sms < 16 || problem.n * config.b_tensors >= columns;
 }
 
-// What the launch ahead decodes is what its warps do at once, of the first rows; what is later is
-// decoded under the product.
+// The launch ahead makes ready what some of its warps do at once, of the first rows; the product
+// the rest.
 void fill_later(const Problem& problem, const Config& config, int64_t sms, Work* work) {
   LaterParams& later = work->later;
   std::memcpy(&later, &work->product, offsetof(Params, unscale) + sizeof(float));
   later.later_first = UINT32_MAX;
+  const bool nvfp4 = problem.types.a == WL_OPERAND_NVFP4;
   const int64_t blocks = divide_up(problem.k, config.tile_k);
   const int64_t counted = sm90_later_rows(config);
-  const int64_t pairs = divide_up(problem.m, counted) * blocks;
+  const int64_t quads = divide_up(blocks, sm90_later_blocks);
+  const int64_t pairs = divide_up(problem.m, counted) * quads;
   const int64_t rows = std::min(problem.m, counted);
-  const int64_t ahead =
-      std::min(std::max<int64_t>(sms * max_decode_warps / divide_up(rows, 8), 1), blocks);
+  // Where the first tiles' columns leave SMs for tiles of later rows, those begin at once.
+  const int64_t together = work->product.tiles_n * cluster_rows(config) * config.group_m;
+  const int warps = problem.m > counted && together < sms ? max_decode_warps
+                    : nvfp4 && config.b_tensors == 2      ? later_ahead_warps_of_two
+                                                          : later_ahead_warps;
+  const int64_t at_once = sms * warps / (divide_up(rows, 8) * sm90_later_blocks);
+  const int64_t ahead = std::min(std::max<int64_t>(at_once, 1), quads);
   if (!later_pays(problem, config, sms, sm90_later_columns) || problem.l > 1 || ahead == pairs)
     return;
   later.a = address_of(problem.operands.a);
-  later.sfa = address_of(problem.operands.sfa);
+  later.sfa = nvfp4 ? address_of(problem.operands.sfa) : 0;
   later.decoded_at = work->workspace_bytes;
   later.later_first = static_cast<uint32_t>(ahead);
-  later.per_blocks = reciprocal(static_cast<uint32_t>(blocks));
+  later.per_blocks = reciprocal(static_cast<uint32_t>(quads));
   DecodeParams& decode = work->decode;
   decode.ahead_rows = static_cast<uint32_t>(rows);
-  decode.ahead_blocks = static_cast<uint32_t>(ahead);
+  const int64_t ahead_blocks = std::min(ahead * sm90_later_blocks, blocks);
+  decode.ahead_blocks = static_cast<uint32_t>(ahead_blocks);
   decode.per_rows = reciprocal(static_cast<uint32_t>(divide_up(rows, 8)));
   decode.counters = static_cast<uint32_t>(pairs);
   decode.decoded_at = later.decoded_at;
-  work->decode_launch = decode_launch(rows, ahead, 1, sms);
+  work->decode_launch = decode_launch(rows, ahead_blocks, 1, sms);
   work->workspace_bytes += static_cast<size_t>(pairs) * 4;
 }
 
@@ -391,10 +400,12 @@ void fill_grouped_decode(const wl_context& context, const Problem& problem, cons
       std::max<int64_t>(resident * grouped_decode_warps / (sm90_group_later_rows / 8 * blocks), 1);
   // H200, Qwen3's up product: 640 columns take 7 % longer, 768 as long, 1024 7 % less.
   if (!later_pays(problem, config, context.limits.sm_count, 768) || ahead >= chunks) return;
+  // FP16 rows of groups all come to their order ahead.
+  if (problem.types.a == WL_OPERAND_F16) return;
   // H100, 16 bits: 2.1 times as many rows as ahead take 3 % longer, 3 times 1 % less, 4 times 6 %.
   const bool few = problem.types.a != WL_OPERAND_NVFP4 && 2 * chunks < 5 * ahead;
   if (few && context.limits.sm_count >= 16) return;
-  const int64_t quads = divide_up(blocks, sm90_group_later_blocks);
+  const int64_t quads = divide_up(blocks, sm90_later_blocks);
   later.a = address_of(problem.operands.a);
   later.sfa = address_of(problem.operands.sfa);
   later.decoded_at = work->workspace_bytes;

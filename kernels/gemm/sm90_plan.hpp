@@ -32,8 +32,8 @@ inline Config sm90_config(const char* name, Image (*image)(), int b_tensors, Fam
                      sm90_stage_bytes(tokens, c.tile_n, b_tensors);
     c.shared_bytes += 8 + stages * std::max(more, 0);
   }
-  c.later = family == Family::sm90 && mma == WL_F16 && !c.direct && split == 1 && ctas == 1 &&
-            consumers < 4 && tokens >= 128;
+  c.later = family == Family::sm90 && !c.direct && split == 1 && ctas == 1 && consumers < 4 &&
+            tokens >= 128;
   if (c.later) c.shared_bytes += sm90_later_bytes(b_tensors);
   return c;
 }
@@ -166,9 +166,10 @@ struct Sm90Ranges {
   int64_t clusters, whole, share, extra, parts, span;
   double clocks; // of the longest, by the model, with what sharing costs
 };
-// Fewer columns, of both tensors of B, take too short a time over rows to decode others meanwhile
-// (H200, K 7168, 4096 rows: 512 columns take 2.4 times as long, 2112 a fifth longer, 3072 as long).
-constexpr int64_t sm90_later_columns = 3072;
+// Fewer columns, of both tensors of B, take too short a time over rows to make others ready
+// meanwhile (H100, NVFP4, 4096 rows: 1280 and 1536 columns take 1.2 times as long, 2048 as long,
+// 2560 0.91).
+constexpr int64_t sm90_later_columns = 2560;
 int64_t sm90_all_stages(const Config& config, const Problem& problem);
 Sm90Ranges sm90_ranges(const Config& config, const Problem& problem, int64_t resident);
 // CTAs of a configuration whose tiles are spread: all of them are on the device at once.

@@ -1,6 +1,6 @@
-// Where Hopper's products decode activations of later rows under the product, and where the launch
-// ahead decodes all: by the workspace, which has a counter for some rows and 128 of K then, of
-// groups for each 256 rows of the image and 512 of K.
+// Where Hopper's products make activations of later rows ready under the product, and where the
+// launch ahead makes all: by the workspace, which has a counter for some rows and 512 of K then, of
+// groups for each 256 rows of the image.
 #include "tests/support/fake_gpu.hpp"
 #include "warpline/warpline.h"
 
@@ -9,7 +9,8 @@ using wltest::FakeGpu;
 namespace {
 
 // Workspace of a plan of 4096 rows, which no kernel sees; with `groups`, of a grouped one.
-size_t workspace_bytes(int64_t n, int64_t k, const char* config, int groups = 0) {
+size_t workspace_bytes(int64_t n, int64_t k, const char* config, int groups = 0,
+                       wl_operand a_type = WL_OPERAND_NVFP4) {
   FakeGpu gpu;
   gpu.fake->compute_major = 9, gpu.fake->compute_minor = 0;
   gpu.fake->max_threads = 1024;
@@ -27,6 +28,9 @@ size_t workspace_bytes(int64_t n, int64_t k, const char* config, int groups = 0)
   args.m = 4096, args.n = n, args.k = k, args.l = 1;
   args.a = part(0), args.sfa = part(1), args.b = part(2), args.sfb = part(3), args.d = part(4);
   args.config = config;
+  args.a_type = a_type, args.b_type = WL_OPERAND_NVFP4;
+  if (a_type != WL_OPERAND_NVFP4) args.sfa = nullptr;
+  args.d_type = a_type == WL_OPERAND_BF16 ? WL_BF16 : WL_F16;
   wl_plan* plan = nullptr;
   const wl_status status = groups > 0 ? wl_grouped_gemm_plan(&gpu.context(), &grouped, &plan)
                                       : wl_gemm_plan(&gpu.context(), &args, &plan);
@@ -42,20 +46,27 @@ size_t workspace_bytes(int64_t n, int64_t k, const char* config, int groups = 0)
 
 } // namespace
 
-TEST_CASE("activations of later rows are decoded under products that are wide enough",
+TEST_CASE("activations of later rows are made ready under products that are wide enough",
           "[host][linear]") {
-  // A counter for each 128 of K and the rows of the tiles that are visited together.
-  for (const auto& [config, rows] : {std::pair{"gemm_sm90_t128_f16", 1024},
-                                     {"gemm_sm90_t256_f16", 1024},
-                                     {"gemm_sm90_t176_f16", 6 * 176},
-                                     {"gemm_sm90_t240_f16", 5 * 240}}) {
-    INFO(config);
-    const size_t all = workspace_bytes(512, 7168, config),
-                 counters = size_t((4096 + rows - 1) / rows) * (7168 / 128) * 4;
+  struct Case {
+    const char* config;
+    size_t rows; // of the tiles that are visited together
+    wl_operand a_type = WL_OPERAND_NVFP4;
+  };
+  for (const Case& c : {Case{"gemm_sm90_t128_f16", 1024},
+                        {"gemm_sm90_t256_f16", 1024},
+                        {"gemm_sm90_t176_f16", 6 * 176},
+                        {"gemm_sm90_t240_f16", 5 * 240},
+                        {"gemm_sm90_t128c96_f16", 1024, WL_OPERAND_F16},
+                        {"gemm_sm90_t240_f16", 5 * 240, WL_OPERAND_F16},
+                        {"gemm_sm90_abf16_t128c96_bf16", 1024, WL_OPERAND_BF16}}) {
+    INFO(c.config << ", A " << c.a_type);
+    const auto bytes = [&](int64_t n) { return workspace_bytes(n, 7168, c.config, 0, c.a_type); };
+    const size_t all = bytes(512), counters = (4096 + c.rows - 1) / c.rows * (7168 / 512) * 4;
     CHECK(all == size_t{4096} * 7168 * 2);
-    CHECK(workspace_bytes(3064, 7168, config) == all);
-    CHECK(workspace_bytes(3072, 7168, config) == all + counters);
-    CHECK(workspace_bytes(8192, 7168, config) == all + counters);
+    CHECK(bytes(2552) == all);
+    CHECK(bytes(2560) == all + counters);
+    CHECK(bytes(8192) == all + counters);
   }
   // 8 rows of the image more for each group but the first.
   const char* config = "grouped_gemm_sm90_t144_f16";
@@ -65,4 +76,6 @@ TEST_CASE("activations of later rows are decoded under products that are wide en
   CHECK(workspace_bytes(760, 2048, config, 16) == all);
   CHECK(workspace_bytes(768, 2048, config, 16) == all + counters);
   CHECK(workspace_bytes(2048, 2048, config, 16) == all + counters);
+  // FP16 rows of groups all come to their order ahead.
+  CHECK(workspace_bytes(2048, 2048, config, 16, WL_OPERAND_F16) == all);
 }

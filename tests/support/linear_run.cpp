@@ -16,6 +16,7 @@ warpline::gemm::Types types_of(const LinearCase& c) {
     if (c.config == config.name) {
       warpline::gemm::Types types = config.first_types();
       if (config.decodes_b) types.b = WL_OPERAND_NVFP4;
+      if (c.a_type >= 0) types.a = static_cast<wl_operand>(c.a_type);
       if (c.mn_major != 0) {
         types.a_layout = (c.mn_major & 1) != 0 ? WL_MN_MAJOR : WL_K_MAJOR;
         types.b_layout = (c.mn_major & 2) != 0 ? WL_MN_MAJOR : WL_K_MAJOR;

@@ -22,6 +22,7 @@ struct LinearCase {
   bool row = false, col = false; // factors
   // Of a configuration for MN-major operands those that are, 1: A, 2: B; 0: its first pair.
   int mn_major = 0;
+  int a_type = -1; // wl_operand; -1: the first that the configuration takes
 };
 
 // A plan and its operands, of exact sums. A may be what another one writes, in NVFP4 or FP16.

@@ -4,13 +4,14 @@ operands, NVFP4 ones decoded to 16 bits once (and, of the dual GEMM, a fused sil
 
     make shared && python3 tools/bench/survey.py [--types nvfp4,w4a16-f16,w4a16-bf16,f16,f8fast]
                        [--operations gemm,dual] [--m 64,256,1024,4096] [--shapes NxK,...]
-                       [--library FILE[,FILE]] [--json FILE]
+                       [--library FILE[,FILE]] [--config NAME] [--json FILE]
 
 Types: activations and weights in NVFP4; activations of 16 bits with NVFP4 weights; or both as they
 are. Operand sets rotate, three times the L2 together. Graphs of calls take turns, those of several
 libraries too, one replay each and every other round in reverse, without a pause; a time is the
-median. With two libraries `ratio` is the first one's time by the second's. Of wl_gemm one result
-is compared with the exact product. The last lines are geometric means over the shapes.
+median. With two libraries `ratio` is the first one's time by the second's. A configuration is
+forced on products of NVFP4 weights. Of wl_gemm one result is compared with the exact product. The
+last lines are geometric means over the shapes.
 """
 import argparse
 import json
@@ -47,16 +48,16 @@ def operands(kind, dual, m, n, k, seed):
     return compare_types.Operands(kind, m, n, k, seed, ("k", "k"))
 
 
-def call(library, o, d):
-    """`d`: what a dual GEMM of NVFP4 weights writes."""
+def call(library, o, d, config):
+    """`d`: what a dual GEMM of NVFP4 weights writes; `config`: one for such weights, or None."""
     if isinstance(o, warpline.Problem):
-        return in_a_row.dual(library.plan(o, d, None, 0))
+        return in_a_row.dual(library.plan(o, d, config, 0))
     if isinstance(o, compare_gemm.Operands):
-        return o.plan(library, False, warpline.abi.NONE)
+        return o.plan(library, False, warpline.abi.NONE, config.encode() if config else None)
     return o.plan(library)
 
 
-def compare(libraries, harness, kind, dual, m, n, k):
+def compare(libraries, harness, kind, dual, m, n, k, config):
     item = 0.5625 if kind in ACTIVATIONS else 1 if kind.startswith("f8") else 2
     l2 = torch.cuda.get_device_properties(0).L2_cache_size
     count = min(max(2, -(-3 * l2 // int(item * n * k * (2 if dual else 1))) + 1), 12)
@@ -66,7 +67,7 @@ def compare(libraries, harness, kind, dual, m, n, k):
     repeats = 3 if m <= 512 else 1
     graphs, runs = {}, {}
     for name, library in libraries.items():
-        runs[name] = [call(library, o, d) for o, d in zip(sets, results)]
+        runs[name] = [call(library, o, d, config) for o, d in zip(sets, results)]
         graphs[name] = harness.captured(runs[name] * repeats)
     peers = [in_a_row.peer(o) for o in sets[:3]]
     graphs["torch"] = harness.captured([peers[i % len(peers)] for i in range(count)] * repeats)
@@ -91,6 +92,7 @@ def main():
     parser.add_argument("--m", default="64,256,1024,4096")
     parser.add_argument("--shapes", help="NxK,... instead of those of layers")
     parser.add_argument("--library", help="libwarpline.so, several with commas")
+    parser.add_argument("--config", help="of NVFP4 weights, instead of the library's choice")
     parser.add_argument("--replays", type=int, default=5)
     parser.add_argument("--json")
     options = parser.parse_args()
@@ -106,7 +108,8 @@ def main():
             for shape in (options.shapes or SHAPES[operation]).split(","):
                 n, k = map(int, shape.split("x"))
                 for m in map(int, options.m.split(",")):
-                    row = compare(libraries, harness, kind, operation == "dual", m, n, k)
+                    row = compare(libraries, harness, kind, operation == "dual", m, n, k,
+                                  options.config)
                     rows.append(row)
                     us = row["us"]
                     print("%-10s %s %5d %6d %6d  %s  torch %.2f  %.3f%s  %s%s" % (

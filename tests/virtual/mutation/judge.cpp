@@ -58,15 +58,30 @@ std::string checker_of(const std::string& report) {
   return checker;
 }
 
+// Types of A whose rows a configuration makes ready under the product in ways of their own; -1: the
+// case's own.
+std::vector<int> types_of_later(const std::string& name) {
+  const warpline::gemm::Config* config = find_config(name.c_str());
+  const bool both = config != nullptr && config->later && !config->grouped &&
+                    (config->a_types & warpline::gemm::bit(WL_OPERAND_NVFP4)) != 0;
+  return both ? std::vector<int>{-1, WL_OPERAND_F16} : std::vector<int>{-1};
+}
+
 // Whether D is right; `message` says why there is none.
-bool right_values(wl_context* context, const Kernel&, const DualGemmCase& problem,
-                  std::string& message) {
+bool right_values_of(wl_context* context, const DualGemmCase& problem, int a_type,
+                     std::string& message) {
   DualGemmCase c = problem;
+  if (a_type >= 0) c.a_type = a_type;
   if (!c.quantised) c.ahead = rewrite; // else the quantisers are
   c.alphas = c.bias1 != 0;
   const DualGemmResult r = run_dual_gemm(context, c);
   if (r.status != WL_SUCCESS) message = r.message;
   return r.guards_intact && r.bound.passed() && r.exact.unequal == 0;
+}
+bool right_values(wl_context* context, const Kernel&, const DualGemmCase& c, std::string& message) {
+  const std::vector<int> types = types_of_later(c.config);
+  return std::all_of(types.begin(), types.end(),
+                     [&](int a_type) { return right_values_of(context, c, a_type, message); });
 }
 
 bool right_nvfp4(wl_context* context, const Kernel&, const DualGemmCase& c, std::string& message) {
@@ -84,7 +99,7 @@ bool right_nvfp4(wl_context* context, const Kernel&, const DualGemmCase& c, std:
 }
 
 bool right_linear_of(wl_context* context, const Kernel& kernel, const DualGemmCase& c, int mn_major,
-                     std::string& message) {
+                     int a_type, std::string& message) {
   const bool second = c.bias1 != 0;
   // Biases with and without factors of columns, which the lanes wait for, too.
   const bool has_col = find_config(c.config)->column_factors;
@@ -100,6 +115,7 @@ bool right_linear_of(wl_context* context, const Kernel& kernel, const DualGemmCa
                 second};
   of.col = second && has_col;
   of.mn_major = mn_major;
+  of.a_type = a_type;
   const LinearRun linear(context, of);
   message = linear.message();
   wl_status status = message.empty() ? WL_SUCCESS : WL_ERROR_INVALID_ARGUMENT;
@@ -123,13 +139,14 @@ bool right_linear(wl_context* context, const Kernel& kernel, const DualGemmCase&
   const warpline::gemm::Config* config = find_config(c.config);
   const std::vector<int> all = {2, 1, 3}, none = {0};
   for (const int mn_major : config->mn_major ? all : none)
-    if (!right_linear_of(context, kernel, c, mn_major, message)) return false;
+    for (const int a_type : types_of_later(c.config))
+      if (!right_linear_of(context, kernel, c, mn_major, a_type, message)) return false;
   if (config->family != warpline::gemm::Family::sm90 ||
       config->grid != warpline::gemm::Grid::stream_k)
     return true;
   DualGemmCase tile = c;
   tile.m = 200;
-  return right_linear_of(context, kernel, tile, 0, message);
+  return right_linear_of(context, kernel, tile, 0, -1, message);
 }
 
 bool right_quantised(wl_context* context, const Kernel&, const DualGemmCase& c,
