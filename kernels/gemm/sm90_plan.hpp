@@ -167,8 +167,8 @@ struct Sm90Ranges {
   double clocks; // of the longest, by the model, with what sharing costs
 };
 // Fewer columns, of both tensors of B, take too short a time over rows to make others ready
-// meanwhile (H100, NVFP4, 4096 rows: 1280 and 1536 columns take 1.2 times as long, 2048 as long,
-// 2560 0.91).
+// meanwhile (H100, NVFP4, 4096 rows, t128c96: 1280 and 1536 columns take 1.2 times as long, 2048
+// 1.05, 2560 0.91).
 constexpr int64_t sm90_later_columns = 2560;
 int64_t sm90_all_stages(const Config& config, const Problem& problem);
 Sm90Ranges sm90_ranges(const Config& config, const Problem& problem, int64_t resident);
