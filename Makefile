@@ -409,7 +409,7 @@ $(eval $(call suite_rule,host,$(CLI_PARTS) $(VGPU_CORE) runtime/embed/pack.cpp $
   $(addprefix tests/virtual/mutation/,mutants.cpp places.cpp shares.cpp summary.cpp table.cpp)))
 FUZZ_PARTS := $(filter-out tests/fuzz/main.cpp,$(wildcard tests/fuzz/*.cpp))
 $(eval $(call suite_rule,virtual,$(CLI_PARTS) $(VGPU_CORE) $(FUZZ_PARTS) $(PROBLEMS_PARTS)))
-$(eval $(call suite_rule,hardware,$(VGPU_CORE) $(PROBLEMS_PARTS)))
+$(eval $(call suite_rule,hardware,$(VGPU_CORE)))
 
 $(BUILD)/tests/mutation: $(call object,$(wildcard tests/virtual/mutation/*.cpp) \
                           $(addprefix tests/support/,dual_gemm_run.cpp dual_gemm_nvfp4_run.cpp linear_run.cpp quantize_run.cpp \

@@ -2,7 +2,6 @@
 // guards around its outputs; alone, behind another quantisation whose output it reads, and on
 // problems of more units than warps are resident; and the problems of tests/problems, with norms.
 #include "kernels/quantize/quantize.hpp"
-#include "tests/problems/problem.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/gpu.hpp"
 #include "tests/support/quantize_run.hpp"
@@ -70,37 +69,4 @@ TEST_CASE("quantise bit for bit", "[hardware][quantize]") {
     c.seed = 4000 + seed;
     expect_exact(device.context, c);
   }
-}
-
-TEST_CASE("drawn quantisations bit for bit", "[hardware][quantize]") {
-  wl_quantize_args args{};
-  const auto runs = [&](const warpline::quantize::Config& config,
-                        const warpline::DeviceLimits& limits) {
-    args.x_type = config.x_type;
-    args.norm = config.norm;
-    return warpline::quantize::can_run(config, args, limits, nullptr);
-  };
-  HardwareContext device([&](const warpline::DeviceLimits& limits) {
-    for (const warpline::quantize::Config& config : warpline::quantize::configs())
-      if (runs(config, limits)) return true;
-    return false;
-  });
-  if (!device.reason.empty()) WL_SKIP(device.reason);
-  constexpr uint64_t seed = 20261123;
-  size_t ran = 0;
-  for (const problems::Operation& operation : problems::operations()) {
-    if (operation.args != "wl_quantize_args") continue;
-    for (size_t i = 0; i < operation.configurations.size(); ++i) {
-      if (!runs(warpline::quantize::configs()[i], device.context->limits)) continue;
-      const problems::Configuration& c = operation.configurations[i];
-      for (size_t index = 0; index < 4 * c.problems.size(); ++index) {
-        const problems::Problem problem = problems::make_problem(operation, c, seed, index);
-        INFO(c.name << ", seed " << seed << ", problem " << index << ": " << problem.text);
-        CHECK(problems::run(device.context, problem) == "");
-        ++ran;
-      }
-    }
-  }
-  INFO(ran << " problems");
-  CHECK(ran > 50);
 }

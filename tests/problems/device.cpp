@@ -1,5 +1,6 @@
 #include "tests/problems/device.hpp"
 
+#include "runtime/src/context.hpp"
 #include "tests/support/virtual_gpu.hpp"
 
 #include <cstdlib>
@@ -34,7 +35,21 @@ wl_context* open_device(const Configuration& configuration, const std::string& d
   return context;
 }
 
+wl_context* open_gpu() {
+  unsetenv("WARPLINE_DRIVER");
+  wl_context* context = nullptr;
+  if (wl_context_create(0, &context) != WL_SUCCESS) throw std::runtime_error(wl_last_error());
+  if (context->driver->is_virtual) throw std::runtime_error("this machine has no GPU");
+  return context;
+}
+
+bool is_of_gpu(const Operation& operation, const Configuration& configuration, int major) {
+  const bool layer = operation.args == "wl_moe_args";
+  return !layer && (configuration.profile == "h200" ? 9 : 10) == major;
+}
+
 std::string run_on_device(wl_context* context, const Problem& problem) {
+  if (!context->driver->is_virtual) return run(context, problem);
   if (!set_schedule(problem.schedule) || !set_checks(problem.checks))
     return "schedule " + problem.schedule + " or checks " + problem.checks + " are refused";
   const std::string wrong = run(context, problem);

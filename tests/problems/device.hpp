@@ -1,4 +1,5 @@
-// The virtual device that a configuration's problems run on, in a process of its own.
+// The device that a configuration's problems run on, in a process of its own: a virtual one, or the
+// GPU of this machine.
 #pragma once
 
 #include "tests/problems/problem.hpp"
@@ -9,7 +10,13 @@ namespace wltest::problems {
 // nobody rebuilds meanwhile, "" = the one that was built. Throws what is wrong.
 wl_context* open_device(const Configuration& configuration, const std::string& driver = "");
 
-// "" or what is wrong, the checkers' report included.
+// The GPU of this machine. Throws what is wrong.
+wl_context* open_gpu();
+// Whether its problems can be judged on a GPU of that compute capability: those of whole layers of
+// experts cannot, whose rounded results in between are the GPU's own where exponentials come in.
+bool is_of_gpu(const Operation& operation, const Configuration& configuration, int major);
+
+// "" or what is wrong, on a virtual device the checkers' report included.
 std::string run_on_device(wl_context* context, const Problem& problem);
 
 } // namespace wltest::problems

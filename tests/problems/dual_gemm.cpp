@@ -68,6 +68,7 @@ Gate draw_gate(Draw& draw, bool plain, bool codes) {
 Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const bool filled = wanted == Values::all;
   Problem p;
+  p.exponentials = true;
   const warpline::gemm::Types types = draw_types(c, draw);
   const bool codes = types.a == WL_OPERAND_NVFP4; // of A, that digits can be written with
   const Sizes s = draw_sizes(c, types, draw);

@@ -138,6 +138,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const bool differ = runs_differ(planned, p);
   const Activations activations = draw_activations(differ, draw.index(), draw);
   const auto gates = draw_gates(differ, draw);
+  p.exponentials = dual || activations.exponentials();
   const bool has_row = !dual && draw.pick("with row", {1, 0, 1}) != 0 && !ties;
   // Its barriers would order the outputs of whole tiles behind each other.
   const bool no_residual = dual || nvfp4 || has_later_groups(c, draw);
@@ -296,15 +297,27 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     Bytes image(nvfp4 ? blocks.values.size() : layout.bytes());
     std::vector<bool> written(image.size(), false);
     const Bytes codes = nvfp4 ? blocks.values : rounded(out, c.type);
+    Bytes slack, slack_codes;
+    if (activations.exponentials() && (in_place || apart)) {
+      slack.resize(image.size());
+      slack_codes = slack_of(
+          grouped_linear_replayed(
+              sums[run], ranges[run],
+              {activations.runs[run], alphas[0][run], rows[run].values, biases[0][run].values, {}}),
+          c.type);
+    }
     const size_t row_bytes = codes.size() / static_cast<size_t>(s.m);
     const size_t pitch = nvfp4 ? row_bytes : element * static_cast<size_t>(layout.pitch());
     for (const GroupRange& range : ranges[run])
       for (int64_t row = range.first; row < range.end; ++row) {
         const size_t at = static_cast<size_t>(row) * pitch;
         std::memcpy(&image[at], &codes[static_cast<size_t>(row) * row_bytes], row_bytes);
+        if (!slack.empty())
+          std::memcpy(&slack[at], &slack_codes[static_cast<size_t>(row) * row_bytes], row_bytes);
         std::fill_n(written.begin() + static_cast<std::ptrdiff_t>(at), row_bytes, true);
       }
     d.runs.push_back(std::move(image));
+    if (!slack.empty()) d.slack.push_back(std::move(slack));
     d.written_by.push_back(std::move(written));
     if (nvfp4) {
       const Bytes one = packed_group_scales(tables[run], s.m, s.n, blocks.scales, 0);

@@ -71,6 +71,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const bool as_chosen = draw.index() % all_sizes == 6 && draw.index() < first_of_tiles;
   const size_t turn = as_chosen ? draw.index() - 3 : draw.index();
   const Activations activations = draw_activations(differ, turn, draw);
+  p.exponentials = activations.exponentials();
   const BiasType bias = draw_bias_type(draw, ties);
   // Of subnormal factors FP32 keeps fewer places than a kernel that multiplies them by 2^14 first:
   // outputs of FP32's exponents show it where a row's factor comes in between.
@@ -169,6 +170,11 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     LinearOperands operands{activations.runs[run], other.alpha, other.row.values,
                             other.bias.values,     {},          other.col.values};
     if (run == 1 && cancels) cancel(linear_replayed(sums, operands), c.type, &other.residual);
+    if (p.exponentials && (in_place || apart)) {
+      Bytes slack(layout.bytes());
+      layout.place(slack_of(linear_replayed(sums, operands), c.type).data(), &slack);
+      d.slack.push_back(std::move(slack));
+    }
     if (run == 1 || !only_second) operands.residual = other.residual.values;
     const std::vector<float> out = linear_replayed(sums, operands);
     if (nvfp4) {

@@ -1,7 +1,7 @@
 // build/tests/problems [--operation FOLDER] [--config A,B] [--seed N] [--problems N] [--only I]
 //                      [--check LIST] [--jobs N] [--list] [--verbose] [--source PTX]
 //                      [--schedule S] [--coverage DIRECTORY] [--kernels FILE] [--chosen FILE]
-//                      [--toward EXPLAINED,STEERING [--seen DIRECTORY,...]]
+//                      [--toward EXPLAINED,STEERING [--seen DIRECTORY,...]] [--gpu]
 // Runs the problems of all configurations on the virtual GPU, each configuration in a process of
 // its own, and says which are wrong: configuration, seed and number make the problem again. A
 // process that fails is counted as wrong. The last line counts; the status is 0 when nothing is
@@ -11,7 +11,9 @@
 // them: of each configuration what is likely to take ways of its kernel's branches that are neither
 // explained nor taken by what ran before (--seen), as long as there are any and at most --problems.
 // It adds them to the file, and passes over configurations that DIRECTORY has counts of, of the
-// same text, so that a run goes on where it was cut off.
+// same text, so that a run goes on where it was cut off. --gpu runs problems on the GPU of this
+// machine: of what can be judged there (is_of_gpu), bit for bit but for exponentials.
+#include "runtime/src/context.hpp"
 #include "tests/problems/device.hpp"
 #include "tests/support/virtual_gpu.hpp"
 #include "tests/virtual/coverage/toward.hpp"
@@ -44,7 +46,7 @@ struct Options {
   size_t problems = 0; // 0 = the configuration's list
   long only = -1;
   int jobs = 2;
-  bool list = false, verbose = false;
+  bool list = false, verbose = false, gpu = false;
 };
 
 struct Task {
@@ -92,7 +94,28 @@ Verdict run_one(const Task& task, const Options& o, wl_context* context, uint64_
     std::printf("  made in %.0f ms of the processor, run in %.0f ms\n", ms(made - start),
                 ms(done - made));
   std::fflush(stdout);
-  return {!said.empty(), said.find("vgpu: ") != std::string::npos};
+  const bool lost = said.find("vgpu: ") != std::string::npos ||
+                    (!said.empty() && wl_stream_synchronize(context, nullptr) != WL_SUCCESS);
+  return {!said.empty(), lost};
+}
+
+// Of the GPU of this machine; asked in a process of its own, as no child of one that has opened the
+// driver can use it. Ends this process where there is none.
+int compute_major() {
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    try {
+      _exit(open_gpu()->limits.compute_major);
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "problems: --gpu: %s\n", e.what());
+      _exit(0);
+    }
+  }
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) < 0 || !WIFEXITED(status) || WEXITSTATUS(status) == 0)
+    std::exit(2);
+  return WEXITSTATUS(status);
 }
 
 // About the seconds that a problem takes.
@@ -187,7 +210,7 @@ int run_toward(const Task& task, const Options& o, wl_context* context) {
 
 // The problems of one configuration, in this process. Number of wrong ones.
 int run_all(const Task& task, const Options& o, const Chosen& chosen) {
-  wl_context* const context = open_device(*task.configuration);
+  wl_context* const context = o.gpu ? open_gpu() : open_device(*task.configuration);
   if (!o.source.empty() && !wltest::set_option("source", o.source)) return 1;
   const std::string counts =
       task.configuration->name + "." + task.configuration->profile + ".counts";
@@ -266,6 +289,8 @@ int main(int argc, char** argv) {
       o.list = true;
     else if (a == "--verbose")
       o.verbose = true;
+    else if (a == "--gpu")
+      o.gpu = true;
     else {
       std::fprintf(stderr, "problems: unknown option %s\n", a.c_str());
       return 2;
@@ -282,11 +307,17 @@ int main(int argc, char** argv) {
   const auto wanted = [&](const Configuration& c) {
     return o.chosen.empty() || !o.toward.empty() || chosen.count(key_of(c)) != 0;
   };
+  if (o.gpu && !(o.source + o.schedule + o.check + o.coverage + o.toward).empty()) {
+    std::fprintf(stderr, "problems: --gpu goes with none of --source, --schedule, --check, "
+                         "--coverage and --toward, which are the virtual GPU's\n");
+    return 2;
+  }
+  const int major = o.gpu ? compute_major() : 0;
   std::vector<Task> tasks;
   for (const Operation& operation : operations())
     for (const Configuration& c : operation.configurations)
-      if (named(o.operation, operation.folder) && named(o.configs, c.name) && launches(c) &&
-          wanted(c))
+      if ((!o.gpu || is_of_gpu(operation, c, major)) && named(o.operation, operation.folder) &&
+          named(o.configs, c.name) && launches(c) && wanted(c))
         tasks.push_back({&operation, &c});
   const bool none_chosen = !o.chosen.empty() && o.toward.empty() && chosen.empty();
   if (tasks.empty() && !none_chosen) {

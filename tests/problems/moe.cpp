@@ -163,6 +163,7 @@ Bytes at_stride(const Bytes& dense, int64_t count, size_t stride) {
 Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const bool filled = wanted == Values::all;
   Problem p;
+  p.exponentials = true;
   warpline::DeviceLimits device;
   device.compute_major = c.profile == "b200" ? 10 : 9;
   wl_moe_args a{};

@@ -150,6 +150,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
       draw_planned_rows({m, n, k, 1}, {"w", "sfw", "gamma", "beta"}, draw, &p);
   const Activations activations =
       draw_activations(runs_differ(rows_planned, p), draw.index(), draw);
+  p.exponentials = activations.exponentials();
   const double step = draw.pick("step", {1.0f, 0.5f, 4.0f});
   const float eps = draw.note("eps", static_cast<float>(3 * step * step));
 

@@ -40,6 +40,9 @@ struct Output {
   std::vector<Bytes> before{};
   // Of each run, where runs write other bytes; empty: `written` is of all.
   std::vector<std::vector<bool>> written_by{};
+  // With exponentials, where something is added to what they make, which may take most of it away:
+  // elements by which the outputs may differ (slack_of), as many bytes as the outputs.
+  std::vector<Bytes> slack{};
 };
 
 // How the plan is run.
@@ -73,6 +76,9 @@ struct Problem {
   std::string config;                 // that the plan must be of; "" = any
   std::string schedule;               // of the virtual GPU; "" = drawn
   std::string checks = "definedness"; // its checkers
+  // ex2 and rcp come in, whose last places a GPU may make otherwise than the virtual one: outputs
+  // may lie beside the expected ones there.
+  bool exponentials = false;
 };
 
 // Memory of the inputs and outputs by name.

@@ -525,6 +525,12 @@ Activations draw_activations(bool differ, size_t turn, Draw& draw) {
   return {static_cast<wl_activation>(first), static_cast<wl_activation>(second)};
 }
 
+Bytes slack_of(std::vector<float> activated, wl_dtype type) {
+  // Their relative errors are below 2^-22 each; an activation of erf has them in a polynomial.
+  for (float& value : activated) value = std::fabs(value) * 0x1p-19f;
+  return rounded(activated, type);
+}
+
 Gate other_gate(const Gate& gate, Draw& draw) {
   const wl_gate kind = gate.kind == WL_GATE_SILU      ? WL_GATE_GELU_TANH
                        : gate.kind == WL_GATE_CLAMPED ? WL_GATE_SILU

@@ -160,8 +160,11 @@ inline bool runs_differ(int64_t planned_rows, const Problem& problem) {
 // What the two runs say: every activation has another one.
 struct Activations {
   wl_activation runs[2];
+  bool exponentials() const { return runs[0] >= WL_ACTIVATION_SILU; }
 };
 Activations draw_activations(bool differ, size_t turn, Draw& draw);
+// What a GPU's own ex2 and rcp may change of these results of an activation, in D's type.
+Bytes slack_of(std::vector<float> activated, wl_dtype type);
 // Another one for the second run, with a limit if the first one has none.
 Gate other_gate(const Gate& gate, Draw& draw);
 std::array<Gate, 2> draw_gates(bool differ, Draw& draw);
