@@ -564,7 +564,7 @@ report: suites
 	@tools/report.sh --build $(BUILD) $(REPORT_FLAGS)
 
 # compute-sanitizer on the GPU of this machine; says so where there is none.
-sanitize: $(BUILD)/warpline
+sanitize: $(BUILD)/warpline $(BUILD)/tests/problems
 	@tools/sanitize.sh --build $(BUILD) $(SANITIZE_FLAGS)
 
 # Which lines the tests run, by room.

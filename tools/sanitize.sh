@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # compute-sanitizer over small dual GEMMs, GEMMs, quantisations, products of groups and layers of
 # experts on the GPU of this machine, each of which is compared with the reference too: memcheck,
-# synccheck, and racecheck, which knows shared memory and ordinary barriers, over the kernels that
-# use no asynchronous copies.
+# over drawn problems of every configuration as well, synccheck, and racecheck, which knows shared
+# memory and ordinary barriers, over the kernels that use no asynchronous copies.
 #
 #   tools/sanitize.sh [--build DIR] [--limit SECONDS] [--tools memcheck,synccheck,racecheck]
 #                     [--only REGEX]
 #
-# --limit is a run's; --only takes the runs whose words the expression is found in.
+# --limit is a run's, of every configuration's problems five times that; --only takes the runs whose
+# words the expression is found in.
 # compute-sanitizer is looked for in $CUDA_HOME/bin, $CUDA_PATH/bin, PATH and /usr/local/cuda/bin.
 # Without it or without a GPU that has kernels nothing is checked, and the last line says so.
 set -u
@@ -20,12 +21,15 @@ while [ $# -gt 0 ]; do
       declare "${1#--}=$2"
       shift 2
       ;;
-    -h | --help) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "sanitize: unknown argument $1" >&2; exit 2 ;;
   esac
 done
 warpline=$build/warpline
-[ -x "$warpline" ] || { echo "sanitize: $warpline is not there: run make first" >&2; exit 2; }
+problems=$build/tests/problems
+for program in "$warpline" "$problems"; do
+  [ -x "$program" ] || { echo "sanitize: $program is not there: run make first" >&2; exit 2; }
+done
 
 sanitizer=
 for candidate in "${CUDA_HOME:+$CUDA_HOME/bin/compute-sanitizer}" \
@@ -40,14 +44,14 @@ tools/has_gpu.sh "$warpline" ||
 log=$(mktemp) || exit 2
 trap 'rm -f "$log"' EXIT
 clean=0 dirty=0
-# check TOOL KERNELS COMMAND ARGUMENTS...; KERNELS: a part of the names of those that are checked
+# check TOOL KERNELS PROGRAM ARGUMENTS...; KERNELS: a part of the names of those that are checked
 check() {
   local tool=$1 status verdict
-  local kernels=(${2:+--kernel-name "kns=$2"})
-  shift 2
+  local kernels=(${2:+--kernel-name "kns=$2"}) program=$3
+  shift 3
   [[ $* =~ $only ]] || return
   timeout --kill-after=10 "$limit" "$sanitizer" --tool "$tool" --error-exitcode 9 \
-    "${kernels[@]}" "$warpline" "$@" --device gpu >"$log" 2>&1
+    --target-processes all "${kernels[@]}" "$program" "$@" >"$log" 2>&1
   status=$?
   verdict=clean
   [ $status -eq 0 ] || verdict="status $status"
@@ -67,8 +71,9 @@ check() {
 # ones with tiles of their own, shared K and factors of columns. Groups: the decoder and its like
 # for 16 bits, small_t8 and t16, t64, t128, native t128 and t16c64, of FP8 too and of rows
 # that are gathered; layers with an order of rows and without one, of 16 bits and of NVFP4, the
-# latter two where K is shared or a cluster adds up a token's rows: of st.async in a cluster of one
-# CTA, which an H200 runs, memcheck says "Cluster needs to have at least 2 blocks".
+# latter two where K is shared or a cluster adds up a token's rows. Not those of one expert a token:
+# of the sum's st.async in a cluster of one CTA, which an H200 runs, memcheck says "Cluster needs to
+# have at least 2 blocks".
 wide=grouped_dual_gemm_sm90_abf16_t144_bf16 ranges=gemm_sm90_t256_stream_k_bf16
 direct_ranges=gemm_sm90_direct_af16_t256_stream_k_f16
 dual_ranges=dual_gemm_sm90_direct_abf16_t256_stream_k_bf16
@@ -125,7 +130,12 @@ for tool in ${tools//,/ }; do
   [ "$tool" = racecheck ] && cases=("${plain[@]}")
   for arguments in "${cases[@]}"; do
     read -r -a words <<<"$arguments"
-    check "$tool" "${words[0]#-}" "${words[@]:1}"
+    check "$tool" "${words[0]#-}" "$warpline" "${words[@]:1}" --device gpu
+  done
+  [ "$tool" = memcheck ] || continue
+  for operation in linear dual_gemm grouped norm_linear quantize moe; do
+    limit=$((5 * limit)) check "$tool" "" "$problems" --gpu --operation "$operation" \
+      --problems 2 --jobs "$(nproc)"
   done
 done
 echo "sanitize: $clean clean, $dirty not"
