@@ -51,6 +51,8 @@ const Case kCases[] = {
     {"WARPLINE_DRIVER=virtual:b200 /tmp/warpline/program", "", "0 of 102400 outputs wrong"},
     // `make test` runs it, and so does the report.
     {"make hardware-test", "make -n hardware-test", "tests/run_suites.sh build/tests/hardware"},
+    {"build/tests/problems --gpu", NO_GPU "build/tests/problems --gpu || true",
+     "problems: --gpu: wl_context_create: "},
     {"make sanitize", NO_GPU "make sanitize", "sanitize: skipped, no "},
     {"make bench",
      VIRTUAL "BENCH_FLAGS='" SMALL_GEMM "--replays 1 --warm' "

@@ -2,6 +2,7 @@
 // an argument allows is varied, and a field that nobody varies is found by its name.
 #include "tests/problems/problem.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/child.hpp"
 #include "tests/support/source_tree.hpp"
 
 #include <cctype>
@@ -185,4 +186,15 @@ TEST_CASE("a drawn problem is a function of seed, configuration and number", "[h
   for (size_t i = 0; i < 5; ++i)
     seen.insert(problems::Draw(1, "any", i).pick("x", {1, 2, 3, 4, 5}));
   CHECK(seen.size() == 5); // as many problems as values see all of them
+}
+
+TEST_CASE("problems: what is the virtual GPU's alone is refused on a GPU", "[host][problems]") {
+  for (const char* option : {"--source", "--schedule", "--check", "--coverage", "--toward"}) {
+    const ChildResult child =
+        run_child({build_file("tests/problems"), "--gpu", option, "lazy"}, {}, 60);
+    INFO(option << ": " << child.out << child.err);
+    CHECK(child.status == 2);
+    CHECK(child.out.empty());
+    CHECK_THAT(child.err, ContainsSubstring("--gpu goes with none of"));
+  }
 }

@@ -36,16 +36,18 @@ wl_context* open_device(const Configuration& configuration, const std::string& d
 }
 
 wl_context* open_gpu() {
-  unsetenv("WARPLINE_DRIVER");
   wl_context* context = nullptr;
   if (wl_context_create(0, &context) != WL_SUCCESS) throw std::runtime_error(wl_last_error());
-  if (context->driver->is_virtual) throw std::runtime_error("this machine has no GPU");
+  if (context->driver->is_virtual)
+    throw std::runtime_error("WARPLINE_DRIVER names the virtual GPU; unset it");
   return context;
 }
 
-bool is_of_gpu(const Operation& operation, const Configuration& configuration, int major) {
-  const bool layer = operation.args == "wl_moe_args";
-  return !layer && (configuration.profile == "h200" ? 9 : 10) == major;
+bool is_of_gpu(const Operation& operation, const Configuration& configuration, int capability) {
+  if (operation.args == "wl_moe_args") return false;
+  if (configuration.profile == "h200") return capability == 90;
+  const bool integers = !configuration.types.empty() && configuration.types[0].a == WL_OPERAND_INT8;
+  return capability == 100 || (capability / 10 == 10 && !integers);
 }
 
 std::string run_on_device(wl_context* context, const Problem& problem) {

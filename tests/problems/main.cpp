@@ -1,7 +1,8 @@
 // build/tests/problems [--operation FOLDER] [--config A,B] [--seed N] [--problems N] [--only I]
 //                      [--check LIST] [--jobs N] [--list] [--verbose] [--source PTX]
 //                      [--schedule S] [--coverage DIRECTORY] [--kernels FILE] [--chosen FILE]
-//                      [--toward EXPLAINED,STEERING [--seen DIRECTORY,...]] [--gpu]
+//                      [--toward EXPLAINED,STEERING [--seen DIRECTORY,...]]
+//                      [--gpu [--limit SECONDS]]
 // Runs the problems of all configurations on the virtual GPU, each configuration in a process of
 // its own, and says which are wrong: configuration, seed and number make the problem again. A
 // process that fails is counted as wrong. The last line counts; the status is 0 when nothing is
@@ -12,7 +13,8 @@
 // explained nor taken by what ran before (--seen), as long as there are any and at most --problems.
 // It adds them to the file, and passes over configurations that DIRECTORY has counts of, of the
 // same text, so that a run goes on where it was cut off. --gpu runs problems on the GPU of this
-// machine: of what can be judged there (is_of_gpu), bit for bit but for exponentials.
+// machine: of what can be judged there (is_of_gpu), bit for bit but for exponentials. There a
+// process has SECONDS (300), so that a kernel that hangs is named and the others go on.
 #include "runtime/src/context.hpp"
 #include "tests/problems/device.hpp"
 #include "tests/support/virtual_gpu.hpp"
@@ -23,6 +25,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -46,6 +49,7 @@ struct Options {
   size_t problems = 0; // 0 = the configuration's list
   long only = -1;
   int jobs = 2;
+  unsigned limit = 300; // seconds of a configuration on a GPU
   bool list = false, verbose = false, gpu = false;
 };
 
@@ -99,14 +103,15 @@ Verdict run_one(const Task& task, const Options& o, wl_context* context, uint64_
   return {!said.empty(), lost};
 }
 
-// Of the GPU of this machine; asked in a process of its own, as no child of one that has opened the
-// driver can use it. Ends this process where there is none.
-int compute_major() {
+// Ten times the compute capability of the GPU of this machine; asked in a process of its own, as no
+// child of one that has opened the driver can use it. Ends this process where there is none.
+int compute_capability() {
   std::fflush(stdout);
   const pid_t child = fork();
   if (child == 0) {
     try {
-      _exit(open_gpu()->limits.compute_major);
+      const warpline::DeviceLimits& limits = open_gpu()->limits;
+      _exit(10 * limits.compute_major + limits.compute_minor);
     } catch (const std::exception& e) {
       std::fprintf(stderr, "problems: --gpu: %s\n", e.what());
       _exit(0);
@@ -291,6 +296,8 @@ int main(int argc, char** argv) {
       o.verbose = true;
     else if (a == "--gpu")
       o.gpu = true;
+    else if (a == "--limit")
+      o.limit = static_cast<unsigned>(std::max(1, std::atoi(value().c_str())));
     else {
       std::fprintf(stderr, "problems: unknown option %s\n", a.c_str());
       return 2;
@@ -312,11 +319,11 @@ int main(int argc, char** argv) {
                          "--coverage and --toward, which are the virtual GPU's\n");
     return 2;
   }
-  const int major = o.gpu ? compute_major() : 0;
+  const int capability = o.gpu ? compute_capability() : 0;
   std::vector<Task> tasks;
   for (const Operation& operation : operations())
     for (const Configuration& c : operation.configurations)
-      if ((!o.gpu || is_of_gpu(operation, c, major)) && named(o.operation, operation.folder) &&
+      if ((!o.gpu || is_of_gpu(operation, c, capability)) && named(o.operation, operation.folder) &&
           named(o.configs, c.name) && launches(c) && wanted(c))
         tasks.push_back({&operation, &c});
   const bool none_chosen = !o.chosen.empty() && o.toward.empty() && chosen.empty();
@@ -339,21 +346,23 @@ int main(int argc, char** argv) {
                 .text.c_str());
     return 0;
   }
-  int running = 0, wrong = 0;
+  std::map<pid_t, const Task*> running;
+  int wrong = 0;
   size_t count = 0;
   const auto settle = [&] {
     int status = 0;
-    if (wait(&status) < 0) return;
-    --running;
-    if (WIFSIGNALED(status)) {
-      std::printf("a process ended with signal %d\n", WTERMSIG(status));
-      ++wrong;
-    } else {
-      wrong += WEXITSTATUS(status);
-    }
+    const auto ended = running.find(wait(&status));
+    if (ended == running.end()) return;
+    const char* const name = ended->second->configuration->name.c_str();
+    running.erase(ended);
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+      std::printf("%s: no end within %u s\n", name, o.limit);
+    else if (WIFSIGNALED(status))
+      std::printf("%s: its process ended with signal %d\n", name, WTERMSIG(status));
+    wrong += WIFSIGNALED(status) ? 1 : WEXITSTATUS(status);
   };
   for (const Task& task : tasks) {
-    if (running == o.jobs) settle();
+    if (running.size() == static_cast<size_t>(o.jobs)) settle();
     const auto own = chosen.find(key_of(*task.configuration));
     count += own != chosen.end() ? own->second.size()
              : o.only >= 0       ? 1
@@ -365,8 +374,11 @@ int main(int argc, char** argv) {
       std::perror("problems: fork");
       return 2;
     }
-    ++running;
-    if (child != 0) continue;
+    if (child != 0) {
+      running[child] = &task;
+      continue;
+    }
+    if (o.gpu) alarm(o.limit);
     try {
       _exit(std::min(run_all(task, o, chosen), 200));
     } catch (const std::exception& e) {
@@ -375,7 +387,7 @@ int main(int argc, char** argv) {
       _exit(1);
     }
   }
-  while (running > 0) settle();
+  while (!running.empty()) settle();
   if (o.toward.empty())
     std::printf("%zu problems of %zu configurations, seed %llu: %d wrong\n", count, tasks.size(),
                 static_cast<unsigned long long>(o.seed), wrong);
