@@ -70,6 +70,8 @@ TEST_CASE("problems have the right sizes and repeat from their seed", "[host]") 
     for (const Operand* operand : {&p.a, &p.b1, &p.b2})
       for (uint8_t scale : operand->scales) REQUIRE_FALSE(is_nan_scale(scale));
   }
+  // A row of 136 numbers would read the ninth scale from its neighbour, the last from nowhere.
+  for (int64_t k : {-16, 0, 8, 136}) CHECK_THROWS(make_problem(5, 24, k, 1, InputKind::exact, 11));
 }
 
 TEST_CASE("public problem: small values, scales in [0, 1]", "[host]") {
@@ -163,6 +165,7 @@ TEST_CASE("an NVFP4 operand in another type: no element is nearer", "[host]") {
     }
     CHECK(in_type(from, WL_OPERAND_NVFP4).scales == from.scales);
     CHECK(in_type(from, WL_OPERAND_F16).k == 128);
+    CHECK_THROWS(in_type(from, WL_OPERAND_F16, 136));
   }
 }
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <stdexcept>
+#include <string>
 
 namespace wltest {
 namespace {
@@ -124,6 +126,9 @@ int64_t one_hot_position(const Problem& problem, int64_t entry, int64_t row) {
 
 Problem make_problem(int64_t m, int64_t n, int64_t k, int64_t l, InputKind kind, uint64_t seed,
                      int products) {
+  if (k <= 0 || k % 16 != 0)
+    throw std::invalid_argument("a drawn NVFP4 operand has whole blocks: K = " + std::to_string(k) +
+                                " must be a positive multiple of 16");
   Problem problem{m, n, k, l, {}, {}, {}, 1, 1};
   problem.a = make_operand(m, k, l, kind, seed, 0);
   problem.b1 = make_operand(n, k, l, kind, seed, 1);
@@ -158,6 +163,7 @@ Problem make_problem(int64_t m, int64_t n, int64_t k, int64_t l, InputKind kind,
 
 Operand in_type(const Operand& nvfp4, wl_operand type, int64_t k, const Random* spread) {
   if (type == WL_OPERAND_NVFP4) return nvfp4;
+  if (k > nvfp4.k) throw std::invalid_argument("in_type: rows of an operand have no k numbers");
   Operand to{nvfp4.rows, k == 0 ? nvfp4.k : k, nvfp4.l, {}, {}, type};
   const int64_t rows = to.l * to.rows, block = block_of(type);
   to.values.resize(static_cast<size_t>(rows) * to.row_bytes());

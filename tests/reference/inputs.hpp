@@ -56,7 +56,8 @@ enum class InputKind {
 const char* name_of(InputKind kind);
 
 // Kinds whose sums grow get alphas that are powers of two and bring the products to the order of 1,
-// so that D stays inside FP16. k must be a positive multiple of 16. Of one product b2 is empty.
+// so that D stays inside FP16. A k that is no positive multiple of 16 throws. Of one product b2 is
+// empty.
 Problem make_problem(int64_t m, int64_t n, int64_t k, int64_t l, InputKind kind, uint64_t seed,
                      int products = 2);
 

@@ -27,9 +27,11 @@ warpline::gemm::Types types_of(const LinearCase& c) {
 }
 
 Problem problem_of(const LinearCase& c) {
-  Problem p = make_problem(c.m, c.n, c.k, c.l, InputKind::exact, c.seed, 1);
-  p.a = in_type(p.a, types_of(c).a);
-  p.b1 = in_type(p.b1, types_of(c).b);
+  // Other types than NVFP4 have a K that is not whole blocks of it, too.
+  Problem p = make_problem(c.m, c.n, (c.k + 15) / 16 * 16, c.l, InputKind::exact, c.seed, 1);
+  p.k = c.k;
+  p.a = in_type(p.a, types_of(c).a, c.k);
+  p.b1 = in_type(p.b1, types_of(c).b, c.k);
   return p;
 }
 
