@@ -1,16 +1,19 @@
 // The problems that tests/problems draws, against the argument structs of the public header: what
 // an argument allows is varied, and a field that nobody varies is found by its name.
-#include "tests/problems/problem.hpp"
+#include "tests/problems/nvfp4.hpp"
+#include "tests/reference/quantize.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/source_tree.hpp"
 
+#include <algorithm>
 #include <cctype>
 #include <fstream>
 #include <map>
 #include <regex>
 #include <set>
 #include <sstream>
+#include <stdexcept>
 
 using namespace wltest;
 using problems::Varied;
@@ -197,4 +200,123 @@ TEST_CASE("problems: what is the virtual GPU's alone is refused on a GPU", "[hos
     CHECK(child.out.empty());
     CHECK_THAT(child.err, ContainsSubstring("--gpu goes with none of"));
   }
+}
+
+namespace {
+
+// Blocks of a problem's run that another device may have made, against its expected ones.
+class OtherBlocks {
+public:
+  OtherBlocks(const problems::Problem& problem, size_t run)
+      : made_(problem.blocks[run]), d_(output(problem, "d", run)),
+        sfd_(output(problem, "sfd", run)) {}
+
+  // What is expected of values that are no multiples of a step of E2M1, unlike some problems'.
+  void move_off_ties() {
+    for (float& value : made_.values) value *= 1.003f;
+    each([this](size_t b, uint8_t* codes, uint8_t* scale) { quantise(b, 0, codes, scale); },
+         &d_.runs[0], &sfd_.runs[0]);
+  }
+  // Codes and scale of block b, each value larger or smaller by that share of itself.
+  void quantise(size_t b, float share, uint8_t* codes, uint8_t* scale) const {
+    float values[16];
+    for (size_t i = 0; i < 16; ++i)
+      values[i] = made_.values[16 * b + i] *
+                  (1 + share * (random_.below(16 * b + i, 2) == 0 ? 1.0f : -1.0f));
+    quantize_block(values, Inverse(made_.d_scale), codes, scale);
+  }
+  // How many blocks `change` makes others, and how many of them are taken for expected ones.
+  struct Counts {
+    size_t other = 0, taken = 0;
+    void operator+=(const Counts& more) { other += more.other, taken += more.taken; }
+  };
+  template <class Change>
+  Counts count(const Change& change) const {
+    problems::Bytes d = d_.runs[0], sfd = sfd_.runs[0];
+    each(change, &d, &sfd);
+    const std::vector<bool> other = differ(d, sfd);
+    problems::accept_near_blocks(made_, d_, sfd_, 0, d.data(), sfd.data());
+    const std::vector<bool> still = differ(d, sfd);
+    Counts counts;
+    for (size_t b = 0; b < other.size(); ++b) counts += {other[b], other[b] && !still[b]};
+    return counts;
+  }
+  Counts moved_by(float share) const {
+    return count(
+        [&](size_t b, uint8_t* codes, uint8_t* scale) { quantise(b, share, codes, scale); });
+  }
+
+private:
+  static problems::Output output(const problems::Problem& problem, const char* name, size_t run) {
+    for (const problems::Output& o : problem.outputs)
+      if (o.name == name) {
+        problems::Output one = o;
+        one.runs = {o.runs[run]};
+        if (!o.written_by.empty()) one.written = o.written_by[run];
+        return one;
+      }
+    throw std::runtime_error(std::string("no output ") + name);
+  }
+  template <class Change>
+  void each(const Change& change, problems::Bytes* d, problems::Bytes* sfd) const {
+    for (size_t b = 0; b < made_.scales.size(); ++b) {
+      const size_t at = made_.scales[b];
+      if (at == problems::no_scale) continue;
+      REQUIRE((sfd_.written[at] && d_.written[8 * b]));
+      change(b, &(*d)[8 * b], &(*sfd)[at]);
+    }
+  }
+  std::vector<bool> differ(const problems::Bytes& d, const problems::Bytes& sfd) const {
+    std::vector<bool> other(made_.scales.size());
+    for (size_t b = 0; b < other.size(); ++b) {
+      const size_t at = made_.scales[b];
+      other[b] =
+          at != problems::no_scale && (sfd[at] != sfd_.runs[0][at] ||
+                                       !std::equal(&d[8 * b], &d[8 * b] + 8, &d_.runs[0][8 * b]));
+    }
+    return other;
+  }
+  problems::MadeBlocks made_;
+  problems::Output d_, sfd_;
+  const Random random_{5, 91};
+};
+
+} // namespace
+
+// ex2 and rcp of another device move what a block is made of by some last places: then other codes
+// are right. What moves by more is wrong, and so is a sign or a scale alone.
+TEST_CASE("blocks that another device's exponentials may make are taken, others are not",
+          "[host][problems]") {
+  OtherBlocks::Counts within, beyond, alone;
+  std::map<std::string, int> seen; // problems of an operation
+  for (const problems::Operation& operation : problems::operations())
+    for (const problems::Configuration& c : operation.configurations)
+      for (const size_t index : c.problems) {
+        if (c.type != WL_NVFP4 || seen[operation.name] == 6) break;
+        if (!problems::make_problem(operation, c, 1, index, nullptr, problems::Values::none)
+                 .exponentials)
+          continue;
+        const problems::Problem p = problems::make_problem(operation, c, 1, index);
+        if (p.blocks.empty()) break; // a layer's
+        ++seen[operation.name];
+        INFO(c.name << ": " << p.text);
+        for (size_t run = 0; run < p.blocks.size(); ++run) {
+          OtherBlocks blocks(p, run);
+          CHECK(blocks.moved_by(0).other == 0); // what the expected bytes are made of
+          within += blocks.moved_by(problems::exponentials_change / 2);
+          blocks.move_off_ties();
+          within += blocks.moved_by(problems::exponentials_change / 2);
+          beyond += blocks.moved_by(0.05f);
+          alone += blocks.count([](size_t, uint8_t* codes, uint8_t*) { codes[3] ^= 0x80; });
+          alone += blocks.count([](size_t, uint8_t*, uint8_t* scale) { *scale ^= 2; });
+        }
+      }
+  for (const char* operation : {"gemm", "dual_gemm", "grouped_gemm", "grouped_dual_gemm"})
+    CHECK(seen[operation] == 6);
+  CHECK(within.other > 10);
+  CHECK(within.taken == within.other);
+  CHECK(beyond.other > 1000);
+  CHECK(beyond.taken * 1000 <= beyond.other);
+  CHECK(alone.other > 1000);
+  CHECK(alone.taken == 0);
 }

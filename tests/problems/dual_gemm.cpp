@@ -201,6 +201,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
       const Operand blocks = quantized(out, sums[run], d_scale.runs[run]);
       d.runs.push_back(blocks.values);
       expect_scales(blocks, &sfd);
+      p.blocks.push_back(made_blocks(out, blocks, d_scale.runs[run]));
       continue;
     }
     Bytes image(layout.bytes());

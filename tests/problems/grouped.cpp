@@ -320,8 +320,12 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     if (!slack.empty()) d.slack.push_back(std::move(slack));
     d.written_by.push_back(std::move(written));
     if (nvfp4) {
-      const Bytes one = packed_group_scales(tables[run], s.m, s.n, blocks.scales, 0);
-      const Bytes other = packed_group_scales(tables[run], s.m, s.n, blocks.scales, 1);
+      const auto pack = [&](const Bytes& scales, uint8_t padding) {
+        return packed_group_scales(tables[run], s.m, s.n, scales, padding);
+      };
+      const Bytes one = pack(blocks.scales, 0), other = pack(blocks.scales, 1);
+      if (p.exponentials)
+        p.blocks.push_back({out, d_scale.runs[run], places_of_scales(blocks.scales.size(), pack)});
       std::vector<bool> scales(one.size());
       for (size_t i = 0; i < one.size(); ++i) scales[i] = one[i] == other[i];
       sfd.runs.push_back(one);

@@ -182,6 +182,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
       d.runs.push_back(blocks.values);
       d.written.assign(d.runs[0].size(), true);
       expect_scales(blocks, &sfd);
+      if (p.exponentials) p.blocks.push_back(made_blocks(out, blocks, other.d_scale));
       continue;
     }
     Bytes image(layout.bytes());

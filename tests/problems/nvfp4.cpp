@@ -1,5 +1,6 @@
 #include "tests/problems/nvfp4.hpp"
 
+#include "tests/reference/quantize.hpp"
 #include "tests/support/device_buffer.hpp"
 
 #include <cstring>
@@ -68,6 +69,55 @@ void expect_scales(const Operand& operand, Output* output) {
   output->runs.push_back(one);
   output->written.resize(one.size());
   for (size_t i = 0; i < one.size(); ++i) output->written[i] = one[i] == other[i];
+}
+
+std::vector<size_t> places_of_scales(size_t blocks,
+                                     const std::function<Bytes(const Bytes&, uint8_t)>& pack) {
+  std::vector<size_t> places(blocks, no_scale);
+  // Each block's number a byte at a time: what depends on the padding is no scale.
+  Bytes digit(blocks);
+  std::vector<size_t> numbers;
+  std::vector<bool> padding;
+  for (size_t shift = 0; shift == 0 || blocks >> shift != 0; shift += 8) {
+    for (size_t b = 0; b < blocks; ++b) digit[b] = static_cast<uint8_t>(b >> shift);
+    const Bytes one = pack(digit, 0);
+    numbers.resize(one.size());
+    padding.resize(one.size());
+    for (size_t i = 0; i < one.size(); ++i) numbers[i] |= size_t{one[i]} << shift;
+    if (shift != 0) continue;
+    const Bytes other = pack(digit, 1);
+    for (size_t i = 0; i < one.size(); ++i) padding[i] = one[i] != other[i];
+  }
+  for (size_t i = 0; i < numbers.size(); ++i)
+    if (!padding[i]) places[numbers[i]] = i;
+  return places;
+}
+
+MadeBlocks made_blocks(const std::vector<float>& values, const Operand& blocks, float d_scale) {
+  const auto pack = [&](const Bytes& scales, uint8_t padding) {
+    Operand of = blocks;
+    of.scales = scales;
+    return packed_scales(of, padding);
+  };
+  return {values, d_scale, places_of_scales(blocks.scales.size(), pack)};
+}
+
+void accept_near_blocks(const MadeBlocks& made, const Output& d, const Output& sfd, size_t run,
+                        uint8_t* d_found, uint8_t* sfd_found) {
+  const uint8_t* const codes = d.runs[run % d.runs.size()].data();
+  const uint8_t* const scales = sfd.runs[run % sfd.runs.size()].data();
+  const Inverse scale_of_all(made.d_scale);
+  for (size_t block = 0; block < made.scales.size(); ++block) {
+    const size_t at = made.scales[block];
+    if (at == no_scale) continue;
+    uint8_t* const found = d_found + 8 * block;
+    if (std::memcmp(found, codes + 8 * block, 8) == 0 && sfd_found[at] == scales[at]) continue;
+    if (!is_block_near(&made.values[16 * block], exponentials_change, scale_of_all, found,
+                       sfd_found[at]))
+      continue;
+    std::memcpy(found, codes + 8 * block, 8);
+    sfd_found[at] = scales[at];
+  }
 }
 
 size_t draw_alignment(Draw& draw, const std::string& field) {

@@ -18,6 +18,16 @@ Bytes scale_bytes(const Operand& operand, uint8_t padding, wl_sf_layout layout =
 // An output's scales: their bytes, and which of them are written.
 void expect_scales(const Operand& operand, Output* output);
 
+// Where each of so many blocks' scale comes to lie, `pack`ed with the padding given.
+std::vector<size_t> places_of_scales(size_t blocks,
+                                     const std::function<Bytes(const Bytes&, uint8_t)>& pack);
+// Of a D without groups.
+MadeBlocks made_blocks(const std::vector<float>& values, const Operand& blocks, float d_scale);
+// Outputs whose blocks a GPU's own ex2 and rcp may have made become the expected ones: of d and sfd
+// all bytes, of which `written` are the call's.
+void accept_near_blocks(const MadeBlocks& made, const Output& d, const Output& sfd, size_t run,
+                        uint8_t* d_found, uint8_t* sfd_found);
+
 // An address that is 16-byte aligned, and one that is 4-byte aligned.
 size_t draw_alignment(Draw& draw, const std::string& field);
 size_t draw_float_alignment(Draw& draw, const std::string& field);

@@ -45,6 +45,19 @@ struct Output {
   std::vector<Bytes> slack{};
 };
 
+// Of what an activation or gate makes, the share that a GPU's own ex2 and rcp may change: their
+// relative errors are below 2^-22 each; an activation of erf has them in a polynomial.
+constexpr float exponentials_change = 0x1p-19f;
+
+// What D in NVFP4 was made of, of one run, where exponentials come in: a GPU's own may change a
+// block's scale, and with it every code.
+struct MadeBlocks {
+  std::vector<float> values; // 16 of each block of "d"
+  float d_scale = 1;
+  std::vector<size_t> scales; // where a block's scale lies in "sfd"; no_scale: nowhere
+};
+constexpr size_t no_scale = SIZE_MAX;
+
 // How the plan is run.
 enum class Way { default_stream, own_stream, captured };
 
@@ -79,6 +92,7 @@ struct Problem {
   // ex2 and rcp come in, whose last places a GPU may make otherwise than the virtual one: outputs
   // may lie beside the expected ones there.
   bool exponentials = false;
+  std::vector<MadeBlocks> blocks{}; // of each run
 };
 
 // Memory of the inputs and outputs by name.

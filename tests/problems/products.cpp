@@ -526,8 +526,7 @@ Activations draw_activations(bool differ, size_t turn, Draw& draw) {
 }
 
 Bytes slack_of(std::vector<float> activated, wl_dtype type) {
-  // Their relative errors are below 2^-22 each; an activation of erf has them in a polynomial.
-  for (float& value : activated) value = std::fabs(value) * 0x1p-19f;
+  for (float& value : activated) value = std::fabs(value) * exponentials_change;
   return rounded(activated, type);
 }
 

@@ -69,15 +69,31 @@ Inverse::Inverse(float d_scale) {
   sixth = over_six;
 }
 
-float block_factor(const float* x, const Inverse& scale_of_all, uint8_t* scale) {
+namespace {
+
+float largest_of(const float* x) {
   float largest = 0;
   for (int i = 0; i < 16; ++i) largest = std::fmax(largest, std::fabs(x[i]));
+  return largest;
+}
+
+uint8_t scale_of(float largest, const Inverse& scale_of_all) {
   const volatile float scaled = largest * scale_of_all.sixth;
-  *scale = encode_e4m3(double{scaled});
-  const auto decoded = static_cast<float>(decode_e4m3(*scale));
+  return encode_e4m3(double{scaled});
+}
+
+float factor_of(uint8_t scale, const Inverse& scale_of_all) {
+  const auto decoded = static_cast<float>(decode_e4m3(scale));
   const volatile float reciprocal = decoded == 0 ? 0.0f : 1.0f / decoded;
   const volatile float factor = scale_of_all.inverse * reciprocal;
   return factor;
+}
+
+} // namespace
+
+float block_factor(const float* x, const Inverse& scale_of_all, uint8_t* scale) {
+  *scale = scale_of(largest_of(x), scale_of_all);
+  return factor_of(*scale, scale_of_all);
 }
 
 void quantize_block(const float* x, const Inverse& scale_of_all, uint8_t* codes, uint8_t* scale) {
@@ -86,6 +102,23 @@ void quantize_block(const float* x, const Inverse& scale_of_all, uint8_t* codes,
     const volatile float low = x[i] * factor, high = x[i + 1] * factor;
     codes[i / 2] = static_cast<uint8_t>(encode_e2m1(double{low}) | encode_e2m1(double{high}) << 4);
   }
+}
+
+bool is_block_near(const float* x, float relative, const Inverse& scale_of_all,
+                   const uint8_t* codes, uint8_t scale) {
+  const float largest = largest_of(x);
+  if (scale < scale_of(largest * (1 - relative), scale_of_all) ||
+      scale > scale_of(largest * (1 + relative), scale_of_all))
+    return false;
+  const float factor = factor_of(scale, scale_of_all);
+  for (int i = 0; i < 16; ++i) {
+    const uint8_t code = codes[i / 2] >> (i % 2 * 4) & 15;
+    const volatile float low = x[i] * (1 - relative) * factor;
+    const volatile float high = x[i] * (1 + relative) * factor;
+    // Of one sign, whose codes rise with the magnitude; of a NaN there is one code.
+    if (code < encode_e2m1(double{low}) || code > encode_e2m1(double{high})) return false;
+  }
+  return true;
 }
 
 Operand quantize(const Matrix& x, float d_scale) {

@@ -36,6 +36,10 @@ struct Inverse {
 // factor = inverse * r                 code = e2m1(x * factor)
 void quantize_block(const float* x, const Inverse& scale_of_all, uint8_t* codes, uint8_t* scale);
 float block_factor(const float* x, const Inverse& scale_of_all, uint8_t* scale);
+// Whether codes and scale are of values that lie within that share of x: the scale rounds one of
+// their largest magnitudes, each code one of its values under that scale.
+bool is_block_near(const float* x, float relative, const Inverse& scale_of_all,
+                   const uint8_t* codes, uint8_t scale);
 
 // Values and scales in plain layout.
 Operand quantize(const Matrix& x, float d_scale);
