@@ -35,6 +35,12 @@ int64_t Strided::entry_stride() const {
   return product({rows, row_stride()}, &stride) ? stride : 0;
 }
 
+int64_t Strided::map_entry_stride() const {
+  if (entries > 1) return entry_stride();
+  int64_t stride = 0;
+  return product({rows, map_row_stride()}, &stride) ? stride : 0;
+}
+
 int64_t Strided::extent() const {
   if (!sized) return 0;
   int64_t before_row = 0, before_entry = 0;

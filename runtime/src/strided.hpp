@@ -19,9 +19,7 @@ struct Strided {
   // Of a tensor map, whose strides have a limit: dense where there is one row, or one entry, as the
   // caller's, which may be any number, leads nowhere then.
   int64_t map_row_stride() const { return rows > 1 ? row_stride() : columns; }
-  int64_t map_entry_stride() const {
-    return entries > 1 ? entry_stride() : rows * map_row_stride();
-  }
+  int64_t map_entry_stride() const; // 0 likewise
   // From the first element to one past the last; 0 when the sizes or strides are out of range.
   int64_t extent() const;
 };

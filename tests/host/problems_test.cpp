@@ -33,10 +33,9 @@ std::string header() {
 
 // What stands between the braces of a typedef.
 std::string body_of(const std::string& text, const std::string& kind, const std::string& name) {
-  const std::string head = "typedef " + kind + " " + name + " {";
-  const size_t at = text.find(head);
+  const size_t at = text.find("typedef " + kind + " " + name + " ");
   if (at == std::string::npos) return "";
-  const size_t first = at + head.size();
+  const size_t first = text.find('{', at) + 1; // an enumeration's type may stand between
   return text.substr(first, text.find('}', first) - first);
 }
 
@@ -152,7 +151,7 @@ TEST_CASE("every operation of the public header has problems", "[host][problems]
 TEST_CASE("a field that no problem varies is found", "[host][problems]") {
   const std::string text = "typedef struct wl_a_args { size_t struct_size; const float* bias; "
                            "wl_kind kind; int64_t ldb; const void* x; } wl_a_args;"
-                           "typedef enum wl_kind { A = 0, B = 1 } wl_kind;";
+                           "typedef enum wl_kind WL_INT { A = 0, B = 1 } wl_kind;";
   const std::vector<Field> fields = fields_of(text, "wl_a_args");
   REQUIRE(fields.size() == 5);
   CHECK(fields[1].name == "bias");

@@ -37,13 +37,21 @@
 #define WL_API
 #endif
 
+/* Enumerations are ints, in C++ by name: a value of a caller's that none of them is may be read, so
+ * that a check can name it. */
+#ifdef __cplusplus
+#define WL_INT : int
+#else
+#define WL_INT
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* ---- status ---------------------------------------------------------------------------------- */
 
-typedef enum wl_status {
+typedef enum wl_status WL_INT {
   WL_SUCCESS = 0,
   WL_ERROR_INVALID_ARGUMENT = 1,    /* a rule of the constraint table is violated */
   WL_ERROR_MISALIGNED = 2,          /* as above, and every violated rule is one of alignment */
@@ -121,7 +129,7 @@ WL_API wl_status wl_stream_synchronize(wl_context* context, wl_stream stream);
 
 /* ---- element types and scale factors --------------------------------------------------------- */
 
-typedef enum wl_dtype {
+typedef enum wl_dtype WL_INT {
   WL_F16 = 0,
   WL_BF16 = 1,
   /* E2M1 with one E4M3 scale per 16 values and an FP32 scale: an operand of a GEMM. */
@@ -131,7 +139,7 @@ typedef enum wl_dtype {
 
 /* What A or B of a product holds. 0 is NVFP4, so arguments that were set to zero mean
  * that. Which pairs of A and B a device multiplies, its check says. */
-typedef enum wl_operand {
+typedef enum wl_operand WL_INT {
   WL_OPERAND_NVFP4 = 0, /* as WL_NVFP4: two E2M1 values a byte, one E4M3 scale per 16 of K */
   WL_OPERAND_F16 = 1,   /* without scales, as are the next five */
   WL_OPERAND_BF16 = 2,
@@ -149,7 +157,7 @@ typedef enum wl_operand {
 } wl_operand;
 
 /* Which extent of an operand is contiguous in memory. K never has gaps, nor has the other one. */
-typedef enum wl_layout {
+typedef enum wl_layout WL_INT {
   WL_K_MAJOR = 0, /* K: rows of A or B one behind the other */
   /* M or N: A^T or B^T by rows, "N" of A and "T" of B in column-major BLAS. Of FP16 and of BF16
    * operands on Hopper. */
@@ -160,7 +168,7 @@ typedef enum wl_layout {
  * byte for each 16 consecutive elements of a row; s = k / 16 is the scale's column. An MX operand
  * has a UE8M0 byte for each 32: its scales lie as those of an NVFP4 operand with half its k,
  * rounded up to 16, which is the k to give to the three functions below. */
-typedef enum wl_sf_layout {
+typedef enum wl_sf_layout WL_INT {
   /* The 128x4 atom: PTX ISA "scale vector" order of tcgen05, the cuBLAS 1-D block-scaling layout,
    * PyTorch's swizzle 32_4_4, CUTLASS's SfAtom, FlashInfer's layout_128x4. An atom holds 128 rows x
    * 4 columns in 512 bytes; atoms run along K first:
@@ -192,7 +200,7 @@ WL_API wl_status wl_sf_unpack(wl_sf_layout layout, int64_t rows, int64_t k, cons
 typedef struct wl_plan wl_plan;
 
 /* `flags` of an operation's arguments. */
-typedef enum wl_plan_flags {
+typedef enum wl_plan_flags WL_INT {
   /* Products and experts: B and SFB, all of them, are not written by any work that may still run
    * when the plan's does: they were complete before the run was queued, or before an event or a
    * kernel without programmatic launch that the stream waits for. As weights of a model are. A
@@ -248,7 +256,7 @@ WL_API void wl_plan_destroy(wl_plan* plan);
 /* ---- dual GEMM ------------------------------------------------------------------------------- */
 
 /* Gates by formula. sigma(x) = 1 / (1 + exp(-x)) */
-typedef enum wl_gate {
+typedef enum wl_gate WL_INT {
   WL_GATE_SILU = 0,      /* x1 sigma(x1) x2, SwiGLU */
   WL_GATE_GELU_TANH = 1, /* gelu(x1) x2, GeGLU, with the gelu of WL_ACTIVATION_GELU_TANH */
   /* x1 sigma(1.702 x1) (x2 + 1), GPT-OSS's: always with a gate_limit, there 7; 1.702 and 1 are
@@ -347,7 +355,7 @@ WL_API wl_status wl_dual_gemm_run(const wl_plan* plan, const wl_dual_gemm_args* 
                                   void* workspace, size_t workspace_bytes, wl_stream stream);
 
 /* How tiles come to the clusters of a launch. */
-typedef enum wl_scheduler {
+typedef enum wl_scheduler WL_INT {
   WL_SCHEDULER_ONE_TILE = 0,       /* a cluster for each tile */
   WL_SCHEDULER_STATIC = 1,         /* resident clusters walk over the tiles in a fixed order */
   WL_SCHEDULER_LAUNCH_CONTROL = 2, /* running clusters cancel others and take over their tiles */
@@ -393,7 +401,7 @@ WL_API wl_status wl_dual_gemm_list_configs(wl_context* context, const wl_dual_ge
 /* ---- GEMM: a linear layer -------------------------------------------------------------------- */
 
 /* Named by formula; sources of the formulas: PyTorch's torch.nn.functional. */
-typedef enum wl_activation {
+typedef enum wl_activation WL_INT {
   WL_ACTIVATION_NONE = 0,         /* x */
   WL_ACTIVATION_RELU = 1,         /* max(x, 0) */
   WL_ACTIVATION_RELU_SQUARED = 2, /* max(x, 0)^2 */
@@ -502,7 +510,7 @@ typedef struct wl_groups {
 } wl_groups;
 
 /* What a run found wrong with wl_groups. */
-typedef enum wl_group_status {
+typedef enum wl_group_status WL_INT {
   WL_GROUPS_DECREASE = 1, /* an end before the end ahead of it, or a negative end or size */
   WL_GROUPS_BEYOND_M = 2, /* an end beyond M, or a size beyond row_stride */
   WL_GROUPS_BAD_ROW = 4,  /* one of rows outside [0, a_rows) */
@@ -561,7 +569,7 @@ WL_API wl_status wl_grouped_dual_gemm_list_configs(wl_context* context,
 /* ---- quantize -------------------------------------------------------------------------------- */
 
 /* What is done to the rows of X ahead of their quantisation, in FP32; n is K. */
-typedef enum wl_norm {
+typedef enum wl_norm WL_INT {
   WL_NORM_NONE = 0,
   WL_NORM_RMS = 1,  /* RMSNorm: x / sqrt(sum(x^2) / n + eps) * gamma */
   WL_NORM_LAYER = 2 /* LayerNorm: (x - mu) / sqrt(sum((x - mu)^2) / n + eps) * gamma + beta,
@@ -637,7 +645,7 @@ WL_API wl_status wl_quantize_run(const wl_plan* plan, const wl_quantize_args* ar
 /* ---- norm and a linear layer ----------------------------------------------------------------- */
 
 /* How wl_norm_linear comes to its result. */
-typedef enum wl_norm_form {
+typedef enum wl_norm_form WL_INT {
   /* Rows are normalised, in x_type or, with NVFP4 weights, in NVFP4, and multiplied. */
   WL_NORM_PLAIN = 0,
   /* X itself is multiplied, and each row of the sum by the norm's factor: half the memory traffic
