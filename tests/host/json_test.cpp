@@ -88,7 +88,8 @@ TEST_CASE("JSON: depth and size are limited", "[host]") {
 }
 
 TEST_CASE("JSON: what is written reads back", "[host]") {
-  const std::string text("quote \" back \\ line \n tab \t nul \0 del \x7F e\xCC\x81", 45);
+  const char bytes[] = "quote \" back \\ line \n tab \t nul \0 del \x7F e\xCC\x81";
+  const std::string text(bytes, sizeof bytes - 1);
   CHECK(parse_json(json_string(text)).text == text);
   CHECK(parse_json(json_string("a\xFF"
                                "b"))

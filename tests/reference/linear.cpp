@@ -161,6 +161,7 @@ std::vector<float> linear_replayed(const Sums& sums, const LinearOperands& opera
 std::vector<uint8_t> rounded(const std::vector<float>& values, wl_dtype type) {
   const size_t element = type == WL_F32 ? 4 : 2;
   std::vector<uint8_t> bytes(element * values.size());
+  if (values.empty()) return bytes;
   if (type == WL_F32) {
     std::memcpy(bytes.data(), values.data(), bytes.size());
     return bytes;
