@@ -163,7 +163,9 @@ Problem make_problem(int64_t m, int64_t n, int64_t k, int64_t l, InputKind kind,
 
 Operand in_type(const Operand& nvfp4, wl_operand type, int64_t k, const Random* spread) {
   if (type == WL_OPERAND_NVFP4) return nvfp4;
-  if (k > nvfp4.k) throw std::invalid_argument("in_type: rows of an operand have no k numbers");
+  if (k > nvfp4.k)
+    throw std::invalid_argument("in_type: k = " + std::to_string(k) +
+                                " must be at most the operand's K, " + std::to_string(nvfp4.k));
   Operand to{nvfp4.rows, k == 0 ? nvfp4.k : k, nvfp4.l, {}, {}, type};
   const int64_t rows = to.l * to.rows, block = block_of(type);
   to.values.resize(static_cast<size_t>(rows) * to.row_bytes());
