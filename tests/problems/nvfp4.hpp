@@ -24,7 +24,7 @@ std::vector<size_t> places_of_scales(size_t blocks,
 // Of a D without groups.
 MadeBlocks made_blocks(const std::vector<float>& values, const Operand& blocks, float d_scale);
 // Blocks found that a GPU's own ex2 and rcp may have made become the expected ones of that run. A
-// block whose scale has no place stays: its rows are not written.
+// block whose scale has no place stays: its rows are not written, or another's scale lies there.
 void accept_near_blocks(const MadeBlocks& made, const Output& d, const Output& sfd, size_t run,
                         uint8_t* d_found, uint8_t* sfd_found);
 
