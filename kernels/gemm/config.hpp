@@ -273,7 +273,7 @@ constexpr int sm90_turned_piece_bytes(int columns, wl_dtype out) {
 }
 // What SPLIT_K 2 takes besides: barriers, and OWN_SUMS where there are bytes for them.
 constexpr int sm90_native_split_bytes(int tokens, int consumers) {
-  return consumers == 3 ? 8 : consumers * (64 * 4 * tokens / 2 + 4 * 8);
+  return consumers == 3 ? 16 : consumers * (64 * 4 * tokens / 2 + 4 * 8);
 }
 // Workspace of a CTA of a STREAM_K configuration, PART_BYTES of sm90_parts.inc, and of it
 // FLAG_BYTES: with sectors those of sm90_scatter.inc.
