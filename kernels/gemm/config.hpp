@@ -291,8 +291,8 @@ constexpr int sm90_native_piece_tokens(int tokens, wl_dtype out) {
 
 constexpr int sm90_small_mma_columns(int tokens) { return tokens < 8 ? 8 : tokens; }
 // TOKEN_STAGES
-constexpr int sm90_small_token_stages(int tokens, int decoders) {
-  return tokens == 1 ? 8 : tokens == 16 && decoders == 2 ? 3 : 4;
+constexpr int sm90_small_token_stages(int tokens, int decoders, bool grouped) {
+  return tokens == 1 ? 8 : tokens == 16 && decoders == 2 && !grouped ? 3 : 4;
 }
 constexpr int sm90_small_token_bytes(int tokens) {
   return tokens == 1 ? 544 : sm90_small_mma_columns(tokens) * 512;
@@ -306,10 +306,16 @@ constexpr int sm90_small_owners(int columns, int split_k) {
 constexpr int sm90_small_shared_bytes(int tokens, int columns, int stages, int split_k,
                                       int decoders) {
   return stages * (sm90_small_stage_bytes(columns) + 16) +
-         sm90_small_token_stages(tokens, decoders) * (sm90_small_token_bytes(tokens) + 16) +
+         sm90_small_token_stages(tokens, decoders, false) * (sm90_small_token_bytes(tokens) + 16) +
          sm90_small_mma_columns(tokens) * columns * 32 * split_k /
              sm90_small_owners(columns, split_k) +
          8;
+}
+// What GROUPED takes besides its table.
+constexpr int sm90_small_group_bytes(int tokens, int decoders) {
+  return (sm90_small_token_stages(tokens, decoders, true) -
+          sm90_small_token_stages(tokens, decoders, false)) *
+         (sm90_small_token_bytes(tokens) + 16);
 }
 // CTAs that an SM holds: CTAS_AN_SM.
 constexpr int sm90_small_ctas(int columns, int decoders) {

@@ -86,8 +86,10 @@ inline Config grouped(Config c) {
   if (c.later) c.shared_bytes -= sm90_later_bytes(c.b_tensors);
   c.later = c.family == Family::sm90 && sm90_wide_tiles(c.tile_m);
   if (c.later) c.shared_bytes += sm90_group_later_bytes;
+  c.shared_bytes += sm90_group_table_bytes;
   // The table takes the place of `received`.
-  c.shared_bytes += sm90_group_table_bytes - (c.family == Family::sm90_small ? 8 : 0);
+  if (c.family == Family::sm90_small)
+    c.shared_bytes += sm90_small_group_bytes(c.tile_m, c.decoders) - 8;
   if (c.family == Family::sm90 && c.tile_m >= 64 && !sm90_wide_tiles(c.tile_m) && c.b_tensors == 1)
     c.shared_bytes += sm90_narrow_table_bytes;
   if (c.family == Family::sm90_native) c.shared_bytes += sm90_native_row_table_bytes;

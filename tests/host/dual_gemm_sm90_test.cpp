@@ -73,7 +73,7 @@ TEST_CASE("Hopper configurations agree with their PTX", "[host][dual_gemm]") {
       CHECK(64 / config.tile_n * (config.shared_bytes + 1024) <= 233472); // CTAs of an SM
       CHECK(config.stages % 2 == 0);
       const int full = config.stages * sm90_small_stage_bytes(config.tile_n) +
-                       sm90_small_token_stages(config.tile_m, config.decoders) *
+                       sm90_small_token_stages(config.tile_m, config.decoders, config.grouped) *
                            sm90_small_token_bytes(config.tile_m) +
                        sm90_small_mma_columns(config.tile_m) * config.tile_n * 32;
       CHECK(contains(text, " + " + std::to_string(full) + "], "));

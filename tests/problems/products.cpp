@@ -114,7 +114,8 @@ Configuration configuration_of(const Config& config, const char* decoder, const 
   c.copies = config.tile_m == 1 ? 8 : (config.a_types & bit(WL_OPERAND_NVFP4)) != 0 ? 4 : 2;
   c.sharers = config.split_k;
   // Stages of activations, which have loops of their own: as often as there are of them, and more.
-  const int stages = warpline::gemm::sm90_small_token_stages(config.tile_m, config.decoders);
+  const int stages =
+      warpline::gemm::sm90_small_token_stages(config.tile_m, config.decoders, config.grouped);
   c.turn = (stages + 1) * std::max(stages, 4) * config.tile_k * config.split_k;
   return c;
 }

@@ -58,7 +58,7 @@ vgpu::check::LedgerNames ledger_names(const Config& config) {
                             sm90_small_owners(config.tile_n, config.split_k));
     number("F", first_consumer);
     number("SUMMED", config.summed);
-    number("R", sm90_small_token_stages(config.tile_m, config.decoders));
+    number("R", sm90_small_token_stages(config.tile_m, config.decoders, config.grouped));
     names["set"] = std::to_string(first_consumer) + "-";
   } else {
     const int groups = config.tile_n / 32, part = config.tile_m / 8 / config.split_k;

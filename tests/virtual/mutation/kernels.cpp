@@ -177,7 +177,8 @@ Kernel kernel_of(const warpline::Image& image) {
   // Every stage a second time: each barrier is initialised by an instruction of its own, and
   // kernels for few tokens have code of its own for each stage of activations.
   const int stages = config->family == warpline::gemm::Family::sm90_small
-                         ? warpline::gemm::sm90_small_token_stages(config->tile_m, config->decoders)
+                         ? warpline::gemm::sm90_small_token_stages(config->tile_m, config->decoders,
+                                                                   config->grouped)
                          : config->stages;
   c.k = config->tile_k * (2 * stages + 1) * config->split_k - 64;
   if (config->spread) {

@@ -152,9 +152,9 @@ std::string reason_of(const warpline::gemm::Config& c, const SemanticMutant& m) 
   if (c.family == warpline::gemm::Family::sm90_small && !(c.routed && of_nvfp4)) {
     // Copies of the loop of warps that bring activations: as many as hold words of registers.
     const int copies = c.tile_m == 1 ? 8 : of_nvfp4 ? 4 : 2;
-    const int stages = warpline::gemm::sm90_small_token_stages(c.tile_m, c.decoders);
-    const bool of_copy =
-        starts(m.label, "activations_stage") || starts(m.label, "arrived") || m.label == "fetch";
+    const int stages = warpline::gemm::sm90_small_token_stages(c.tile_m, c.decoders, c.grouped);
+    const bool of_copy = starts(m.label, "activations_stage") || starts(m.label, "narrow_stage") ||
+                         starts(m.label, "arrived") || m.label == "fetch";
     if (stages % copies == 0 && of_copy && (names("wraps, stage") || starts(t, "@wraps ")))
       return "the copies of the loop take stages in turn: only the last one's can be the ring's "
              "end";
