@@ -295,7 +295,8 @@ def compare(library, harness, case, options, copy):
             print("Humming refuses: " + row["humming_refuses"], file=sys.stderr)
         else:
             # Graphs of its calls end in an illegal memory access (0.1.19, torch 2.11).
-            row.update(harness.eager_medians({"humming": peers, "eager": ours}))
+            row.update(harness.eager_medians({"humming": peers * repeats,
+                                              "eager": ours * repeats}))
     row.update(harness.medians(graphs))
     for name in ("torch", "loop", "humming"):
         if name in row:
