@@ -73,7 +73,7 @@ TEST_CASE("bench: host-cost measures runs of a layer of experts", "[virtual][ben
   const wltest::TemporaryDirectory directory;
   const std::string file = directory / "cost.json";
   const wltest::ChildResult child =
-      wltest::run_child({wltest::build_file("host-cost"), "--layer", "8,128,64,8,2", "--quantised",
+      wltest::run_child({wltest::build_file("host-cost"), "--layer", "8,256,64,8,2", "--quantised",
                          "--calls", "2", "--batches", "2", "--row", "3", "--json", file},
                         {{"WARPLINE_DRIVER", "virtual:h200"}, {"VGPU_SMS", "8"}});
   INFO(child.out << child.err);
