@@ -339,6 +339,8 @@ gemm::Problem up_problem(const Parts& parts) {
 gemm::Problem down_problem(const Parts& parts) {
   gemm::Problem problem =
       routed_if(parts, grouped::problem_of(grouped::LinearArgs(parts.down)), 1, nullptr);
+  // The up product has waited for who wrote them.
+  if (parts.routed) problem.flags |= WL_STATIC_WEIGHTS;
   if (!parts.summed) return problem;
   const Combination& sum = parts.sum;
   gemm::Groups::Sum& own = problem.groups.sum;
