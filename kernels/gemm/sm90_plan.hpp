@@ -200,13 +200,33 @@ inline int shared_bytes_of_share(const DeviceLimits& device, int64_t share) {
       device.shared_bytes_per_sm / (share + 1) + 1024 - device.reserved_shared_bytes;
   return static_cast<int>(std::clamp<int64_t>(least, 0, device.shared_bytes_per_block));
 }
-// Clusters of more than 2 do not fit everywhere, as GPCs differ in size: 10 of 11 SMs count.
+// `holds(bytes, share)`: clusters that the device holds at once of CTAs of so much shared memory,
+// of which an SM holds `share` by that; share 0: as many as it does.
+template <class Holds>
+void share_sms(const DeviceLimits& device, LaunchConfig* launch, const Holds& holds) {
+  const int64_t clusters = launch->grid[0] / launch->cluster[0];
+  const unsigned own = launch->dynamic_shared_bytes;
+  for (int64_t share = 1; share <= largest_share; ++share) {
+    if (share * device.sm_count < launch->grid[0]) continue;
+    const unsigned bytes =
+        std::max(own, static_cast<unsigned>(shared_bytes_of_share(device, share)));
+    const int64_t held = holds(bytes, share);
+    if (held < clusters) continue;
+    // Registers may leave no room for more either.
+    if (bytes > own && holds(own, 0) > held) launch->dynamic_shared_bytes = bytes;
+    return;
+  }
+}
+// Clusters of more than 2 do not fit everywhere, as GPCs differ in size. An H200 holds 30, 62, 92,
+// 124 and 154 clusters of 4 by 1 to 5 CTAs an SM, and 15, 30, 45, 62 and 77 of 8.
+inline int64_t held_clusters(const DeviceLimits& device, int64_t size, int64_t share) {
+  const int64_t sms = std::max(device.sm_count, 1);
+  return (size > 2 ? sms * 15 / 16 : sms) * share / size;
+}
 inline void share_sms(const DeviceLimits& device, LaunchConfig* launch) {
-  const int64_t sms = std::max(device.sm_count, 1), size = launch->cluster[0];
-  const int64_t hold = std::max<int64_t>(size > 2 ? sms * 10 / 11 / size : sms / size, 1);
-  const auto least =
-      static_cast<unsigned>(shared_bytes_of_share(device, divide_up(launch->grid[0] / size, hold)));
-  launch->dynamic_shared_bytes = std::max(launch->dynamic_shared_bytes, least);
+  share_sms(device, launch, [&](unsigned, int64_t share) {
+    return share == 0 ? INT64_MAX : held_clusters(device, launch->cluster[0], share);
+  });
 }
 // That a launch of the configuration may take.
 inline int most_shared_bytes(const DeviceLimits& device, const Config& config) {

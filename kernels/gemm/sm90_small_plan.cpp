@@ -9,6 +9,7 @@
 #include "runtime/src/tensor_map.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cinttypes>
 #include <cmath>
 #include <cstddef>
@@ -188,7 +189,33 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
   return WL_SUCCESS;
 }
 
-LaunchConfig launch_of(const wl_context& context, const Problem& problem, const Config& config) {
+// What the driver says of a plan's kernel, whose clusters have one size: clusters that the device
+// holds at once where shared memory lets an SM hold so many CTAs, of_share[0] with the
+// configuration's own; -1: not asked yet.
+struct HeldClusters {
+  const Kernel* kernel = nullptr;
+  mutable std::atomic<int> of_share[largest_share + 1];
+
+  explicit HeldClusters(const Kernel& of) : kernel(&of) {
+    for (std::atomic<int>& one : of_share) one.store(-1, std::memory_order_relaxed);
+  }
+  int64_t operator()(const wl_context& context, LaunchConfig launch, unsigned bytes,
+                     int64_t share) const {
+    const int64_t size = launch.cluster[0];
+    const int64_t estimate = share == 0 ? INT64_MAX : held_clusters(context.limits, size, share);
+    if (size <= 2) return estimate;
+    int said = of_share[share].load(std::memory_order_relaxed);
+    if (said < 0) {
+      launch.dynamic_shared_bytes = bytes;
+      said = ask_resident_clusters(context, *kernel, launch);
+      of_share[share].store(said, std::memory_order_relaxed);
+    }
+    return said != 0 ? said : estimate;
+  }
+};
+
+LaunchConfig launch_of(const wl_context& context, const HeldClusters& held, const Problem& problem,
+                       const Config& config) {
   LaunchConfig launch;
   launch.grid[0] = static_cast<unsigned>(config.grouped ? grouped_ctas(context, problem, config)
                                                         : ctas(problem, config));
@@ -198,7 +225,8 @@ LaunchConfig launch_of(const wl_context& context, const Problem& problem, const 
   launch.dynamic_shared_bytes = static_cast<unsigned>(config.shared_bytes);
   launch.programmatic_dependent = true;
   launch.stores_to_cluster = !config.grouped;
-  share_sms(context.limits, &launch);
+  share_sms(context.limits, &launch,
+            [&](unsigned bytes, int64_t share) { return held(context, launch, bytes, share); });
   return launch;
 }
 
@@ -259,15 +287,17 @@ wl_status stream_params(const wl_context& context, const Problem& problem, const
 
 class Sm90SmallProduct final : public PlannedProduct {
 public:
-  using PlannedProduct::PlannedProduct;
+  Sm90SmallProduct(const Problem& problem_, const Config& config_, const Kernel& kernel)
+      : PlannedProduct(problem_, config_), held(kernel) {}
 
   Params params{};
+  HeldClusters held;
 
   wl_status run(const wl_plan& plan, const Problem& other, void* workspace,
                 wl_stream stream) const override {
     Params own = params;
     WL_TRY(fill_params(*plan.context, other, *config, &problem, &own));
-    const LaunchConfig launch = launch_of(*plan.context, other, *config);
+    const LaunchConfig launch = launch_of(*plan.context, held, other, *config);
     if (config->summed) {
       const SummedParams summed = summed_params(other, own);
       const wl_plan::Instead instead[] = {{&summed, &launch}};
@@ -359,21 +389,28 @@ Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceL
   if (config.grouped) return grouped_cost(config, problem, device);
   Cost result{};
   const int64_t tiles_m = row_tiles(problem, config), l = entries(problem, config);
-  // Three of 56 registers a thread.
-  const bool three = config.routed && config.b_tensors == 2 && !config.takes({WL_OPERAND_F16});
-  const int resident = three ? 3 : sm90_small_ctas(config.tile_n, config.decoders);
+  const bool one = config.b_tensors == 1, routed = config.routed;
+  const int64_t sms = std::max(device.sm_count, 1);
+  const int64_t size =
+      config.summed ? std::max<int64_t>(problem.groups.sum.each, 1) : config.cluster[0];
+  // Of 56 registers a thread an SM holds a CTA more.
+  const bool few_registers =
+      routed && (!config.takes({WL_OPERAND_F16}) || (one && config.split_k == 1));
+  const int resident = sm90_small_ctas(config.tile_n, config.decoders) + (few_registers ? 1 : 0);
   result.tiles = tiles_m * tiles_n(config, problem.n) * l;
-  result.clusters = result.tiles;
-  const bool one = config.b_tensors == 1;
-  const int64_t size = config.cluster[0], sms = std::max(device.sm_count, 1);
-  const int64_t clusters = one && size == 4 ? resident * (sms * 10 / 44) : resident * sms / size;
-  result.waves = divide_up(result.tiles, std::max<int64_t>(clusters, 1));
+  result.clusters = config.summed ? result.tiles / size : result.tiles;
+  const int64_t clusters =
+      one || routed ? held_clusters(device, size, resident) : resident * sms / size;
+  result.waves = divide_up(result.clusters, std::max<int64_t>(clusters, 1));
+  // CTAs of the fullest SM.
+  int64_t most = divide_up(result.clusters * size, sms);
+  while (routed && most < resident && held_clusters(device, size, most) < result.clusters) ++most;
   const int64_t k_blocks = divide_up(divide_up(problem.k, config.tile_k), config.split_k);
   result.memory_clocks = static_cast<double>(config.b_tensors * problem.n * tiles_m * l) *
                          static_cast<double>(problem.k) * 9 / 16 / 2400;
   if (one) {
     const bool dense = config.tile_m == 16 && config.decoders == 2;
-    const bool twice = config.tile_n == 32 || dense, routed = config.routed;
+    const bool twice = config.tile_n == 32 || dense;
     const double tokens = config.tile_m, more = dense && result.waves > 1 ? 1.06 : 1;
     const double busy = (190 + 8 * tokens) * config.tile_n / 16 * more;
     const double alone = routed ? (590 + 13 * tokens) * (twice ? 1.5 : 1)
@@ -381,33 +418,43 @@ Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceL
     result.tile_clocks = static_cast<double>(k_blocks) * std::max(alone, busy);
     result.epilogue_clocks = routed ? 2200 : 1720;
     // CTAs of a last wave crowd into the first SMs that are free.
-    const int64_t at_once = result.waves > 1 ? clusters : result.tiles;
-    const auto an_sm = static_cast<double>(divide_up(at_once * config.split_k, sms));
+    const int64_t at_once = result.waves > 1 ? clusters * size : result.clusters * size;
+    const auto an_sm =
+        static_cast<double>(routed ? std::min<int64_t>(resident, most) : divide_up(at_once, sms));
     const auto waves = static_cast<double>(result.waves);
     result.loop_clocks = waves * static_cast<double>(k_blocks) * std::max(alone, an_sm * busy);
     const double launch = routed ? 3200 : 2380, of_four = size == 4 && !routed ? 320 : 0;
     result.total = launch + of_four + waves * result.epilogue_clocks +
                    std::max(result.loop_clocks, result.memory_clocks);
+    // CTAs that follow others begin as those end, not all at once.
+    if (routed && result.waves > 1) {
+      const double rounds = static_cast<double>(result.clusters) / static_cast<double>(clusters);
+      result.loop_clocks = rounds * (3500 + static_cast<double>(k_blocks) * an_sm * busy);
+      result.total = launch + std::max(result.loop_clocks, result.memory_clocks);
+    }
     // H200, 16 x 4096 x 14336: 14.7 us, t16c32_split 13.4.
     if (tokens == 16 && problem.k > 12288) result.total *= 1.06;
     return result;
   }
   // Of a full SM, and where rows are routed of one that may have fewer CTAs, but a CTA takes its
   // time.
-  const int64_t most = divide_up(result.tiles * config.split_k, sms);
   const auto an_sm =
-      static_cast<double>(config.routed ? std::min<int64_t>(resident, most) : int64_t{resident});
-  const double alone = config.routed ? 590 + 13.0 * config.tile_m : 0;
+      static_cast<double>(routed ? std::min<int64_t>(resident, most) : int64_t{resident});
+  // The fullest SM is waited for: it takes more than an even share of the bytes.
+  if (routed && result.waves == 1)
+    result.memory_clocks *= std::clamp(
+        an_sm * static_cast<double>(sms) / static_cast<double>(result.clusters * size), 1.0, 2.0);
+  const double alone = routed ? 590 + 13.0 * config.tile_m : 0;
   result.tile_clocks =
       static_cast<double>(k_blocks) *
       std::max(alone, 700 * an_sm * config.tile_n / 64.0 + 9 * an_sm * config.tile_m);
   result.loop_clocks = static_cast<double>(result.waves) * result.tile_clocks;
   result.epilogue_clocks = 1000;
-  const double starts = config.routed ? 4500 * static_cast<double>(result.waves - 1) : 0;
+  const double starts = routed ? 4500 * static_cast<double>(result.waves - 1) : 0;
   result.total = 5000 + std::max(static_cast<double>(result.waves) *
                                          (result.tile_clocks + result.epilogue_clocks) +
                                      starts,
-                                 result.memory_clocks);
+                                 result.memory_clocks + (routed ? result.epilogue_clocks : 0));
   return result;
 }
 
@@ -465,9 +512,9 @@ wl_status make_sm90_small_plan(wl_context* context, const Problem& problem, cons
   needs.dynamic_shared_bytes = most_shared_bytes(context->limits, config);
   const Kernel* kernel = nullptr;
   WL_TRY(load_kernel(*context, config.image(), needs, &kernel));
-  auto product = std::make_unique<Sm90SmallProduct>(problem, config);
+  auto product = std::make_unique<Sm90SmallProduct>(problem, config, *kernel);
   WL_TRY(fill_params(*context, problem, config, nullptr, &product->params));
-  const LaunchConfig launch = launch_of(*context, problem, config);
+  const LaunchConfig launch = launch_of(*context, product->held, problem, config);
   StreamParams stream{};
   if (streams) WL_TRY(stream_params(*context, problem, config, product->params, &stream));
   if (config.summed)

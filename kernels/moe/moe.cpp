@@ -69,6 +69,9 @@ double copy_clocks(const wl_moe_args& args) {
 // both products.
 constexpr double order_clocks = 12000;
 
+// Clocks of the sum's launch.
+constexpr double sum_clocks = 1500;
+
 // Both products by the model; infinity where one of them has no configuration.
 double product_clocks(const wl_moe_args& args, const DeviceLimits& device, Tokens as) {
   const Parts parts = parts_of(args, device, as, nullptr);
@@ -367,7 +370,7 @@ bool sums_in_product(const wl_moe_args& args, const DeviceLimits& device) {
     return none;
   };
   const gemm::Cost summed = cost(Tokens::summed), routed = cost(Tokens::routed);
-  return summed.waves == 1 && summed.total <= routed.total;
+  return summed.waves == 1 && summed.total <= routed.total + sum_clocks;
 }
 
 Tokens asked_for(const wl_moe_args& args) {

@@ -120,10 +120,9 @@ wl_status check_launch(const wl_context& context, const Kernel& kernel,
               kernel.name.c_str(), violations.c_str(), count, count == 1 ? "" : "s");
 }
 
-int resident_clusters(const wl_context& context, const Kernel& kernel, const LaunchConfig& config) {
-  int clusters = kernel.resident_clusters.load(std::memory_order_relaxed);
-  if (clusters >= 0) return clusters;
-  clusters = 0;
+int ask_resident_clusters(const wl_context& context, const Kernel& kernel,
+                          const LaunchConfig& config) {
+  int clusters = 0;
   const auto ask = context.driver->cu.OccupancyMaxActiveClusters;
   const DriverLaunch made(config, nullptr);
   if (ask != nullptr && ask(&clusters, kernel.function, &made.config) != cuapi::CUDA_SUCCESS)
@@ -131,6 +130,13 @@ int resident_clusters(const wl_context& context, const Kernel& kernel, const Lau
   clusters = std::max(clusters, 0);
   WL_LOG(log_detail, "%s: the driver says that %d clusters of %llu CTAs are resident",
          kernel.name.c_str(), clusters, volume(config.cluster));
+  return clusters;
+}
+
+int resident_clusters(const wl_context& context, const Kernel& kernel, const LaunchConfig& config) {
+  int clusters = kernel.resident_clusters.load(std::memory_order_relaxed);
+  if (clusters >= 0) return clusters;
+  clusters = ask_resident_clusters(context, kernel, config);
   kernel.resident_clusters.store(clusters, std::memory_order_relaxed);
   return clusters;
 }

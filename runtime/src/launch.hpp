@@ -29,8 +29,11 @@ struct LaunchConfig {
 wl_status check_launch(const wl_context& context, const Kernel& kernel, const LaunchConfig& config);
 
 // Clusters of such a launch that the device holds at once, as the driver says; 0 where it gives no
-// answer. A kernel is launched in clusters of one kind: the driver is asked once for each kernel,
-// then remembered. The context is current.
+// answer. The context is current.
+int ask_resident_clusters(const wl_context& context, const Kernel& kernel,
+                          const LaunchConfig& config);
+// Likewise of a kernel that is launched in clusters of one kind: the driver is asked once for each
+// kernel, then remembered.
 int resident_clusters(const wl_context& context, const Kernel& kernel, const LaunchConfig& config);
 
 // What a plan reports of the kernel that makes its outputs, launched so by the configuration

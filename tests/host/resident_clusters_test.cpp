@@ -1,6 +1,8 @@
 // How many clusters are resident at once: what the driver says decides grids and the choice of a
 // configuration, and is asked for once.
 #include "kernels/dual_gemm/dual_gemm.hpp"
+#include "kernels/gemm/sm90_plan.hpp"
+#include "tests/support/device_limits.hpp"
 #include "tests/support/fake_gpu.hpp"
 
 #include <vector>
@@ -129,4 +131,43 @@ TEST_CASE("the choice rests on the answer, whatever was planned before", "[host]
     CHECK(configs[0].name == std::string(expected->name));
     CHECK(configs[0].chosen == 1);
   }
+}
+
+// Clusters of `size` that an H200 holds where shared memory lets an SM hold 1, 2 .. CTAs, as its
+// driver says.
+TEST_CASE("a launch takes the shared memory that spreads its clusters evenly", "[host][gemm]") {
+  DeviceLimits h200 = wltest::b200_limits();
+  h200.sm_count = 132;
+  h200.shared_bytes_per_sm = 233472, h200.shared_bytes_per_block = 232448;
+  h200.reserved_shared_bytes = 1024;
+  const auto held = [](unsigned size, int64_t share) -> int64_t {
+    static constexpr int of_4[] = {30, 62, 92, 124, 154}, of_8[] = {15, 30, 45, 62, 77};
+    if (share > 5) return size == 4 ? 186 : 92;
+    return size == 4 ? of_4[share - 1] : size == 8 ? of_8[share - 1] : 132 * share / size;
+  };
+  const auto bytes_of = [&](unsigned size, unsigned clusters, unsigned own, int64_t own_share) {
+    LaunchConfig launch;
+    launch.grid[0] = size * clusters, launch.cluster[0] = size;
+    launch.dynamic_shared_bytes = own;
+    gemm::share_sms(h200, &launch, [&](unsigned bytes, int64_t share) {
+      if (share == 0) return held(size, own_share);
+      CHECK(bytes >= own);
+      return held(size, std::min(share, own_share));
+    });
+    return launch.dynamic_shared_bytes;
+  };
+  // What leaves no room for a CTA more than the share, and room for the share.
+  const auto spread_by = [&](unsigned bytes, unsigned share) {
+    const unsigned each = bytes + 1024;
+    return each * share <= 233472 && each * (share + 1) > 233472;
+  };
+  CHECK(spread_by(bytes_of(4, 92, 37000, 5), 3)); // GPT-OSS's down product: 92 fit
+  CHECK(spread_by(bytes_of(4, 93, 37000, 5), 4));
+  CHECK(spread_by(bytes_of(4, 64, 54000, 4), 3)); // two CTAs an SM hold 62
+  CHECK(spread_by(bytes_of(2, 64, 54000, 4), 1));
+  CHECK(spread_by(bytes_of(1, 256, 54000, 4), 2));
+  CHECK(bytes_of(8, 64, 37000, 5) == 37000); // five CTAs hold 77: there is no room for a sixth
+  CHECK(bytes_of(8, 64, 37000, 4) == 37000); // four hold 62: in two waves, as it is
+  CHECK(spread_by(bytes_of(8, 62, 37000, 5), 4));
+  CHECK(bytes_of(1, 132 * 9, 8000, 20) == 8000); // one CTA more or less is little
 }
