@@ -95,6 +95,8 @@ struct Config {
   bool blackwell() const { return family == Family::sm100; }
   bool decodes() const { return !blackwell() && family != Family::sm90_native; }
   bool fused() const { return family == Family::sm90_small || family == Family::sm90_stream; }
+  // Its CTAs let the next grid start when they have waited for those ahead.
+  bool lets_next_start_late() const { return family == Family::sm90_small && (grouped || routed); }
   // The kernel waits for the launch ahead by itself, sm100_plain.ptx.
   bool waits_behind_start() const {
     return blackwell() && kind != Kind::nvfp4 && kind != Kind::mx && !grouped;

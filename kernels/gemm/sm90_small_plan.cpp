@@ -174,7 +174,10 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
   else
     WL_TRY(move_weight_maps(context, mapped->operands, o, config.b_tensors, params));
   fill_problem(problem, params);
-  if (config.grouped) fill_groups(problem, params);
+  if (config.grouped) {
+    fill_groups(problem, params);
+    params->known_groups = problem.groups.known ? 1 : 0;
+  }
   params->a = address_of(o.a);
   params->sfa = address_of(o.sfa);
   params->tiles_m = static_cast<uint32_t>(row_tiles(problem, config));

@@ -67,7 +67,7 @@ double copy_clocks(const wl_moe_args& args) {
 
 // Clocks of what rows without an order do without: its launch, and the tables of groups ahead of
 // both products.
-constexpr double order_clocks = 12000;
+constexpr double order_clocks = 9000;
 
 // Clocks of the sum's launch.
 constexpr double sum_clocks = 1500;
@@ -133,7 +133,8 @@ public:
   wl_status make(wl_context* context, const wl_moe_args& of, wl_plan* whole) {
     const gemm::Config* up = nullptr;
     WL_TRY(choose_up(context, of, &as_, &up));
-    const Parts parts = parts_of(of, context->limits, as_, nullptr);
+    up_config_ = up;
+    const Parts parts = parts_with(of, context->limits, *up, nullptr);
     if (!without_order(as_)) WL_TRY(make_part_plan(context, parts.order, &order_.plan));
     if (as_ == Tokens::quantised)
       WL_TRY(make_part_plan(context, parts.quantised, &tokens_.plan));
@@ -164,7 +165,7 @@ public:
   wl_status run(const wl_plan& plan, const wl_moe_args& of, void* workspace,
                 wl_stream stream) const override {
     const DeviceLimits& device = plan.context->limits;
-    const Parts parts = parts_of(of, device, as_, workspace);
+    const Parts parts = parts_with(of, device, *up_config_, workspace);
     void* const own = static_cast<std::byte*>(workspace) + space_of(of, device, as_).products;
     if (!without_order(as_)) WL_TRY(run_part(*order_.plan, parts.order, stream));
     if (as_ == Tokens::quantised)
@@ -178,7 +179,15 @@ public:
   }
 
 private:
+  Parts parts_with(const wl_moe_args& args, const DeviceLimits& device, const gemm::Config& up,
+                   const void* workspace) const {
+    Parts parts = parts_of(args, device, as_, workspace);
+    parts.down_knows_order = parts.sum.known = up.lets_next_start_late();
+    return parts;
+  }
+
   Tokens as_ = Tokens::quantised;
+  const gemm::Config* up_config_ = nullptr;
   OwnedPlan order_, tokens_, up_, down_, sum_;
 };
 
@@ -231,6 +240,8 @@ Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, Tokens as, cons
   const wl_dtype h = h_type(a, device), rows = rows_type(a, device);
   Parts parts{};
   parts.routed = without_order(as), parts.summed = as == Tokens::summed;
+  parts.up_knows_order =
+      device.compute_major == 9 && (as == Tokens::quantised || as == Tokens::copied);
 
   Permutation& order = parts.order;
   order.tokens = a.tokens, order.top_k = a.top_k;
@@ -308,8 +319,6 @@ Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, Tokens as, cons
   sum.rows = down.d, sum.rows_type = rows;
   sum.positions = order.positions;
   sum.weights = a.weights;
-  // The down product's grid starts the next one when it has waited for the up product.
-  sum.known = parts.routed;
   sum.addend = a.shared, sum.ld_addend = shared_of(a).row_stride();
   sum.y = a.y, sum.ldy = y_of(a).row_stride(), sum.y_type = a.y_type;
   return parts;
@@ -330,6 +339,12 @@ gemm::Problem routed_if(const Parts& parts, gemm::Problem problem, int64_t rows_
   return problem;
 }
 
+// Weights were there before the order was made.
+void knows_order(gemm::Problem* problem) {
+  problem->flags |= WL_STATIC_WEIGHTS;
+  problem->groups.known = true;
+}
+
 } // namespace
 
 gemm::Problem up_problem(const Parts& parts) {
@@ -337,13 +352,13 @@ gemm::Problem up_problem(const Parts& parts) {
       routed_if(parts, grouped::problem_of(grouped::DualArgs(parts.up)), parts.order.top_k,
                 parts.summed ? nullptr : parts.order.positions);
   if (parts.routed) problem.groups.a_scale = parts.quantised.d_scale;
+  if (parts.up_knows_order) knows_order(&problem);
   return problem;
 }
 gemm::Problem down_problem(const Parts& parts) {
   gemm::Problem problem =
       routed_if(parts, grouped::problem_of(grouped::LinearArgs(parts.down)), 1, nullptr);
-  // The up product has waited for who wrote them.
-  if (parts.routed) problem.flags |= WL_STATIC_WEIGHTS;
+  if (parts.down_knows_order) knows_order(&problem);
   if (!parts.summed) return problem;
   const Combination& sum = parts.sum;
   gemm::Groups::Sum& own = problem.groups.sum;
@@ -355,9 +370,10 @@ gemm::Problem down_problem(const Parts& parts) {
 
 bool needs_no_order(const wl_moe_args& args, const DeviceLimits& device) {
   if (args.config_up != nullptr || args.config_down != nullptr) return false;
-  // On an H200 up to 8 pairs were faster so, 30 and 64 slower than the model has it.
-  return slots_of(args) <= 8 && product_clocks(args, device, Tokens::routed) <
-                                    product_clocks(args, device, asked_for(args)) + order_clocks;
+  // On an H200 up to 16 pairs were faster so, but for 16 of DeepSeek-V3's, of which several want an
+  // expert; 24 and more were not.
+  return slots_of(args) <= 16 && product_clocks(args, device, Tokens::routed) <
+                                     product_clocks(args, device, asked_for(args)) + order_clocks;
 }
 
 bool sums_in_product(const wl_moe_args& args, const DeviceLimits& device) {
@@ -370,7 +386,7 @@ bool sums_in_product(const wl_moe_args& args, const DeviceLimits& device) {
     return none;
   };
   const gemm::Cost summed = cost(Tokens::summed), routed = cost(Tokens::routed);
-  return summed.waves == 1 && summed.total <= routed.total + sum_clocks;
+  return summed.waves <= 2 && summed.total <= routed.total + sum_clocks;
 }
 
 Tokens asked_for(const wl_moe_args& args) {

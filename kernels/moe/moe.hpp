@@ -50,8 +50,8 @@ Tokens asked_for(const wl_moe_args& args);
 
 // Whether the library chooses Tokens::routed or Tokens::summed: what takes least by the model.
 bool needs_no_order(const wl_moe_args& args, const DeviceLimits& device);
-// And which: the sum is the second product's where its CTAs are resident at once and it would not
-// share K otherwise.
+// And which: the sum is the second product's where its CTAs fit in two waves and it would take no
+// longer.
 bool sums_in_product(const wl_moe_args& args, const DeviceLimits& device);
 
 // What config_up and config_down name.
@@ -70,6 +70,10 @@ Space space_of(const wl_moe_args& args, const DeviceLimits& device, Tokens token
 // The parts, of operands in a workspace at `workspace`. A plan is made for a place that is none.
 struct Parts {
   bool routed = false, summed = false;
+  // Grids that all CTAs of the grid ahead of them had waited for before they started have ended:
+  // those ahead of the part that makes tokens for the up product, ahead of the up product for the
+  // down product. Of the latter the up product's configuration decides.
+  bool up_knows_order = false, down_knows_order = false;
   Permutation order;
   Quantisation quantised;
   Spreading copied;

@@ -399,9 +399,12 @@ TEST_CASE("few pairs of token and expert are not ordered, where they share few e
   CHECK(up(2048, 768, 128, 8) == "moe_up_sm90_split2_bf16");
   CHECK(up(7168, 2048, 32, 1) == "moe_up_sm90_split2_bf16");
   CHECK(up(2880, 2880, 128, 4) == "moe_up_sm90_bf16");
+  CHECK(chosen(2, 2048, 768, 128, 8));        // 23.1 us, with an order 28.2
+  CHECK(chosen(8, 7168, 2048, 32, 1));        // 65.6 and 67.9
+  CHECK_FALSE(chosen(16, 7168, 2048, 32, 1)); // 121.7 and 117.4
+  CHECK_FALSE(chosen(3, 2048, 768, 128, 8));  // 32.5 and 32.2
   CHECK_FALSE(chosen(8, 7168, 2048, 1, 1));
   CHECK_FALSE(chosen(8, 2048, 768, 128, 8));
-  CHECK_FALSE(chosen(9, 2048, 768, 128, 8));
   Args quantised = legal();
   quantised.tokens = 1, quantised.a_type = WL_OPERAND_NVFP4;
   quantised.hidden = 2048, quantised.intermediate = 768;
@@ -423,7 +426,7 @@ TEST_CASE("few pairs of token and expert are not ordered, where they share few e
 // An H200 took for one token and the sum in the down product, and behind it: of GPT-OSS's
 // layer 25.2 and 27.0 us, of DeepSeek-V3's, one expert a token, whose K is shared behind it, 14.9
 // and 15.4.
-TEST_CASE("rows of a token are added up in the down product where its CTAs are resident at once",
+TEST_CASE("rows of a token are added up in the down product where its CTAs fit in two waves",
           "[host][moe]") {
   DeviceLimits h200 = wltest::b200_limits();
   h200.compute_major = 9, h200.sm_count = 132;
@@ -437,7 +440,8 @@ TEST_CASE("rows of a token are added up in the down product where its CTAs are r
   CHECK(summed(1, 2048, 768, 8)); // 64 clusters of 8, of which five CTAs an SM are 77
   CHECK(summed(1, 2880, 2880, 4));
   CHECK(summed(1, 7168, 2048, 1));
-  CHECK_FALSE(summed(3, 7168, 2048, 1)); // 672 CTAs
-  CHECK_FALSE(summed(2, 2048, 768, 8));
-  CHECK_FALSE(summed(1, 256, 768, 9)); // rows of a cluster
+  CHECK(summed(2, 2048, 768, 8));        // 23.1 us, with a launch of its own 24.6
+  CHECK_FALSE(summed(2, 2880, 2880, 4)); // 47.9 and 46.3
+  CHECK_FALSE(summed(8, 7168, 2048, 1)); // in three waves
+  CHECK_FALSE(summed(1, 256, 768, 9));   // rows of a cluster
 }
