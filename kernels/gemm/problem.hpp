@@ -42,7 +42,9 @@ struct Groups {
   int64_t sf_tile_count = 0;                             // never left out
   int64_t b_stride = 0, sfb_stride = 0, bias_stride = 0; // likewise; bytes, bytes, elements
   uint32_t* status = nullptr;
-  bool known = false; // no grid that may still run writes the numbers of groups
+  // Grids that may still run write A and SFA alone of what the product reads, and B and SFB unless
+  // the problem's flags say that they are static, and read no D.
+  bool known = false;
 
   // In the place of all that but count and the strides: row r, one of at most most_routed, is
   // multiplied with matrix ids[r] - first_id, and rows_each rows are one of A. `positions`, null or

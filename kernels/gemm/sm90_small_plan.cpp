@@ -174,10 +174,6 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
   else
     WL_TRY(move_weight_maps(context, mapped->operands, o, config.b_tensors, params));
   fill_problem(problem, params);
-  if (config.grouped) {
-    fill_groups(problem, params);
-    params->known_groups = problem.groups.known ? 1 : 0;
-  }
   params->a = address_of(o.a);
   params->sfa = address_of(o.sfa);
   params->tiles_m = static_cast<uint32_t>(row_tiles(problem, config));
@@ -185,6 +181,10 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
   params->per_column = reciprocal(params->tiles_m);
   params->per_entry = reciprocal(params->tiles_n);
   params->static_weights = (problem.flags & WL_STATIC_WEIGHTS) != 0 ? 1 : 0;
+  if (config.grouped) {
+    fill_groups(problem, params);
+    params->known_groups = problem.groups.known ? params->static_weights : 0;
+  }
   // With one row tile, weights are read once and need not stay in L2.
   const bool once =
       config.grouped ? problem.m <= problem.groups.count * config.tile_m / 2 : params->tiles_m == 1;

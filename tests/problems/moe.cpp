@@ -128,13 +128,14 @@ Bytes expected(const wl_moe_args& a, const warpline::DeviceLimits& device, const
 
 // The name of a configuration that makes it, `wanted` if it is one, "" where there is none.
 std::string config_for(const warpline::gemm::Table& table, const std::string& profile,
-                       wl_operand a_type, wl_dtype d_type, bool routed, const std::string& wanted,
-                       uint64_t draw) {
+                       wl_operand a_type, wl_dtype d_type, bool routed, bool small,
+                       const std::string& wanted, uint64_t draw) {
   const char* const target = profile == "b200" ? "sm_100f" : "sm_90a";
   std::vector<std::string> names;
   for (const warpline::gemm::Config& config : table)
     if (std::string(config.target) == target && config.d_type == d_type &&
-        config.routed == routed && config.takes({a_type, WL_OPERAND_NVFP4}))
+        config.routed == routed && config.takes({a_type, WL_OPERAND_NVFP4}) &&
+        (!small || config.family == warpline::gemm::Family::sm90_small))
       names.push_back(config.name);
   if (std::find(names.begin(), names.end(), wanted) != names.end()) return wanted;
   return names.empty() ? "" : names[draw % names.size()];
@@ -181,7 +182,9 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   if (of_down && a.intermediate == 192) a.intermediate = draw.note<int64_t>("intermediate", 320);
   if (a.experts == 33) a.hidden = draw.note<int64_t>("hidden", of_down ? 128 : 64);
   // Rows that say which expert is theirs: few.
-  const bool routed = !c.kernels.empty();
+  const bool small = c.name.starts_with(layer_with);
+  const bool routed = !c.kernels.empty() && !small;
+  const std::string product = small ? c.kernels[0] : c.name;
   const int64_t most_tokens = warpline::gemm::Groups::most_routed / a.top_k;
   if (routed) a.tokens = draw.note("tokens", std::min(a.tokens, most_tokens));
   // Each of their rows has CTAs of its own: many rows of narrow matrices in one problem of six, in
@@ -218,7 +221,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   draw.note("a_type", static_cast<int>(a.a_type));
   a.sf_layout = draw_sf_layout(c, {a.a_type, WL_OPERAND_NVFP4}, draw);
   a.y_type = static_cast<wl_dtype>(draw.pick("y_type", {0, 1, 3}));
-  if (routed && a.x_type == WL_F16 && (a.y_type == WL_BF16) != (c.rows_type == WL_BF16))
+  if ((routed || small) && a.x_type == WL_F16 && (a.y_type == WL_BF16) != (c.rows_type == WL_BF16))
     a.y_type = draw.note("y_type", c.rows_type);
   const wl_dtype h_type = warpline::moe::h_type(a, device);
   const wl_dtype rows_type = warpline::moe::rows_type(a, device);
@@ -294,19 +297,19 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
       scaled_h ? Factor{true, draw_float_alignment(draw, "h_scale"), {0.013f, 3.0f}} : Factor{};
   if (!scaled_h) draw.note<std::string>("h_scale", "null");
   const uint8_t padding = draw.pick<uint8_t>("padding", {0x7F, 0xFF, 0x38});
-  const bool forced = draw.pick("configs", {0, 1}) != 0 || routed;
+  const bool forced = draw.pick("configs", {0, 1}) != 0 || routed || small;
   // The kernel beside the one that is tried: any in some problems, else the first, whose clusters
   // are the smallest.
-  const auto other = [&](const char* product) {
-    return routed && draw.index() % 4 != 3 ? 0 : draw.below(product, 1000);
+  const auto other = [&](const char* of) {
+    return routed && draw.index() % 4 != 3 ? 0 : draw.below(of, 1000);
   };
   const std::string up = !forced ? ""
                                  : config_for(warpline::moe::up_configs(), c.profile, a.a_type,
-                                              h_type, routed, c.name, other("up"));
+                                              h_type, routed, small, product, other("up"));
   const std::string down =
       !forced ? ""
               : config_for(warpline::moe::down_configs(), c.profile, operand_of(h_type), rows_type,
-                           routed, c.name, other("down"));
+                           routed, small, product, other("down"));
   p.config = up;
   draw.note<std::string>("config_up", up.empty() ? "null" : up);
   draw.note<std::string>("config_down", down.empty() ? "null" : down);
@@ -474,9 +477,16 @@ Operation moe() {
   }
   for (const auto* table : {&warpline::moe::up_configs(), &warpline::moe::down_configs()})
     for (const warpline::gemm::Config& config : *table) {
-      if (!config.routed) continue;
+      const bool small = config.family == warpline::gemm::Family::sm90_small;
+      // h is in 16 bits, of the tokens' type.
+      const bool nvfp4 = config.takes({WL_OPERAND_NVFP4});
+      const bool of_layers = small && config.grouped &&
+                             (config.b_tensors == 1 ? !nvfp4
+                                                    : nvfp4 || config.takes({WL_OPERAND_F16}) ==
+                                                                   (config.d_type == WL_F16));
+      if (!config.routed && !of_layers) continue;
       Configuration c;
-      c.name = config.name, c.profile = "h200";
+      c.name = (of_layers ? layer_with : "") + std::string(config.name), c.profile = "h200";
       c.kernels = {config.name};
       c.types = {config.first_types()};
       // h is of the tokens' type.
@@ -485,7 +495,7 @@ Operation moe() {
                                                 : WL_BF16;
       c.rows_type = config.b_tensors == 1 ? config.d_type : c.type;
       c.sms = 4;
-      c.problems = first_problems(6);
+      c.problems = first_problems(of_layers ? 3 : 6);
       op.configurations.push_back(c);
     }
   return op;

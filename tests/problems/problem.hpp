@@ -106,6 +106,9 @@ using Neighbour = std::function<void(const Regions&, Side)>;
 // "" or the first thing that is wrong. With neighbours a run is launched in the default stream.
 std::string run(wl_context* context, const Problem& problem, const Neighbour& neighbour = {});
 
+// Ahead of the name of a product's configuration: layers of experts with that product.
+inline const std::string layer_with = "layer_with_";
+
 // A configuration of an operation: an entry of its table, and the device for its problems.
 struct Configuration {
   std::string name, profile;

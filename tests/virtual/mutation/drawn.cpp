@@ -65,6 +65,13 @@ Drawn drawn_for(const std::string& kernel) {
   return first;
 }
 
+Drawn layers_with(const std::string& kernel) {
+  for (const problems::Operation& operation : problems::operations())
+    for (const problems::Configuration& c : operation.configurations)
+      if (c.name == problems::layer_with + kernel) return {&operation, &c};
+  return {};
+}
+
 bool right_drawn(wl_context* context, const std::string& kernel, uint64_t seed,
                  std::string& message) {
   static size_t runs = 0;
@@ -81,6 +88,16 @@ bool right_drawn(wl_context* context, const std::string& kernel, uint64_t seed,
     if (!right(context, drawn, seed, list[i % length], message)) return false;
   }
   return !with_loops || right_loops(context, drawn, seed, message);
+}
+
+bool right_layers(wl_context* context, const Drawn& drawn, uint64_t seed, std::string& message) {
+  static size_t runs = 0;
+  const std::vector<size_t>& list = drawn.configuration->problems;
+  const size_t first = runs, count = runs == 0 ? list.size() : 1;
+  ++runs;
+  for (size_t i = first; i < first + count; ++i)
+    if (!right(context, drawn, seed, list[i % list.size()], message)) return false;
+  return true;
 }
 
 bool right_loops(wl_context* context, const Drawn& drawn, uint64_t seed, std::string& message) {

@@ -27,6 +27,11 @@ Drawn drawn_for(const std::string& kernel);
 bool right_drawn(wl_context* context, const std::string& kernel, uint64_t seed,
                  std::string& message);
 
+// Layers of experts whose product the kernel is, where it may know sizes of groups before it waits;
+// no operation where there are none. The first call of right_layers has all of them, others one.
+Drawn layers_with(const std::string& kernel);
+bool right_layers(wl_context* context, const Drawn& drawn, uint64_t seed, std::string& message);
+
 // The same of the problems of loops and rings.
 bool right_loops(wl_context* context, const Drawn& drawn, uint64_t seed, std::string& message);
 

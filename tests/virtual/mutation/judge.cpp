@@ -316,6 +316,9 @@ Verdict judge(const Kernel& kernel, const std::string& source, const std::string
   option("instruction_limit", polls ? "40000000" : "4000000");
   const Drawn drawn = drawn_for(kernel.name);
   const bool is_drawn = kernel.run == Kernel::Run::drawn;
+  const Drawn layers = layers_with(kernel.name);
+  // A layer's other product has a ledger of its own.
+  const std::string of_layers = check.substr(0, check.find(",ledger"));
   // Drawn problems of Hopper's FP8 have the sums of its narrow accumulator.
   const bool narrow =
       drawn.configuration != nullptr && problems::adds_f8_on_hopper(*drawn.configuration);
@@ -339,6 +342,7 @@ Verdict judge(const Kernel& kernel, const std::string& source, const std::string
       runs.emplace_back(kernel.short_k, schedule);
   for (const auto& [k, schedule] : runs) {
     option("schedule", schedule);
+    if (layers.operation != nullptr) option("check", check);
     std::string message;
     DualGemmCase c = kernel.problem;
     c.k = k;
@@ -351,6 +355,10 @@ Verdict judge(const Kernel& kernel, const std::string& source, const std::string
                                                                         : right_quantised;
     bool right = right_run(context, kernel, c, message) &&
                  (!takes_factors_later(kernel) || right_norm_linear(context, kernel, c, message));
+    if (right && layers.operation != nullptr) {
+      option("check", of_layers);
+      right = right_layers(context, layers, c.seed, message);
+    }
     // A product's other pairs of types, and rings that come round further, once.
     if (right && &schedule == &runs[0].second && !is_drawn && find_config(kernel.name) != nullptr) {
       if (narrow) option("wgmma_accumulation", "hopper");

@@ -217,29 +217,18 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
   if (warp_sync && m.label == "coded" && held)
     return "the lanes meet in the next row before anything that wants them together, and what they "
            "have written nobody reads: convergence costs no order";
-  if (warp_sync && m.label == "barriers_done" && has(kernel, "grouped") &&
-      starts(m.after, "griddepcontrol.wait"))
+  if (warp_sync && m.label == "barriers_done" && has(kernel, "grouped"))
     return "the table of groups follows, with a barrier of the CTA behind it";
   if (warp_sync && m.label == "barriers_done" && starts(kernel, "moe_"))
     return "who has initialised barriers alone signals them ahead of the CTA's barrier, and a vote "
            "of all lanes comes first: convergence costs no order";
-  if (has(kernel, "grouped_") && has(kernel, "sm90") && starts(op, "griddepcontrol.wait") &&
-      (m.label == "activations_role" || m.label == "consumer"))
+  if (has(kernel, "grouped_") && has(kernel, "sm90") && !has(kernel, "_small_") &&
+      starts(op, "griddepcontrol.wait") && (m.label == "activations_role" || m.label == "consumer"))
     return "every thread has waited ahead of the table of groups";
   // Its factors and biases are read behind the main loop.
   if (has(kernel, "direct_a") && has(kernel, "_t256_split") && m.label == "consumer" &&
       starts(op, "griddepcontrol.wait"))
     return "who asked for the first activations has waited, and the main loop waits for those";
-  // Of a layer's down product every thread of the grid ahead has waited before that lets this one
-  // start.
-  if (starts(kernel, "moe_down") && m.label == "stages_prefetched") {
-    if (starts(op, "griddepcontrol.wait"))
-      return "the grid ahead writes no weights, and has waited for those that do before it let "
-             "this one start: the wait says only when they are loaded";
-    if (starts(op, "fence.proxy.async.global"))
-      return "who writes weights has ended before the grid ahead of this one went on: no grid that "
-             "may still run has written them";
-  }
   if (starts(op, "fence.proxy.async.global") && m.label == "groups_tabulated")
     return "of weights and their scales, which no grid of the call writes";
   if (warp_sync && m.label == "release" && has(kernel, "norm_linear_rstd"))
