@@ -105,18 +105,20 @@ void check_run(wl_context* context, const wl_plan* plan, int launches, bool grap
   CHECK(wl_free(context, workspace) == WL_SUCCESS);
 }
 
-// A layer of experts: plans of several kernels with what they exchange in the workspace.
+// A layer of experts: plans of several kernels with what they exchange in the workspace. Of more
+// pairs than are multiplied without an order.
 struct LayerProblem : wltest::PlanProblem {
-  static constexpr int64_t tokens = 5, experts = 3, width = k;
+  static constexpr int64_t tokens = 9, experts = 3, width = k;
   LayerProblem(wl_context* c, wl_operand a_type) : PlanProblem(c) {
     layer.struct_size = sizeof layer;
     layer.tokens = tokens, layer.hidden = layer.intermediate = width;
     layer.experts = experts, layer.top_k = 2;
     x = static_cast<uint8_t*>(bytes(2 * tokens * width, 5));
     layer.x = x, layer.x_type = WL_BF16;
-    layer.ids = static_cast<const int32_t*>(
-        upload({1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0,
-                2, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0}));
+    std::vector<uint8_t> ids;
+    for (const uint8_t id : {1, 0, 2, 1, 0, 2, 2, 1, 7, 0, 1, 0, 0, 2, 1, 2, 7, 7})
+      ids.insert(ids.end(), {id, 0, 0, 0});
+    layer.ids = static_cast<const int32_t*>(upload(ids));
     const void** const values[] = {&layer.w_gate, &layer.w_up, &layer.w_down};
     const void** const factors[] = {&layer.sf_gate, &layer.sf_up, &layer.sf_down};
     for (uint32_t i = 0; i < 3; ++i) {
