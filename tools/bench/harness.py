@@ -57,8 +57,10 @@ class Harness:
                     times[name].append(start.elapsed_time(end) * 1e3 / len(things[name]))
         return {name: statistics.median(values) for name, values in times.items()}
 
-    def medians(self, things, pause=0):
-        """Microseconds of one call of each of {name: (run, calls in it)}; `pause` in seconds."""
+    def medians(self, things, pause=0, ahead=0):
+        """Microseconds of one call of each of {name: (run, calls in it)}; `pause` in seconds. With
+        `ahead` the card sleeps for so many clocks while the host queues a run, whose launch is not
+        in the time then: of few short calls it takes as long as they do."""
         times = {name: [] for name in things}
         with torch.cuda.stream(self.stream):
             for _ in range(3):
@@ -71,6 +73,8 @@ class Harness:
                     start = torch.cuda.Event(enable_timing=True)
                     end = torch.cuda.Event(enable_timing=True)
                     time.sleep(pause)
+                    if ahead:
+                        torch.cuda._sleep(ahead)
                     start.record(self.stream)
                     run()
                     end.record(self.stream)
