@@ -9,9 +9,10 @@ BF16: sort by expert, gather, torch._grouped_mm, SwiGLU, torch._grouped_mm, weig
 Tokens and the result are BF16; both sides get ids and weights of the experts and read nothing on the
 host. Weight sets rotate so that every call finds its experts in DRAM; graphs of calls take turns. A
 time is the median over the replays, without the launch of the graph by the host. Columns:
-microseconds, torch's as a multiple of ours; `bytes`, the share of the time that the touched experts' weights take at the measured copy rate; `around`, the
-share of the order, the copies and the sum in the time of our kernels, by the profiler; host time of
-a run, plain and as a graph (the call through ctypes included).
+microseconds, torch's as a multiple of ours; `bytes`, the share of the time that the touched
+experts' weights take at the measured copy rate; `around`, the share of the order, the copies and
+the sum in the time of our kernels, by the profiler; host time of a run, plain and as a graph (the
+call through ctypes included).
 """
 import argparse
 import json
