@@ -238,16 +238,12 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
        ((one_more || deleted) &&
         (starts(t, "mov.f32 more_of_it, ") || starts(t, "mov.b16 half, 0")))))
     return "FP32 takes no half, and without an addend nothing is added";
-  if ((m.label == "prefetch_stage" && starts(t, "setp.ge.u32 more, k_block, early") && !deleted) ||
-      (starts(t, "add.u32 early, k_first, ") && !has(kernel, "sm100")) ||
-      starts(t, "min.u32 early, early, k_end"))
-    return "only prefetches ask for it";
   if (one_more && names("valid, 1")) return "any number but 0 says that there is a tile";
   if (one_more && starts(t, "add.u32 group_barrier, group"))
     return "another number for the same barrier";
   if (deleted && starts(t, "@no_bias bra"))
     return "without biases the fetch finds no addresses, and -0";
-  if ((m.label == "prefetch_stage" || (m.label == "barriers_ready" && has(kernel, "small")) ||
+  if (((m.label == "barriers_ready" && has(kernel, "small")) ||
        (m.label == "barriers_done" && has(kernel, "stream"))) &&
       (names("k_byte, k_block") || names("k_atom, k_block") || names("k_block, k_block, 1")))
     return "a prefetch's address changes no value";
