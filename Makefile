@@ -239,13 +239,12 @@ $(BUILD)/ptx/$(1).ptx: $(firstword $(wildcard kernels/$(2)/$(3).ptx kernels/gemm
 endef
 
 # $(1) kernel, $(2) target. Machine code is an extra: a ptxas that does not know the target leaves the
-# file empty and the driver compiles the PTX. That every kernel assembles is check-ptx's business.
+# file empty and the driver compiles the PTX.
 define cubin_rule
 CUBIN_FILES += $(BUILD)/cubin/$(1).$(2).cubin
 $(BUILD)/cubin/$(1).$(2).cubin: $(BUILD)/ptx/$(1).ptx
 	$(Q)echo "  PTXAS $(1) $(2)"; [ -d $$(@D) ] || mkdir -p $$(@D); \
-	  if $(PTXAS) -arch=$(2) $$< -o $$@ 2> $$@.log; then rm -f $$@.log; \
-	  else echo "  no machine code of $(1) for $(2), see $$@.log"; : > $$@; fi
+	  tools/assemble.sh $(PTXAS) $(2) $$< $$@
 endef
 
 machine_targets = $(or $(filter %f,$(1)),$(filter %a,$(1)))

@@ -106,3 +106,46 @@ TEST_CASE("what is wrong with one kernel of many is a failure", "[host][check_pt
   CHECK(last == "1 assembled, 1 failed");
   CHECK(result.out.find("/nowhere/kernel.ptx: cannot be read") != std::string::npos);
 }
+
+TEST_CASE("a kernel that ptxas refuses ends the build, a target that it does not know does not",
+          "[host][check_ptx]") {
+  const wltest::TemporaryDirectory directory;
+  wltest::write_text(directory / "ptxas", R"(#!/bin/sh
+case $1 in *sm_100f) echo "ptxas fatal: no such target"; exit 255 ;; esac >&2
+grep -q wrong "$2" && { echo "ptxas error: wrong" >&2; exit 255; }
+grep -q '^.version 8.1' "$2" || { echo "ptxas fatal: no such version" >&2; exit 255; }
+echo code > "$4"
+)");
+  std::filesystem::permissions(directory / "ptxas", std::filesystem::perms::owner_all);
+  const std::string machine_code = directory / "k.cubin";
+  const auto assemble = [&](const char* target, const std::string& version, const char* body) {
+    wltest::write_text(directory / "k.ptx",
+                       "// A kernel\n.version " + version + "\n.target sm_90a\n" + body);
+    wltest::write_text(machine_code, "of the kernel before");
+    return run_child({wltest::source_file("tools/assemble.sh"), directory / "ptxas", target,
+                      directory / "k.ptx", machine_code});
+  };
+  const auto files = [&] {
+    const std::filesystem::directory_iterator all(directory.path());
+    return std::distance(begin(all), end(all));
+  };
+  ChildResult result = assemble("sm_90a", "8.1", "right\n");
+  CHECK(result.status == 0);
+  CHECK(result.out.empty());
+  CHECK(std::filesystem::file_size(machine_code) == 5);
+  CHECK(files() == 3);
+
+  result = assemble("sm_90a", "8.1", "wrong\n");
+  CHECK(result.status == 1);
+  CHECK(result.err.find("ptxas error: wrong") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(machine_code));
+
+  for (const auto& [target, version] : {std::pair{"sm_100f", "8.1"}, {"sm_90a", "9.9"}}) {
+    result = assemble(target, version, "right\n");
+    INFO(target << ", " << version);
+    CHECK(result.status == 0);
+    CHECK(result.out.find("no machine code of k for " + std::string(target)) != std::string::npos);
+    CHECK(std::filesystem::file_size(machine_code) == 0);
+    CHECK(std::filesystem::file_size(machine_code + ".log") != 0);
+  }
+}
