@@ -1,5 +1,6 @@
 // The four benchmark problems of grouped GEMM in NVFP4 on the virtual B200: exact, with the bits of
-// a product for each group by itself, and counted in their full sizes.
+// a product for each group by itself, and counted in their full sizes. On the virtual H200 groups
+// of few rows, whose tiles of 16 rows are narrow or not.
 #include "kernels/grouped/grouped.hpp"
 #include "tests/reference/grouped.hpp"
 #include "tests/support/catch.hpp"
@@ -49,10 +50,10 @@ void run(wl_context* context, wl_status (*make)(wl_context*, const Args*, wl_pla
   wl_plan_destroy(plan);
 }
 
-// D of all groups by each configuration that makes FP16, and of each group by wl_gemm.
-void check_exact(const Case& full, uint64_t seed) {
-  wl_context* const context = context_of_process();
-  const Case c{full.rows, full.n / 8, full.k};
+// D of all groups by each configuration that makes FP16 and that `tried` names, and of each group
+// by wl_gemm.
+template <class Tried>
+void check_exact(wl_context* context, const Case& c, uint64_t seed, int count, const Tried& tried) {
   const GroupTable table = table_of(c);
   const int64_t m = c.m();
   INFO("m " << m << ", n " << c.n << ", k " << c.k << ", seed " << seed);
@@ -77,7 +78,7 @@ void check_exact(const Case& full, uint64_t seed) {
   args.groups.ends = static_cast<const int32_t*>(ends.pointer);
   int ran = 0;
   for (const auto& config : warpline::grouped::linear_configs()) {
-    if (!config.blackwell() || config.d_type != WL_F16 ||
+    if (!tried(config) || config.d_type != WL_F16 ||
         !config.takes({WL_OPERAND_NVFP4, WL_OPERAND_NVFP4}))
       continue;
     INFO(config.name);
@@ -88,11 +89,12 @@ void check_exact(const Case& full, uint64_t seed) {
     CHECK(d.read(wanted.size()) == wanted);
     ++ran;
   }
-  CHECK(ran == 3);
+  CHECK(ran == count);
 
   const size_t tile = wl_sf_bytes(WL_SF_128x4, 128, c.k);
   const size_t b_entry = p.b1.values.size() / c.rows.size();
   for (size_t g = 0; g < c.rows.size(); ++g) {
+    if (c.rows[g] == 0) continue;
     wl_gemm_args one = args.gemm;
     one.struct_size = sizeof one;
     one.config = nullptr;
@@ -124,7 +126,28 @@ double number(const warpline::cli::Json& object, const char* key) {
 // An eighth of N: the reference takes the time. Sums are exact, so that bits are.
 TEST_CASE("grouped GEMM: the benchmark problems are exact, as each group by itself",
           "[virtual][grouped]") {
-  for (size_t i = 0; i < cases.size(); ++i) check_exact(cases[i], 71 + 10 * i);
+  for (size_t i = 0; i < cases.size(); ++i)
+    check_exact(context_of_process(), {cases[i].rows, cases[i].n / 8, cases[i].k}, 71 + 10 * i, 3,
+                [](const auto& config) { return config.blackwell(); });
+}
+
+// Narrow tiles stand beside wide ones, alone and as a group's last; K ends within a block of 256.
+TEST_CASE("grouped GEMM on Hopper: tiles of 16 rows with up to 8 and with more in one kernel",
+          "[virtual][grouped]") {
+  const ChildResult child = run_child({build_file("tests/virtual"), "[.h200-narrow]"});
+  INFO(child.out << child.err);
+  CHECK(child.status == 0);
+  CHECK(child.out.find("1 passed") != std::string::npos);
+}
+
+TEST_CASE("narrow tiles on Hopper, in a process of their own", "[.h200-narrow]") {
+  wl_context* const context = virtual_context("h200");
+  const auto small = [](const warpline::gemm::Config& config) {
+    return config.family == warpline::gemm::Family::sm90_small;
+  };
+  check_exact(context, {{8, 9, 16, 1, 0, 17, 7, 24, 15, 40, 3}, 136, 832}, 1201, 3, small);
+  check_exact(context, {{16, 8}, 264, 256}, 1301, 3, small);
+  check_exact(context, {{2, 8, 5, 1}, 64, 320}, 1401, 3, small);
 }
 
 TEST_CASE("grouped GEMM: the benchmark problems read weights once and pad each group once",
