@@ -90,8 +90,6 @@ TEST_CASE("refusals name line, text and reason", "[virtual][decode]") {
   contains(refusal_of("mov.u64 d, %tid.x;"), "at most 32 bits");
   contains(refusal_of(".reg .b32 a;"), "declared twice");
   contains(refusal_of("L: ret;\nL: ret;"), "there twice");
-  contains(refusal_of(".reg .b32 L;\nL: ret;"), "the label 'L' has the name of a register");
-  contains(refusal_of("L: ret;\n.reg .b32 L;"), "the label 'L' has the name of a register");
   contains(refusal_of(".shared .b8 s[];"), "no size");
   contains(refusal_of(".local .b8 s[600000];"), "524288");
   contains(refusal_of(".shared .b8 s[20000000];"), "232448 bytes of static shared memory");

@@ -205,11 +205,7 @@ void ProgramBuilder::declare_stack(Unit& unit) {
 void ProgramBuilder::note_labels(Unit& unit) {
   for (const ptx::Label& l : unit.function->labels) {
     const uint32_t pc = unit.pcs[size_t(l.statement)];
-    ScopeTable& scope = unit.scopes[size_t(l.scope)];
-    if (scope.names.count(l.name) != 0)
-      refuse(l.line, "the label '" + l.name + "' has the name of a register, a variable or a " +
-                         "parameter of this block");
-    if (!scope.labels.emplace(l.name, pc).second)
+    if (!unit.scopes[size_t(l.scope)].labels.emplace(l.name, pc).second)
       refuse(l.line, "the label '" + l.name + "' is there twice in this block");
     program_->labels.emplace(pc, l.name);
   }
