@@ -217,8 +217,9 @@ void share_sms(const DeviceLimits& device, LaunchConfig* launch, const Holds& ho
     return;
   }
 }
-// Clusters of more than 2 do not fit everywhere, as GPCs differ in size. An H200 holds 30, 62, 92,
-// 124 and 154 clusters of 4 by 1 to 5 CTAs an SM, and 15, 30, 45, 62 and 77 of 8.
+// Clusters of more than 2 do not fit everywhere, as GPCs differ in size: 15 of 16 SMs count. An
+// H200 holds one more or less: 30, 62, 92, 124 and 154 clusters of 4 by 1 to 5 CTAs an SM, and 15,
+// 30, 45, 62 and 77 of 8.
 inline int64_t held_clusters(const DeviceLimits& device, int64_t size, int64_t share) {
   const int64_t sms = std::max(device.sm_count, 1);
   return (size > 2 ? sms * 15 / 16 : sms) * share / size;

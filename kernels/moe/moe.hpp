@@ -70,9 +70,9 @@ Space space_of(const wl_moe_args& args, const DeviceLimits& device, Tokens token
 // The parts, of operands in a workspace at `workspace`. A plan is made for a place that is none.
 struct Parts {
   bool routed = false, summed = false;
-  // Grids that all CTAs of the grid ahead of them had waited for before they started have ended:
-  // those ahead of the part that makes tokens for the up product, ahead of the up product for the
-  // down product. Of the latter the up product's configuration decides.
+  // When this product starts, the order and all work ahead of it have ended. Of up: a part stands
+  // between, all of whose CTAs wait for the order before they let up start. Of down: up waits so
+  // itself, which its configuration decides.
   bool up_knows_order = false, down_knows_order = false;
   Permutation order;
   Quantisation quantised;

@@ -6,6 +6,7 @@
 #include "tests/support/temporary.hpp"
 
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -105,6 +106,33 @@ TEST_CASE("what is wrong with one kernel of many is a failure", "[host][check_pt
   told(result.out, last);
   CHECK(last == "1 assembled, 1 failed");
   CHECK(result.out.find("/nowhere/kernel.ptx: cannot be read") != std::string::npos);
+}
+
+// The registers are those of tests/golden, so that this needs no ptxas.
+TEST_CASE("every kernel's head says how many registers a thread it is launched with",
+          "[host][check_ptx]") {
+  std::istringstream golden(
+      wltest::read_text(wltest::source_file("tests/golden/sass-ptxas-13.0.88.txt")));
+  size_t kernels = 0;
+  for (std::string line; std::getline(golden, line);) {
+    std::istringstream words(line);
+    std::string name, target, key;
+    int registers = 0;
+    if (!(words >> name >> target >> key >> registers) || key != "registers") continue;
+    const std::string text = wltest::read_text(wltest::build_file("ptx/" + name + ".ptx"));
+    const std::string before = "Launched with ", behind = " registers a thread";
+    const size_t at = text.find(before);
+    INFO(name << ", " << target << ": " << registers << " registers");
+    REQUIRE(at != std::string::npos);
+    size_t digits = 0;
+    const int said = std::stoi(text.substr(at + before.size(), 8), &digits);
+    CHECK(text.compare(at + before.size() + digits, behind.size(), behind) == 0);
+    CHECK(said >= registers);
+    if (const size_t most = text.find(".maxnreg "); most != std::string::npos)
+      CHECK(said == std::stoi(text.substr(most + 9, 8)));
+    ++kernels;
+  }
+  CHECK(kernels >= 700);
 }
 
 TEST_CASE("a kernel that ptxas refuses ends the build, a target that it does not know does not",

@@ -183,11 +183,8 @@ int run_baseline(const std::vector<Kernel>& every, const std::string& wanted,
       continue;
     }
     if (running.size() == jobs) settle();
-    // Some have no ledger, or run beside another kernel that has one.
-    const size_t ledger = kernels[i].ledger ? std::string::npos : check.find(",ledger");
-    const std::string own =
-        ledger == std::string::npos ? check : std::string(check).erase(ledger, 7);
-    running.push_back(start(kernels[i], text, own, schedules, i));
+    running.push_back(
+        start(kernels[i], text, kernels[i].ledger ? check : without_ledger(check), schedules, i));
   }
   while (!running.empty()) settle();
   write();

@@ -10,6 +10,10 @@
 
 namespace wltest {
 
+// A list of checkers without the ledger: of kernels that have none, and of runs that launch others
+// with ledgers of their own.
+std::string without_ledger(std::string checks);
+
 struct Kernel {
   std::string name, config, profile;
   std::string text;
