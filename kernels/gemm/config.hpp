@@ -237,6 +237,9 @@ constexpr int64_t sm90_later_rows(const Config& c) { return int64_t{c.group_m} *
 // Of groups: images of two warps, aligned; the rows of the image that one word counts.
 constexpr int sm90_group_later_bytes = 128 + 2 * 2048;
 constexpr int64_t sm90_group_later_rows = 256;
+// TURNS of sm90_ranges.inc: numbers of tiles that the roles of a CTA pass on; a barrier and a word
+// each.
+constexpr int sm90_turns(int stages) { return stages + 2 <= 4 ? 4 : 8; }
 // Blocks of K that a job, of 8 rows, makes ready.
 constexpr int64_t sm90_later_blocks = 4;
 

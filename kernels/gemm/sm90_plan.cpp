@@ -394,6 +394,11 @@ void fill_grouped_decode(const wl_context& context, const Problem& problem, cons
   std::memcpy(&later, &work->product, offsetof(Params, unscale) + sizeof(float));
   fill_groups(problem, &later);
   later.later_first = UINT32_MAX;
+  // The word that counts tiles stands ahead of those that count jobs.
+  decode.decoded_at = work->workspace_bytes;
+  decode.counters = 1;
+  work->workspace_bytes += 4;
+  later.decoded_at = work->workspace_bytes;
   // Ahead: what its warps decode at once, of all K.
   const int64_t chunks = divide_up(rows, sm90_group_later_rows);
   const int64_t ahead =
@@ -408,12 +413,10 @@ void fill_grouped_decode(const wl_context& context, const Problem& problem, cons
   const int64_t quads = divide_up(blocks, sm90_later_blocks);
   later.a = address_of(problem.operands.a);
   later.sfa = address_of(problem.operands.sfa);
-  later.decoded_at = work->workspace_bytes;
   later.later_first = static_cast<uint32_t>(ahead);
   later.per_blocks = reciprocal(static_cast<uint32_t>(quads));
   decode.ahead_rows = static_cast<uint32_t>(ahead * sm90_group_later_rows);
-  decode.counters = static_cast<uint32_t>(chunks * quads);
-  decode.decoded_at = later.decoded_at;
+  decode.counters += static_cast<uint32_t>(chunks * quads);
   work->workspace_bytes += static_cast<size_t>(chunks * quads) * 4;
 }
 
