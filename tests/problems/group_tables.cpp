@@ -65,7 +65,7 @@ GroupSizes draw_groups(const Configuration& c, wl_operand type, Draw& draw) {
   if (later) s.k = 320, s.n = 4 * c.columns;
   s.masked = draw.pick("table", {0, 1, 0}) != 0 && !of_tiles && !later;
   s.gathers = draw.pick("with rows", {0, 1}) != 0;
-  if (is_of_rings(draw)) s.gathers = draw.index() != of_rings;
+  if (is_of_rings(draw)) s.gathers = draw.index() == of_rings + 1;
   s.gathers = s.gathers && !later;
   if (is_of_rings(draw) && s.gathers) s.k = c.turn + 64; // gathered stages come round, too
   // Of longer lists, the last with the most groups, too.

@@ -139,9 +139,9 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const Activations activations = draw_activations(differ, draw.index(), draw);
   const auto gates = draw_gates(differ, draw);
   p.exponentials = dual || activations.exponentials();
-  const bool has_row = !dual && draw.pick("with row", {1, 0, 1}) != 0 && !ties;
+  const bool has_row = !dual && draw.pick("with row", {1, 0, 1}) != 0 && !ties && !is_bare(draw);
   // Its barriers would order the outputs of whole tiles behind each other.
-  const bool no_residual = dual || nvfp4 || has_later_groups(c, draw);
+  const bool no_residual = dual || nvfp4 || has_later_groups(c, draw) || is_bare(draw);
   const std::string residual =
       no_residual         ? "null"
       : is_of_rings(draw) ? draw.index() == of_rings ? "apart" : "null"

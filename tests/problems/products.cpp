@@ -31,6 +31,9 @@ bool chooses_config(const Draw& draw) {
   return draw.index() < first_of_tiles && draw.index() % all_sizes == 3;
 }
 bool is_of_rings(const Draw& draw) { return draw.index() >= of_rings; }
+bool is_bare(const Draw& draw) {
+  return draw.index() >= first_of_loops + all_loops / 2 && draw.index() != of_rings;
+}
 int64_t k_of_loops(const Configuration& c, const Draw& draw) {
   const int64_t beyond = draw.index() < first_of_loops + all_loops / 2 ? 1 : 2;
   return (std::max(c.depth, c.turn) + beyond * c.tile_k) * (c.shares_k ? 10 : 1);
@@ -519,7 +522,11 @@ uint32_t draw_product_way(const Sizes& s, Draw& draw, Problem* problem) {
 }
 
 Activations draw_activations(bool differ, size_t turn, Draw& draw) {
-  const int first = draw.pick("activation", {0, 1, 2, 3, 4, 5}, turn);
+  const int drawn = draw.pick("activation", {0, 1, 2, 3, 4, 5}, turn);
+  const int bare = draw.index() > of_rings ? WL_ACTIVATION_NONE
+                   : draw.index() % 2 != 0 ? WL_ACTIVATION_SILU
+                                           : WL_ACTIVATION_GELU_TANH;
+  const int first = is_bare(draw) ? draw.note("activation", bare) : drawn;
   // Of those without an exponential, which a card computes bit for bit, another of them.
   const int other = first / 3 * 3 + (first + 1) % 3;
   const int second = draw.note("activation of the second run", differ ? other : first);

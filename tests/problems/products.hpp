@@ -18,11 +18,15 @@ constexpr size_t all_sizes = 7; // kinds of sizes
 constexpr size_t first_of_tiles = 102;
 // From this problem on what shows what loops wait for: tiles whose K brings the stages round, of
 // up to four pairs of types with an even and an odd number of blocks, eight problems; then so many
-// tiles that all rings come round, with a residual, and without it and with rows that are gathered.
+// tiles that all rings come round, with a residual, without it and with rows that are gathered,
+// and, of groups on Hopper, without both.
 constexpr size_t first_of_loops = 108, all_loops = 8, of_rings = first_of_loops + all_loops;
 bool is_of_rings(const Draw& draw);
 int64_t k_of_loops(const Configuration& configuration, const Draw& draw);
 int64_t tiles_of_rings(const Configuration& configuration);
+// Products without factors of rows and residual, which have a text of their own for no activation
+// and one for a sigmoid: the last problems of rings, and half of those of loops.
+bool is_bare(const Draw& draw);
 bool is_first(const Draw& draw);
 // Two of these, with edges and without, have a whole tile of K.
 bool has_whole_k(const Draw& draw);

@@ -94,6 +94,9 @@ void share_problems(std::vector<Operation>* operations) {
           if (i % 4 < pairs_of_types) c.of_loops.push_back(first_of_loops + i);
         c.of_loops.push_back(of_rings);
         c.of_loops.push_back(of_rings + 1);
+        // Tiles of little K behind each other, whose outputs have a text of their own.
+        if (operation.args == "wl_grouped_gemm_args" && c.profile == "h200")
+          c.of_loops.push_back(of_rings + 2);
         // Rows that are decoded under the product.
         if (later_groups) c.of_loops.push_back(all_sizes);
       }

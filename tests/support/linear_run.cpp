@@ -36,7 +36,8 @@ Problem problem_of(const LinearCase& c) {
 }
 
 LinearOperands operands_of(const LinearCase& c, float alpha) {
-  LinearOperands operands{WL_ACTIVATION_GELU_TANH, alpha, {}, {}, {}, {}};
+  LinearOperands operands{
+      c.gelu ? WL_ACTIVATION_GELU_TANH : WL_ACTIVATION_NONE, alpha, {}, {}, {}, {}};
   const Random random(c.seed, 55);
   // Eighths, which all types of D hold.
   for (int64_t i = 0; c.residual && i < c.l * c.m * c.n; ++i)

@@ -1,4 +1,4 @@
-// wl_gemm through the C ABI, on the driver that WARPLINE_DRIVER names: with GELU and mostly a
+// wl_gemm through the C ABI, on the driver that WARPLINE_DRIVER names: mostly with GELU and a
 // bias. Other arguments are varied by tests/problems.
 #pragma once
 
@@ -22,7 +22,8 @@ struct LinearCase {
   bool row = false, col = false; // factors
   // Of a configuration for MN-major operands those that are, 1: A, 2: B; 0: its first pair.
   int mn_major = 0;
-  int a_type = -1; // wl_operand; -1: the first that the configuration takes
+  int a_type = -1;  // wl_operand; -1: the first that the configuration takes
+  bool gelu = true; // else no activation
 };
 
 // A plan and its operands, of exact sums. A may be what another one writes, in NVFP4 or FP16.

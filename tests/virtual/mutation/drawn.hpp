@@ -21,9 +21,9 @@ struct Drawn {
 Drawn drawn_for(const std::string& kernel);
 
 // Whether the outputs are right; `message` says why there are none. The first call has all problems
-// of the list where they are products, else several; others have the next two of products, but for
-// the one whose warps poll what others of the CTA decode: a schedule that lets one of those lag
-// would never end.
+// of the list where they are products, else several; others have the next two of products, and the
+// third of rings where there is one, but not the one whose warps poll what others of the CTA
+// decode: a schedule that lets one of those lag would never end.
 bool right_drawn(wl_context* context, const std::string& kernel, uint64_t seed,
                  std::string& message);
 

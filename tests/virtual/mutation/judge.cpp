@@ -99,8 +99,8 @@ bool right_nvfp4(wl_context* context, const Kernel&, const DualGemmCase& c, std:
 }
 
 bool right_linear_of(wl_context* context, const Kernel& kernel, const DualGemmCase& c, int mn_major,
-                     int a_type, std::string& message) {
-  const bool second = c.bias1 != 0;
+                     int a_type, std::string& message, bool plain = false) {
+  const bool second = c.bias1 != 0 && !plain;
   // Biases with and without factors of columns, which the lanes wait for, too.
   const bool has_col = find_config(c.config)->column_factors;
   LinearCase of{c.m,
@@ -116,6 +116,7 @@ bool right_linear_of(wl_context* context, const Kernel& kernel, const DualGemmCa
   of.col = second && has_col;
   of.mn_major = mn_major;
   of.a_type = a_type;
+  of.gelu = !plain;
   const LinearRun linear(context, of);
   message = linear.message();
   wl_status status = message.empty() ? WL_SUCCESS : WL_ERROR_INVALID_ARGUMENT;
@@ -141,6 +142,10 @@ bool right_linear(wl_context* context, const Kernel& kernel, const DualGemmCase&
   for (const int mn_major : config->mn_major ? all : none)
     for (const int a_type : types_of_later(c.config))
       if (!right_linear_of(context, kernel, c, mn_major, a_type, message)) return false;
+  // Outputs without activation may have a text of their own (sm90_store.inc).
+  if (c.bias1 != 0 && kernel.text.find("other_outputs:") != std::string::npos &&
+      !right_linear_of(context, kernel, c, 0, -1, message, true))
+    return false;
   if (config->family != warpline::gemm::Family::sm90 ||
       config->grid != warpline::gemm::Grid::stream_k)
     return true;
