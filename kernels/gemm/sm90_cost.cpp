@@ -31,9 +31,9 @@ namespace warpline::gemm {
 // spread as `spread` says; in tiles of 64 tokens and more a group's last tile takes MMAs of all,
 // half or a quarter of them, all of its rows equally likely. Tiles of 144 have as many rows as each
 // other, and MMAs of 80, 128 or 144. Tiles of 288 rows (H100): 450 clocks and 7.7 a token; a group
-// has one of up to 288 rows behind those of 256. With NVFP4 tokens and 256 rows a group they take 4
-// % less where groups are alike and 6 % more where they are not, with BF16 tokens 5 and 4: such
-// groups of NVFP4 tokens are left to tiles of 144.
+// has one of up to 288 rows behind those of 256. With 256 rows a group products of one tensor take
+// 6 % less than with tiles of 144 where groups are alike, and as long where they are not; of two
+// tensors 4 % less and 2 more, with NVFP4 tokens 3 and 2 (H200): these are left to tiles of 144.
 namespace {
 
 Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
@@ -55,7 +55,7 @@ Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimi
   result.tile_clocks = k_blocks * (560 + 5.4 * rows);
   if (planes) {
     rows = std::clamp(of_tile + 20, 80.0, 288.0);
-    const bool left = problem.types.a == WL_OPERAND_NVFP4 && mean < 384;
+    const bool left = config.b_tensors == 2 && problem.types.a == WL_OPERAND_NVFP4 && mean < 384;
     result.tile_clocks = k_blocks * (450 + 7.7 * rows) * (left ? 1.15 : 1);
   }
   result.epilogue_clocks = 16.0 * (3 - config.b_tensors) * sm90_group_rows(config.tile_m);
