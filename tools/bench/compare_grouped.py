@@ -262,7 +262,7 @@ def compare(library, harness, case, options, copy):
                 for name in configs(dual, options.a_type, options.b_type)}
         row["errors"] = {name: sets[0].wrong(of[0]) for name, of in runs.items()}
         row["us"] = harness.medians({name: harness.captured(of * repeats)
-                                     for name, of in runs.items()})
+                                     for name, of in runs.items()}, ahead=200_000)
         row["config"] = sets[0].plan(library).config
         row["error"] = max(row["errors"].values())
         return row
@@ -297,7 +297,7 @@ def compare(library, harness, case, options, copy):
             # Graphs of its calls end in an illegal memory access (0.1.19, torch 2.11).
             row.update(harness.eager_medians({"humming": peers * repeats,
                                               "eager": ours * repeats}))
-    row.update(harness.medians(graphs))
+    row.update(harness.medians(graphs, ahead=200_000))
     for name in ("torch", "loop", "humming"):
         if name in row:
             row[name + "_ratio"] = row[name] / row["eager" if name == "humming" else "ours"]
