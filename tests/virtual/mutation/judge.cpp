@@ -98,9 +98,10 @@ bool right_nvfp4(wl_context* context, const Kernel&, const DualGemmCase& c, std:
   return r.guards_intact && r.d.scales == expected.scales && r.d.values == expected.values;
 }
 
+// `bare`: without factors and residual, which the short problem else has.
 bool right_linear_of(wl_context* context, const Kernel& kernel, const DualGemmCase& c, int mn_major,
-                     int a_type, std::string& message, bool plain = false) {
-  const bool second = c.bias1 != 0 && !plain;
+                     int a_type, std::string& message, bool bare = false, bool gelu = true) {
+  const bool second = c.bias1 != 0 && !bare;
   // Biases with and without factors of columns, which the lanes wait for, too.
   const bool has_col = find_config(c.config)->column_factors;
   LinearCase of{c.m,
@@ -116,7 +117,7 @@ bool right_linear_of(wl_context* context, const Kernel& kernel, const DualGemmCa
   of.col = second && has_col;
   of.mn_major = mn_major;
   of.a_type = a_type;
-  of.gelu = !plain;
+  of.gelu = gelu;
   const LinearRun linear(context, of);
   message = linear.message();
   wl_status status = message.empty() ? WL_SUCCESS : WL_ERROR_INVALID_ARGUMENT;
@@ -142,8 +143,13 @@ bool right_linear(wl_context* context, const Kernel& kernel, const DualGemmCase&
   for (const int mn_major : config->mn_major ? all : none)
     for (const int a_type : types_of_later(c.config))
       if (!right_linear_of(context, kernel, c, mn_major, a_type, message)) return false;
-  // Outputs without activation may have a text of their own (sm90_store.inc).
-  if (c.bias1 != 0 && kernel.text.find("other_outputs:") != std::string::npos &&
+  // Outputs without activation, and those of a sigmoid, may have texts of their own
+  // (sm90_store.inc).
+  const auto has = [&](const char* label) { return kernel.text.find(label) != std::string::npos; };
+  if (c.bias1 != 0 && has("other_outputs:") &&
+      !right_linear_of(context, kernel, c, 0, -1, message, true, false))
+    return false;
+  if (c.bias1 != 0 && has("any_outputs:") &&
       !right_linear_of(context, kernel, c, 0, -1, message, true))
     return false;
   if (config->family != warpline::gemm::Family::sm90 ||
