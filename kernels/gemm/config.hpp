@@ -237,9 +237,12 @@ constexpr int64_t sm90_later_rows(const Config& c) { return int64_t{c.group_m} *
 // Of groups: images of two warps, aligned; the rows of the image that one word counts.
 constexpr int sm90_group_later_bytes = 128 + 2 * 2048;
 constexpr int64_t sm90_group_later_rows = 256;
-// TURNS of sm90_ranges.inc: numbers of tiles that the roles of a CTA pass on; a barrier and a word
-// each.
+// ZERO_BYTES of sm90_later_places.inc.
+constexpr int sm90_group_zero_bytes = 80 * 128;
+// TURNS of sm90_ranges.inc: tiles that the roles of a CTA pass on; a barrier and 32 bytes each,
+// aligned.
 constexpr int sm90_turns(int stages) { return stages + 2 <= 4 ? 4 : 8; }
+constexpr int sm90_turns_bytes(int stages) { return sm90_turns(stages) * (8 + 32) + 16; }
 // Blocks of K that a job, of 8 rows, makes ready.
 constexpr int64_t sm90_later_blocks = 4;
 

@@ -394,10 +394,11 @@ void fill_grouped_decode(const wl_context& context, const Problem& problem, cons
   std::memcpy(&later, &work->product, offsetof(Params, unscale) + sizeof(float));
   fill_groups(problem, &later);
   later.later_first = UINT32_MAX;
-  // The word that counts tiles stands ahead of those that count jobs.
+  // Zeros for tokens that a tile does not have and the word that counts tiles stand ahead of the
+  // words that count jobs.
   decode.decoded_at = work->workspace_bytes;
-  decode.counters = 1;
-  work->workspace_bytes += 4;
+  decode.counters = sm90_group_zero_bytes / 4 + 1;
+  work->workspace_bytes += sm90_group_zero_bytes + 4;
   later.decoded_at = work->workspace_bytes;
   // Ahead: what its warps decode at once, of all K.
   const int64_t chunks = divide_up(rows, sm90_group_later_rows);
