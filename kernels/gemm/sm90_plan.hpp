@@ -85,7 +85,7 @@ inline Config grouped(Config c) {
   c.grouped = true, c.grid = Grid::persistent;
   if (c.later) c.shared_bytes -= sm90_later_bytes(c.b_tensors);
   c.later = c.family == Family::sm90 && sm90_wide_tiles(c.tile_m);
-  if (c.later) c.shared_bytes += sm90_group_later_bytes + 12 * sm90_turns(c.stages);
+  if (c.later) c.shared_bytes += sm90_group_later_bytes + sm90_turns_bytes(c.stages);
   c.shared_bytes += sm90_group_table_bytes;
   // The table takes the place of `received`.
   if (c.family == Family::sm90_small)
