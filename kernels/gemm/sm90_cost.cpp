@@ -19,12 +19,12 @@ namespace warpline::gemm {
 // Of the 8000, 4000 are paid for each tile that a cluster of its own makes; of one tensor other
 // clusters do not pay them. Two CTAs an SM take turns.
 // A in 16 bits (H100): a launch ahead that orders it takes 0.0023 an element more; one launch 1700
-// less, and a stage 120 more for each 32 columns, in BF16 170, of 176 and 192 tokens 40 and 70, of
-// 256 and one tensor 40 in all, whose splits pay 1500 of the 4000. In BF16 a stage of 64 or 128
-// tokens takes 18 more for each 32 columns where K is not split (H200). Four consumers of the same
-// 32 columns: a stage takes 240 and 2.3 a token; instead of those 4000 a tile takes 700 to 2000
-// where its K is split, the less the fewer CTAs there are, of 16 tokens always 2000; else 500, in
-// more than one wave 2000.
+// less, and a stage 84 more for each 32 columns, 95 of 64 where K is split, in BF16 125, of 176 and
+// 192 tokens 25 and 40 (H200), of 256 and one tensor 40 in all, whose splits pay 1500 of the 4000.
+// In BF16 a stage of 64 or 128 tokens takes 18 more for each 32 columns where K is not split
+// (H200). Four consumers of the same 32 columns: a stage takes 240 and 2.3 a token; instead of
+// those 4000 a tile takes 700 to 2000 where its K is split, the less the fewer CTAs there are, of
+// 16 tokens always 2000; else 500, in more than one wave 2000.
 //
 // Of groups CTAs go on from tile to tile; 128 of K of 128 rows of weights take 560 clocks and 5.4 a
 // token; the first of two launches takes 3000 and 4 bytes an element of A through L2. Rows are
@@ -78,10 +78,15 @@ double stage_clocks(const Config& config, bool shows_more) {
   const double mma = consumers * 8 * std::max(config.tile_m / 2.0, 16.0);
   const double decode = consumers * 200;
   const bool bf16 = config.a_types == bit(WL_OPERAND_BF16) && config.tile_m >= 64;
-  double more = bf16 && config.tile_m < 256 && config.split_k == 1 ? 18 * consumers : 0;
+  const bool split = config.split_k > 1;
+  double more = bf16 && config.tile_m < 256 && !split ? 18 * consumers : 0;
   if (config.direct && config.tile_m == 256) more += config.b_tensors == 2 ? 0 : 40;
   if (config.direct && config.tile_m < 256)
-    more += (config.tile_m > 128 ? (bf16 ? 70.0 : 40.0) : bf16 ? 170.0 : 120.0) * consumers;
+    more += (config.tile_m > 128      ? (bf16 ? 40.0 : 25.0)
+             : bf16                   ? 125.0
+             : split && consumers < 3 ? 95.0
+                                      : 84.0) *
+            consumers;
   return std::max(mma, decode) + std::min(mma, decode) * (shows_more ? 0.4 : 0.1) + more;
 }
 int64_t tiles_of(const Config& config, const Problem& problem) {
