@@ -17,6 +17,7 @@
 // process has SECONDS (300), so that a kernel that hangs is named and the others go on.
 #include "runtime/src/context.hpp"
 #include "tests/problems/device.hpp"
+#include "tests/support/command_line.hpp"
 #include "tests/support/virtual_gpu.hpp"
 #include "tests/virtual/coverage/toward.hpp"
 
@@ -259,37 +260,36 @@ bool named(const std::string& list, const std::string& name) {
 
 int main(int argc, char** argv) {
   Options o;
-  for (int i = 1; i < argc; ++i) {
-    const std::string a = argv[i];
-    const auto value = [&] { return std::string(i + 1 < argc ? argv[++i] : ""); };
+  wltest::CommandLine line("problems", argc, argv);
+  for (std::string a; line.next(&a);) {
     if (a == "--operation")
-      o.operation = value();
+      o.operation = line.value();
     else if (a == "--config")
-      o.configs = value();
+      o.configs = line.value();
     else if (a == "--seed")
-      o.seed = std::strtoull(value().c_str(), nullptr, 0);
+      o.seed = line.number<uint64_t>(0);
     else if (a == "--problems")
-      o.problems = std::strtoull(value().c_str(), nullptr, 0);
+      o.problems = line.number<size_t>(1);
     else if (a == "--only")
-      o.only = std::atol(value().c_str());
+      o.only = line.number<long>(0);
     else if (a == "--source")
-      o.source = value();
+      o.source = line.value();
     else if (a == "--schedule")
-      o.schedule = value();
+      o.schedule = line.value();
     else if (a == "--check")
-      o.check = value();
+      o.check = line.value();
     else if (a == "--coverage")
-      o.coverage = value();
+      o.coverage = line.value();
     else if (a == "--kernels")
-      o.kernels = value();
+      o.kernels = line.value();
     else if (a == "--chosen")
-      o.chosen = value();
+      o.chosen = line.value();
     else if (a == "--toward")
-      o.toward = value();
+      o.toward = line.value();
     else if (a == "--seen")
-      o.seen = value();
+      o.seen = line.value();
     else if (a == "--jobs")
-      o.jobs = std::max(1, std::atoi(value().c_str()));
+      o.jobs = line.number<int>(1);
     else if (a == "--list")
       o.list = true;
     else if (a == "--verbose")
@@ -297,11 +297,9 @@ int main(int argc, char** argv) {
     else if (a == "--gpu")
       o.gpu = true;
     else if (a == "--limit")
-      o.limit = static_cast<unsigned>(std::max(1, std::atoi(value().c_str())));
-    else {
-      std::fprintf(stderr, "problems: unknown option %s\n", a.c_str());
-      return 2;
-    }
+      o.limit = line.number<unsigned>(1);
+    else
+      line.unknown("the head of tests/problems/main.cpp lists them");
   }
   const std::set<std::string> kernels = lines_of(o.kernels);
   const auto launches = [&](const Configuration& c) {

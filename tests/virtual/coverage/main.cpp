@@ -179,7 +179,9 @@ int run(const std::vector<std::string>& arguments) {
                                                   : nullptr;
     if (!value)
       add_counts(a, "", &coverage);
-    else if (i + 1 < arguments.size())
+    else if (i + 1 == arguments.size())
+      throw std::runtime_error(a + " needs a value");
+    else
       *value = arguments[++i];
   }
   std::vector<Explanation> explanations;

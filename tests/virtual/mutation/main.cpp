@@ -1,5 +1,6 @@
 // build/tests/mutation: mutants of the kernels on the virtual GPU; kUsage says what it takes. A
 // mutant that several kernels have (places.hpp) is run in one of them.
+#include "tests/support/command_line.hpp"
 #include "tests/virtual/mutation/baseline.hpp"
 #include "tests/virtual/mutation/shares.hpp"
 #include "tests/virtual/mutation/summary.hpp"
@@ -157,22 +158,21 @@ struct Options {
   bool has(size_t kernel) const { return kernel % parts == part; }
 };
 
-bool read_options(int argc, char** argv, Options& o) {
-  for (int i = 1; i < argc; ++i) {
-    const std::string a = argv[i];
-    auto value = [&] { return i + 1 < argc ? std::string(argv[++i]) : std::string(); };
+void read_options(int argc, char** argv, Options& o) {
+  CommandLine line("mutation", argc, argv);
+  for (std::string a; line.next(&a);) {
     if (a == "--help" || a == "-h")
       o.help = true;
     else if (a == "--kernels")
-      o.wanted = value();
+      o.wanted = line.value();
     else if (a == "--out")
-      o.out_path = value();
+      o.out_path = line.value();
     else if (a == "--summary")
-      o.summary_path = value();
+      o.summary_path = line.value();
     else if (a == "--jobs")
-      o.jobs = static_cast<unsigned>(std::max(1, std::atoi(value().c_str())));
+      o.jobs = line.number<unsigned>(1);
     else if (a == "--line")
-      o.line = std::atoi(value().c_str());
+      o.line = line.number<int>(1);
     else if (a == "--fresh")
       o.fresh = true;
     else if (a == "--all")
@@ -182,41 +182,33 @@ bool read_options(int argc, char** argv, Options& o) {
     else if (a == "--list")
       o.list = true;
     else if (a == "--driver")
-      driver_path = value();
+      driver_path = line.value();
     else if (a == "--text")
-      o.text_path = value();
+      o.text_path = line.value();
     else if (a == "--check")
-      o.check = value();
+      o.check = line.value();
     else if (a == "--draw")
-      o.drawn = static_cast<size_t>(std::max(1, std::atoi(value().c_str())));
+      o.drawn = line.number<size_t>(1);
     else if (a == "--seed")
-      o.seed = std::strtoull(value().c_str(), nullptr, 0);
+      o.seed = line.number<uint64_t>(0);
     else if (a == "--part") {
-      const std::string part = value();
+      const std::string part = line.value();
       const size_t slash = part.find('/');
-      o.part = std::strtoull(part.c_str(), nullptr, 10) - 1;
-      o.parts = slash == std::string::npos ? 0 : std::strtoull(&part[slash + 1], nullptr, 10);
-      if (o.part >= o.parts) {
-        std::fprintf(stderr, "mutation: --part %s: I/N, I from 1 to N\n", part.c_str());
-        return false;
-      }
+      if (slash == std::string::npos) line.refuse(part + ": I/N, I from 1 to N");
+      o.part = line.number_in<size_t>(part.substr(0, slash), 1) - 1;
+      o.parts = line.number_in<size_t>(part.substr(slash + 1), 1);
+      if (o.part >= o.parts) line.refuse(part + ": I/N, I from 1 to N");
     } else if (a == "--from") {
-      std::istringstream files(value());
+      std::istringstream files(line.value());
       for (std::string file; std::getline(files, file, ',');) {
-        if (!std::filesystem::exists(file)) {
-          std::fprintf(stderr, "mutation: --from %s: no such file\n", file.c_str());
-          return false;
-        }
+        if (!std::filesystem::exists(file)) line.refuse(file + ": no such file");
         o.from.push_back(file);
       }
     } else if (a == "--baseline")
-      o.seeds = std::atoi(value().c_str());
-    else {
-      std::fprintf(stderr, "mutation: unknown option %s (--help lists them)\n", a.c_str());
-      return false;
-    }
+      o.seeds = line.number<int>(1);
+    else
+      line.unknown("--help lists them");
   }
-  return true;
 }
 
 // What is known of all kernels, and the files that say it.
@@ -327,7 +319,7 @@ struct Book {
 
 int main(int argc, char** argv) {
   Options o;
-  if (!read_options(argc, argv, o)) return 2;
+  read_options(argc, argv, o);
   if (o.help) {
     std::fputs(kUsage, stdout);
     return 0;

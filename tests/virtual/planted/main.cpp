@@ -7,6 +7,7 @@
 // where a kernel as it is is not right, or what is said to be no fault is noticed.
 #include "tests/reference/inputs.hpp"
 #include "tests/reference/numerics.hpp"
+#include "tests/support/command_line.hpp"
 #include "tests/support/source_tree.hpp"
 #include "tests/support/vgpu_run.hpp"
 #include "tests/virtual/mutation/mutants.hpp"
@@ -283,18 +284,16 @@ std::string noticed_by(const Entry& e, const std::string& text,
 int main(int argc, char** argv) {
   std::string only, out;
   bool all = false;
-  for (int i = 1; i < argc; ++i) {
-    const std::string a = argv[i];
-    if (a == "--program" && i + 1 < argc)
-      only = argv[++i];
-    else if (a == "--out" && i + 1 < argc)
-      out = argv[++i];
+  CommandLine line("planted", argc, argv);
+  for (std::string a; line.next(&a);) {
+    if (a == "--program")
+      only = line.value();
+    else if (a == "--out")
+      out = line.value();
     else if (a == "--all")
       all = true;
-    else {
-      std::fprintf(stderr, "planted: unknown option %s\n", a.c_str());
-      return 2;
-    }
+    else
+      line.unknown("options: --program, --out, --all");
   }
   const std::map<std::string, std::string> no_faults = read_no_faults();
   std::map<std::string, int> sums;

@@ -10,6 +10,7 @@
 // are tried; --draw judges N of those left, chosen by a seed of its own, so that the problems stay
 // those of `make test`: of all mutants with a new FILE, no PAGE and --fresh.
 #include "runtime/src/images.hpp"
+#include "tests/support/command_line.hpp"
 #include "tests/virtual/mutation/draw.hpp"
 #include "tests/virtual/semantic/judge.hpp"
 #include "tests/virtual/semantic/page.hpp"
@@ -51,43 +52,40 @@ int main(int argc, char** argv) {
   uint64_t draw_seed = 1;
   bool fresh = false, survivors = false, compare = false, list = false;
   JudgeOptions options;
-  for (int i = 1; i < argc; ++i) {
-    const std::string a = argv[i];
-    const auto value = [&] { return std::string(i + 1 < argc ? argv[++i] : ""); };
+  CommandLine said("semantic", argc, argv);
+  for (std::string a; said.next(&a);) {
     if (a == "--kernels")
-      wanted = "," + value() + ",";
+      wanted = "," + said.value() + ",";
     else if (a == "--line")
-      line = std::atoi(value().c_str());
+      line = said.number<int>(1);
     else if (a == "--out")
-      out = value();
+      out = said.value();
     else if (a == "--results")
-      results_path = value();
+      results_path = said.value();
     else if (a == "--fresh")
       fresh = true;
     else if (a == "--survivors")
       survivors = true;
     else if (a == "--jobs")
-      jobs = std::max(1, std::atoi(value().c_str()));
+      jobs = said.number<int>(1);
     else if (a == "--seed")
-      options.seed = std::strtoull(value().c_str(), nullptr, 0);
+      options.seed = said.number<uint64_t>(0);
     else if (a == "--driver")
-      options.driver = value();
+      options.driver = said.value();
     else if (a == "--compare")
       survivors = compare = true;
     else if (a == "--problems")
-      options.only = value();
+      options.only = said.value();
     else if (a == "--rounds")
-      rounds = std::strtoull(value().c_str(), nullptr, 10);
+      rounds = said.number<size_t>(0);
     else if (a == "--draw")
-      drawn = std::strtoull(value().c_str(), nullptr, 10);
+      drawn = said.number<size_t>(0);
     else if (a == "--draw-seed")
-      draw_seed = std::strtoull(value().c_str(), nullptr, 0);
+      draw_seed = said.number<uint64_t>(0);
     else if (a == "--list")
       list = true;
-    else {
-      std::fprintf(stderr, "semantic: unknown option %s\n", a.c_str());
-      return 2;
-    }
+    else
+      said.unknown("the head of tests/virtual/semantic/main.cpp lists them");
   }
   options.print = line != 0;
   const std::vector<Kernel> kernels = all_kernels();

@@ -12,6 +12,7 @@
 // alone; FILE, which speaks of all of them, is neither read nor written then.
 #include "kernels/dual_gemm/dual_gemm.hpp"
 #include "runtime/src/images.hpp"
+#include "tests/support/command_line.hpp"
 #include "tests/support/dual_gemm_nvfp4_run.hpp"
 #include "tests/support/dual_gemm_run.hpp"
 #include "tests/support/virtual_gpu.hpp"
@@ -310,31 +311,24 @@ int main(int argc, char** argv) {
   size_t jobs = 1, sizes = 0, drawn = 0;
   uint64_t seed = 1;
   bool fresh = false;
-  for (int i = 1; i < argc; ++i) {
-    const std::string a = argv[i];
-    const auto value = [&] { return i + 1 < argc ? std::string(argv[++i]) : std::string(); };
+  CommandLine line("sweep", argc, argv);
+  for (std::string a; line.next(&a);) {
     if (a == "--configs")
-      wanted = value();
+      wanted = line.value();
     else if (a == "--jobs")
-      jobs = static_cast<size_t>(std::max(1, std::atoi(value().c_str())));
+      jobs = line.number<size_t>(1);
     else if (a == "--out")
-      out_path = value();
+      out_path = line.value();
     else if (a == "--fresh")
       fresh = true;
     else if (a == "--draw")
-      drawn = static_cast<size_t>(std::max(1, std::atoi(value().c_str())));
+      drawn = line.number<size_t>(1);
     else if (a == "--seed")
-      seed = std::strtoull(value().c_str(), nullptr, 0);
+      seed = line.number<uint64_t>(0);
     else if (a == "--sizes")
-      sizes = static_cast<size_t>(std::max(1, std::atoi(value().c_str())));
-    else {
-      std::fprintf(
-          stderr,
-          "sweep: unknown option %s (options: --configs, --draw, --seed, --jobs, --out, --fresh, "
-          "--sizes)\n",
-          a.c_str());
-      return 2;
-    }
+      sizes = line.number<size_t>(1);
+    else
+      line.unknown("options: --configs, --draw, --seed, --jobs, --out, --fresh, --sizes");
   }
   if (sizes != 0) {
     out_path.clear();
