@@ -469,8 +469,7 @@ suites: $(SUITES:%=$(BUILD)/tests/%) $(BUILD)/tests/libfakecuda.so $(BUILD)/test
         $(BUILD)/libwarpline.so all
 
 # The drawn problems keep cores busy that the rest, one test after the other, leaves idle.
-suite_parts = $(foreach s,$(SUITES),$(if $(filter virtual,$s),'-$1/$s:[virtual][problems]' \
-  '$1/$s:[virtual]~[problems]~[.]',$1/$s))
+suite_parts = $(foreach s,$(SUITES),$(if $(filter virtual,$s),'-$1/$s:[problems]' '$1/$s:~[problems]~[.]',$1/$s))
 test: suites
 	@tests/run_suites.sh $(call suite_parts,$(BUILD)/tests)
 test-host test-virtual: test-%: suites

@@ -7,7 +7,7 @@
 
 using namespace wltest;
 
-TEST_CASE("test programs refuse values that are missing or no numbers", "[cli]") {
+TEST_CASE("test programs refuse values that are missing or no numbers", "[virtual][cli]") {
   struct Refusal {
     const char* program;
     std::vector<std::string> arguments;
@@ -49,11 +49,11 @@ TEST_CASE("test programs refuse values that are missing or no numbers", "[cli]")
   }
 }
 
-TEST_CASE("test programs take numbers in both bases", "[cli]") {
+TEST_CASE("test programs take numbers in both bases", "[virtual][cli]") {
   for (const char* seed : {"16", "0x10"}) {
     const ChildResult child =
-        run_child({build_file("tests/mutation"), "--list", "--draw", "1", "--seed", seed,
-                   "--part", "1/1", "--kernels", "dual_gemm_sm90_small_t1_f16"});
+        run_child({build_file("tests/mutation"), "--list", "--draw", "1", "--seed", seed, "--part",
+                   "1/1", "--kernels", "dual_gemm_sm90_small_t1_f16"});
     CAPTURE(seed, child.err);
     CHECK(child.status == 0);
   }
