@@ -407,7 +407,8 @@ CLI_PARTS := $(filter-out tools/cli/main.cpp,$(CLI_SOURCES))
 $(eval $(call suite_rule,host,$(CLI_PARTS) $(VGPU_CORE) runtime/embed/pack.cpp $(PROBLEMS_PARTS) $(COVERAGE_PARTS) \
   $(addprefix tests/virtual/mutation/,mutants.cpp places.cpp shares.cpp summary.cpp table.cpp)))
 FUZZ_PARTS := $(filter-out tests/fuzz/main.cpp,$(wildcard tests/fuzz/*.cpp))
-$(eval $(call suite_rule,virtual,$(CLI_PARTS) $(VGPU_CORE) $(FUZZ_PARTS) $(PROBLEMS_PARTS)))
+$(eval $(call suite_rule,virtual,$(CLI_PARTS) $(VGPU_CORE) $(FUZZ_PARTS) $(PROBLEMS_PARTS) \
+  tests/virtual/mutation/rewrite.cpp))
 $(eval $(call suite_rule,hardware,$(VGPU_CORE)))
 
 $(BUILD)/tests/mutation: $(call object,$(wildcard tests/virtual/mutation/*.cpp) \
