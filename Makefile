@@ -411,7 +411,7 @@ $(eval $(call suite_rule,virtual,$(CLI_PARTS) $(VGPU_CORE) $(FUZZ_PARTS) $(PROBL
   tests/virtual/mutation/rewrite.cpp))
 $(eval $(call suite_rule,hardware,$(VGPU_CORE)))
 
-$(BUILD)/tests/mutation: $(call object,$(wildcard tests/virtual/mutation/*.cpp) \
+$(BUILD)/tests/mutation: $(call object,tools/cli/options.cpp $(wildcard tests/virtual/mutation/*.cpp) \
                           $(addprefix tests/support/,dual_gemm_run.cpp dual_gemm_nvfp4_run.cpp linear_run.cpp quantize_run.cpp \
                             ledger_names.cpp virtual_gpu.cpp) \
                           $(PROBLEMS_PARTS) $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
@@ -419,7 +419,7 @@ $(BUILD)/tests/mutation: $(call object,$(wildcard tests/virtual/mutation/*.cpp) 
 	@echo "  LD   $@"
 	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
-$(BUILD)/tests/problems: $(call object,tests/problems/main.cpp $(PROBLEMS_PARTS) tests/support/virtual_gpu.cpp \
+$(BUILD)/tests/problems: $(call object,tools/cli/options.cpp tests/problems/main.cpp $(PROBLEMS_PARTS) tests/support/virtual_gpu.cpp \
                           $(COVERAGE_PARTS) $(VGPU_CORE) $(REFERENCE_SOURCES)) \
                          $(BUILD)/libwarpline.a
 	@mkdir -p $(@D)
@@ -432,7 +432,7 @@ $(BUILD)/tests/kernel-coverage: $(call object,tests/virtual/coverage/main.cpp $(
 	@echo "  LD   $@"
 	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
-$(BUILD)/tests/planted: $(call object,tests/virtual/planted/main.cpp \
+$(BUILD)/tests/planted: $(call object,tools/cli/options.cpp tests/virtual/planted/main.cpp \
                          $(addprefix tests/virtual/mutation/,mutants.cpp places.cpp) \
                          tests/support/vgpu_run.cpp tests/support/child.cpp $(REFERENCE_SOURCES) $(VGPU_CORE)) \
                          $(BUILD)/libwarpline.a
@@ -440,14 +440,14 @@ $(BUILD)/tests/planted: $(call object,tests/virtual/planted/main.cpp \
 	@echo "  LD   $@"
 	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
-$(BUILD)/tests/semantic: $(call object,$(wildcard tests/virtual/semantic/*.cpp) $(PROBLEMS_PARTS) \
+$(BUILD)/tests/semantic: $(call object,tools/cli/options.cpp $(wildcard tests/virtual/semantic/*.cpp) $(PROBLEMS_PARTS) \
                           tests/support/virtual_gpu.cpp tests/support/child.cpp \
                           $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a
 	@mkdir -p $(@D)
 	@echo "  LD   $@"
 	$(Q)$(CXX) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
-$(BUILD)/tests/sweep: $(call object,tests/virtual/sweep/main.cpp \
+$(BUILD)/tests/sweep: $(call object,tools/cli/options.cpp tests/virtual/sweep/main.cpp \
                        $(addprefix tests/virtual/mutation/,table.cpp mutants.cpp places.cpp) \
                        tests/support/dual_gemm_run.cpp tests/support/dual_gemm_nvfp4_run.cpp \
                        tests/support/virtual_gpu.cpp $(REFERENCE_SOURCES)) $(BUILD)/libwarpline.a

@@ -43,6 +43,27 @@ std::string error_of(const std::vector<std::string>& arguments, bool positional 
 
 } // namespace
 
+TEST_CASE("integers of other types, and options that may be repeated", "[host]") {
+  int jobs = 2;
+  unsigned limit = 300;
+  size_t count = 0;
+  Options o("test", "A program.", "");
+  o.integer("--jobs", "processes", jobs, 1);
+  o.integer("--limit", "seconds", limit, 1);
+  o.integer("--count", "of them", count, 0);
+  CHECK_THROWS_WITH(o.parse({"--jobs", "2147483648"}),
+                    "test: option --jobs is '2147483648', must be a whole number from 1 to "
+                    "2147483647\nSee: test --help");
+  CHECK(jobs == 2);
+  CHECK_THROWS_AS(o.parse({"--limit", "0"}), Failure);
+  o.repeated();
+  CHECK(o.parse({"--limit=4294967295", "--jobs", "3", "--count", "9223372036854775807", "--jobs",
+                 "2147483647"}));
+  CHECK(jobs == 2147483647);
+  CHECK(limit == 4294967295u);
+  CHECK(count == 9223372036854775807u);
+}
+
 TEST_CASE("options fill their targets", "[host]") {
   Values v;
   Options o = declare(v, true);

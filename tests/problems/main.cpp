@@ -17,9 +17,9 @@
 // process has SECONDS (300), so that a kernel that hangs is named and the others go on.
 #include "runtime/src/context.hpp"
 #include "tests/problems/device.hpp"
-#include "tests/support/command_line.hpp"
 #include "tests/support/virtual_gpu.hpp"
 #include "tests/virtual/coverage/toward.hpp"
+#include "tools/cli/options.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -260,47 +260,27 @@ bool named(const std::string& list, const std::string& name) {
 
 int main(int argc, char** argv) {
   Options o;
-  wltest::CommandLine line("problems", argc, argv);
-  for (std::string a; line.next(&a);) {
-    if (a == "--operation")
-      o.operation = line.value();
-    else if (a == "--config")
-      o.configs = line.value();
-    else if (a == "--seed")
-      o.seed = line.number<uint64_t>(0);
-    else if (a == "--problems")
-      o.problems = line.number<size_t>(1);
-    else if (a == "--only")
-      o.only = line.number<long>(0);
-    else if (a == "--source")
-      o.source = line.value();
-    else if (a == "--schedule")
-      o.schedule = line.value();
-    else if (a == "--check")
-      o.check = line.value();
-    else if (a == "--coverage")
-      o.coverage = line.value();
-    else if (a == "--kernels")
-      o.kernels = line.value();
-    else if (a == "--chosen")
-      o.chosen = line.value();
-    else if (a == "--toward")
-      o.toward = line.value();
-    else if (a == "--seen")
-      o.seen = line.value();
-    else if (a == "--jobs")
-      o.jobs = line.number<int>(1);
-    else if (a == "--list")
-      o.list = true;
-    else if (a == "--verbose")
-      o.verbose = true;
-    else if (a == "--gpu")
-      o.gpu = true;
-    else if (a == "--limit")
-      o.limit = line.number<unsigned>(1);
-    else
-      line.unknown("the head of tests/problems/main.cpp lists them");
-  }
+  warpline::cli::Options options("problems", "The head of tests/problems/main.cpp says more.", "");
+  options.text("--operation", "FOLDER", "of kernels/", o.operation);
+  options.text("--config", "NAME,...", "configurations", o.configs);
+  options.integer("--seed", "of the problems (1)", o.seed, 0);
+  options.integer("--problems", "the first N instead of a configuration's list", o.problems, 1);
+  options.integer("--only", "one problem", o.only, 0);
+  options.text("--source", "PTX", "in the place of the kernel's", o.source);
+  options.text("--schedule", "S", "of the virtual GPU", o.schedule);
+  options.text("--check", "LIST", "checkers", o.check);
+  options.text("--coverage", "DIRECTORY", "gets what ran", o.coverage);
+  options.text("--kernels", "FILE", "of kernels that are to run", o.kernels);
+  options.text("--chosen", "FILE", "of problems", o.chosen);
+  options.text("--toward", "EXPLAINED,STEERING", "draws problems by need", o.toward);
+  options.text("--seen", "DIRECTORY,...", "there, what ran before", o.seen);
+  options.integer("--jobs", "processes at a time (2)", o.jobs, 1);
+  options.flag("--list", "problems, none run", o.list);
+  options.flag("--verbose", "each problem and its times", o.verbose);
+  options.flag("--gpu", "on the GPU of this machine", o.gpu);
+  options.integer("--limit", "there, seconds of a configuration (300)", o.limit, 1);
+  options.repeated();
+  parse(options, argc, argv);
   const std::set<std::string> kernels = lines_of(o.kernels);
   const auto launches = [&](const Configuration& c) {
     return o.kernels.empty() ||

@@ -14,28 +14,28 @@ TEST_CASE("test programs refuse values that are missing or no numbers", "[virtua
     const char* says;
   };
   const Refusal refusals[] = {
-      {"problems", {"--jobs"}, "problems: --jobs needs a value\n"},
-      {"problems", {"--jobs", "two"}, "problems: --jobs \"two\": a whole number from 1 to "},
-      {"problems", {"--problems", "0"}, "problems: --problems \"0\": a whole number from 1 to "},
-      {"problems", {"--only", "-1"}, "problems: --only \"-1\": a whole number from 0 to "},
-      {"problems", {"--limit", "4294967296"}, " a whole number from 1 to 4294967295\n"},
-      {"problems", {"--seed", ""}, "problems: --seed \"\": a whole number from 0 to "},
-      {"problems", {"--seed", "0x"}, "problems: --seed \"0x\": a whole number from 0 to "},
-      {"problems", {"--prolbems", "1"}, "problems: unknown option --prolbems ("},
-      {"mutation", {"--line", "7b"}, "mutation: --line \"7b\": a whole number from 1 to "},
-      {"mutation", {"--part", "3"}, "mutation: --part 3: I/N, I from 1 to N\n"},
-      {"mutation", {"--part", "3/2"}, "mutation: --part 3/2: I/N, I from 1 to N\n"},
-      {"mutation", {"--part", "1/x"}, "mutation: --part \"x\": a whole number from 1 to "},
-      {"mutation", {"--from", "/nowhere"}, "mutation: --from /nowhere: no such file\n"},
-      {"mutation", {"--all", "--lsit"}, "mutation: unknown option --lsit ("},
-      {"semantic", {"--rounds", "1.5"}, "semantic: --rounds \"1.5\": a whole number from 0 to "},
-      {"semantic", {"--kernels"}, "semantic: --kernels needs a value\n"},
-      {"semantic", {"1"}, "semantic: unknown option 1 ("},
-      {"sweep", {"--sizes", "-2"}, "sweep: --sizes \"-2\": a whole number from 1 to "},
-      {"sweep", {"--out"}, "sweep: --out needs a value\n"},
-      {"sweep", {"--draws", "1"}, "sweep: unknown option --draws ("},
-      {"planted", {"--program"}, "planted: --program needs a value\n"},
-      {"planted", {"--every"}, "planted: unknown option --every ("},
+      {"problems", {"--jobs"}, "problems: option --jobs needs a value: N\n"},
+      {"problems", {"--jobs", "two"}, "option --jobs is 'two', must be a whole number from 1 to "},
+      {"problems", {"--problems", "0"}, "option --problems is '0', must be a whole number from 1"},
+      {"problems", {"--only", "-1"}, "option --only is '-1', must be a whole number from 0 to "},
+      {"problems", {"--limit", "4294967296"}, " must be a whole number from 1 to 4294967295\n"},
+      {"problems", {"--seed", ""}, "option --seed is '', must be a whole number from 0 to "},
+      {"problems", {"--prolbems", "1"}, "unknown option --prolbems (did you mean --problems?)"},
+      {"mutation", {"--line", "7b"}, "option --line is '7b', must be a whole number from 1 to "},
+      {"mutation", {"--part", "3"}, "option --part is '3', must be I/N, I from 1 to N\n"},
+      {"mutation", {"--part", "0/2"}, "option --part is '0/2', must be I/N, I from 1 to N\n"},
+      {"mutation", {"--part", "3/2"}, "option --part is '3/2', must be I/N, I from 1 to N\n"},
+      {"mutation", {"--part", "1/x"}, "option --part is '1/x', must be I/N, I from 1 to N\n"},
+      {"mutation", {"--from", "/nowhere"}, "must be files that exist; there is no /nowhere\n"},
+      {"mutation", {"--all", "--lsit"}, "mutation: unknown option --lsit (did you mean --list?)"},
+      {"semantic", {"--rounds", "1.5"}, "option --rounds is '1.5', must be a whole number from 0"},
+      {"semantic", {"--kernels"}, "semantic: option --kernels needs a value: NAME,...\n"},
+      {"semantic", {"1"}, "semantic: unexpected argument '1'\n"},
+      {"sweep", {"--sizes", "-2"}, "option --sizes is '-2', must be a whole number from 1 to "},
+      {"sweep", {"--out"}, "sweep: option --out needs a value: FILE\n"},
+      {"sweep", {"--draws", "1"}, "sweep: unknown option --draws (did you mean --draw?)"},
+      {"planted", {"--program"}, "planted: option --program needs a value: NAME\n"},
+      {"planted", {"--every"}, "planted: unknown option --every"},
       {"kernel-coverage", {"--open"}, "kernel-coverage: --open needs a value\n"},
   };
   for (const Refusal& refusal : refusals) {
@@ -49,12 +49,21 @@ TEST_CASE("test programs refuse values that are missing or no numbers", "[virtua
   }
 }
 
-TEST_CASE("test programs take numbers in both bases", "[virtual][cli]") {
-  for (const char* seed : {"16", "0x10"}) {
+TEST_CASE("test programs take what they name", "[virtual][cli]") {
+  const auto list = [](const std::string& seed) {
     const ChildResult child =
-        run_child({build_file("tests/mutation"), "--list", "--draw", "1", "--seed", seed, "--part",
-                   "1/1", "--kernels", "dual_gemm_sm90_small_t1_f16"});
+        run_child({build_file("tests/problems"), "--list", "--problems", "1", "--config",
+                   "dual_gemm_sm90_small_t1_f16", "--seed=" + seed});
     CAPTURE(seed, child.err);
     CHECK(child.status == 0);
+    return child.out;
+  };
+  CHECK(list("16") == list("016"));
+  CHECK(list("16") != list("17"));
+  for (const char* program : {"problems", "mutation", "semantic", "sweep", "planted"}) {
+    const ChildResult child = run_child({build_file("tests/" + std::string(program)), "--help"});
+    CAPTURE(program, child.err);
+    CHECK(child.status == 0);
+    CHECK_THAT(child.out, ContainsSubstring("Usage: " + std::string(program) + " [options]"));
   }
 }

@@ -55,17 +55,6 @@ void require(cuapi::CUresult result, const char* what) {
   if (result != cuapi::CUDA_SUCCESS) die(std::string(what) + ": error " + std::to_string(result));
 }
 
-void parse(warpline::cli::Options& options, int argc, char** argv) {
-  try {
-    if (options.parse({argv + 1, argv + argc})) return;
-  } catch (const warpline::cli::Failure& failure) {
-    std::fprintf(stderr, "%s\n", failure.what());
-    std::exit(failure.status);
-  }
-  std::fputs(options.help().c_str(), stdout);
-  std::exit(0);
-}
-
 void count(warpline::cli::Options& options, std::string name, std::string help, int64_t& target) {
   options.integer(std::move(name), std::move(help), target, 1, INT32_MAX);
 }

@@ -17,8 +17,6 @@ namespace bench {
 void require(wl_status status);
 void require(cuapi::CUresult result, const char* what);
 
-// Ends the program where the arguments are wrong, with what would be right, or ask for help.
-void parse(warpline::cli::Options& options, int argc, char** argv);
 // A positive number, and lists with commas, of such numbers and of names.
 void count(warpline::cli::Options& options, std::string name, std::string help, int64_t& target);
 void counts(warpline::cli::Options& options, std::string name, std::string help,

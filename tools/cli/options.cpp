@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 
 namespace warpline::cli {
 namespace {
@@ -74,13 +76,20 @@ void Options::custom(Option option) { options_.push_back(std::move(option)); }
 
 void Options::integer(std::string name, std::string help, int64_t& target, int64_t least,
                       int64_t most) {
-  custom({std::move(name), "N", std::move(help), [&target, least, most](std::string_view value) {
+  whole(std::move(name), std::move(help), least, most,
+        [&target](int64_t number) { target = number; });
+}
+
+void Options::whole(std::string name, std::string help, int64_t least, int64_t most,
+                    std::function<void(int64_t)> put) {
+  custom({std::move(name), "N", std::move(help),
+          [put = std::move(put), least, most](std::string_view value) {
             const std::string rule =
                 "a whole number from " + std::to_string(least) + " to " + std::to_string(most);
             int64_t number = 0;
             if (parse_number(value, number) != std::errc{} || number < least || number > most)
               return rule;
-            target = number;
+            put(number);
             return std::string();
           }});
 }
@@ -173,7 +182,7 @@ bool Options::parse(const std::vector<std::string>& arguments) {
     const std::string name = argument.substr(0, equals);
     if (name == "--help") refuse("option --help takes no value");
     const Option& option = find(name);
-    if (given(name)) refuse("option " + name + " is given twice");
+    if (given(name) && !repeated_) refuse("option " + name + " is given twice");
     given_.push_back(name);
     std::string value;
     if (equals != std::string::npos) {
@@ -190,6 +199,17 @@ bool Options::parse(const std::vector<std::string>& arguments) {
     refuse("missing argument " + positionals_[positionals].value + ": " +
            positionals_[positionals].help);
   return true;
+}
+
+void parse(Options& options, int argc, char** argv) {
+  try {
+    if (options.parse({argv + 1, argv + argc})) return;
+  } catch (const Failure& failure) {
+    std::fprintf(stderr, "%s\n", failure.what());
+    std::exit(failure.status);
+  }
+  std::fputs(options.help().c_str(), stdout);
+  std::exit(exit_right);
 }
 
 bool Options::given(std::string_view name) const {

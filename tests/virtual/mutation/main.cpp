@@ -1,11 +1,12 @@
-// build/tests/mutation: mutants of the kernels on the virtual GPU; kUsage says what it takes. A
+// build/tests/mutation: mutants of the kernels on the virtual GPU; --help says what it takes. A
 // mutant that several kernels have (places.hpp) is run in one of them.
-#include "tests/support/command_line.hpp"
 #include "tests/virtual/mutation/baseline.hpp"
 #include "tests/virtual/mutation/shares.hpp"
 #include "tests/virtual/mutation/summary.hpp"
+#include "tools/cli/options.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -20,33 +21,6 @@
 using namespace wltest;
 
 namespace {
-
-constexpr const char* kUsage =
-    R"(Usage: mutation [options]
-
-Runs mutants of the kernels on the virtual GPU, each in a process of its own, with all checkers,
-advice and the kernel's own BARRIER LEDGER, under several schedules, and says what noticed them.
-
-  --kernels NAME,...  every mutant of these kernels (those that are in no other kernel, of all)
-  --all               every mutant of every kernel
-  --line N            mutants of one line of the PTX
-  --survivors         of what the files say, those that survived without a reason, nothing else
-  --draw N, --seed N  N of those that would be run, drawn by the seed (1)
-  --list              mutants, none run
-  --out FILE          what noticed each mutant; what FILE says of kernels of the same PTX is kept
-                      and not run again
-  --summary PAGE      a line a kernel where FILE has every mutant, likewise
-  --fresh             nothing is kept
-  --from FILE,...     adds what the --out files of others say
-  --part I/N          every Nth kernel, from the Ith on, so that several processes share a run, each
-                      with files of its own
-  --jobs N            processes at a time (2)
-  --baseline SEEDS    the kernels as they are, silence wanted; --out keeps likewise
-  --text FILE         there, this PTX in place of the one kernel's
-  --check LIST        there, checkers (all,ledger)
-  --driver PATH       the virtual GPU's library
-  -h, --help          print this text
-)";
 
 // Enough to contradict a reason.
 constexpr int kExcusedSchedules = 4;
@@ -149,7 +123,7 @@ void replace_file(const std::string& path, const std::string& text) {
 struct Options {
   std::string wanted, out_path, summary_path, text_path, check = "all,ledger";
   unsigned jobs = 2;
-  bool list = false, fresh = false, survivors = false, all = false, help = false;
+  bool list = false, fresh = false, survivors = false, all = false;
   int seeds = 0, line = 0;
   size_t drawn = 0;
   uint64_t seed = 1;
@@ -159,56 +133,67 @@ struct Options {
 };
 
 void read_options(int argc, char** argv, Options& o) {
-  CommandLine line("mutation", argc, argv);
-  for (std::string a; line.next(&a);) {
-    if (a == "--help" || a == "-h")
-      o.help = true;
-    else if (a == "--kernels")
-      o.wanted = line.value();
-    else if (a == "--out")
-      o.out_path = line.value();
-    else if (a == "--summary")
-      o.summary_path = line.value();
-    else if (a == "--jobs")
-      o.jobs = line.number<unsigned>(1);
-    else if (a == "--line")
-      o.line = line.number<int>(1);
-    else if (a == "--fresh")
-      o.fresh = true;
-    else if (a == "--all")
-      o.all = true;
-    else if (a == "--survivors")
-      o.survivors = true;
-    else if (a == "--list")
-      o.list = true;
-    else if (a == "--driver")
-      driver_path = line.value();
-    else if (a == "--text")
-      o.text_path = line.value();
-    else if (a == "--check")
-      o.check = line.value();
-    else if (a == "--draw")
-      o.drawn = line.number<size_t>(1);
-    else if (a == "--seed")
-      o.seed = line.number<uint64_t>(0);
-    else if (a == "--part") {
-      const std::string part = line.value();
-      const size_t slash = part.find('/');
-      if (slash == std::string::npos) line.refuse(part + ": I/N, I from 1 to N");
-      o.part = line.number_in<size_t>(part.substr(0, slash), 1) - 1;
-      o.parts = line.number_in<size_t>(part.substr(slash + 1), 1);
-      if (o.part >= o.parts) line.refuse(part + ": I/N, I from 1 to N");
-    } else if (a == "--from") {
-      std::istringstream files(line.value());
-      for (std::string file; std::getline(files, file, ',');) {
-        if (!std::filesystem::exists(file)) line.refuse(file + ": no such file");
-        o.from.push_back(file);
-      }
-    } else if (a == "--baseline")
-      o.seeds = line.number<int>(1);
-    else
-      line.unknown("--help lists them");
-  }
+  const auto take_part = [&o](std::string_view text) -> std::string {
+    const auto number = [](std::string_view digits, size_t* n) {
+      const char* const end = digits.data() + digits.size();
+      return std::from_chars(digits.data(), end, *n) == std::from_chars_result{end, {}};
+    };
+    const size_t slash = text.find('/');
+    size_t part = 0, parts = 0;
+    if (slash == std::string_view::npos || !number(text.substr(0, slash), &part) ||
+        !number(text.substr(slash + 1), &parts) || part < 1 || part > parts)
+      return "I/N, I from 1 to N";
+    o.part = part - 1, o.parts = parts;
+    return "";
+  };
+  const auto take_files = [&o](std::string_view text) -> std::string {
+    std::istringstream files{std::string(text)};
+    for (std::string file; std::getline(files, file, ',');) {
+      if (!std::filesystem::exists(file)) return "files that exist; there is no " + file;
+      o.from.push_back(file);
+    }
+    return "";
+  };
+  warpline::cli::Options options(
+      "mutation",
+      "Runs mutants of the kernels on the virtual GPU, each in a process of its own, with all\n"
+      "checkers, advice and the kernel's own BARRIER LEDGER, under several schedules, and says\n"
+      "what noticed them.",
+      "");
+  options.text("--kernels", "NAME,...",
+               "every mutant of these kernels\n(those that are in no other kernel, of all)",
+               o.wanted);
+  options.flag("--all", "every mutant of every kernel", o.all);
+  options.integer("--line", "mutants of one line of the PTX", o.line, 1);
+  options.flag("--survivors",
+               "of what the files say, those that survived\nwithout a reason, nothing else",
+               o.survivors);
+  options.integer("--draw", "N of those that would be run", o.drawn, 1);
+  options.integer("--seed", "there (1)", o.seed, 0);
+  options.flag("--list", "mutants, none run", o.list);
+  options.text(
+      "--out", "FILE",
+      "what noticed each mutant; what FILE says of\nkernels of the same PTX is kept and not "
+      "run again",
+      o.out_path);
+  options.text("--summary", "PAGE", "a line a kernel where FILE has every mutant,\nlikewise",
+               o.summary_path);
+  options.flag("--fresh", "nothing is kept", o.fresh);
+  options.custom({"--from", "FILE,...", "adds what the --out files of others say", take_files});
+  options.custom({"--part", "I/N",
+                  "every Nth kernel, from the Ith on, so that several\nprocesses share a run, each "
+                  "with files of its own",
+                  take_part});
+  options.integer("--jobs", "processes at a time (2)", o.jobs, 1);
+  options.integer("--baseline",
+                  "the kernels as they are under N random schedules\nand others, silence wanted; "
+                  "--out keeps likewise",
+                  o.seeds, 1);
+  options.text("--text", "FILE", "there, this PTX in place of the one kernel's", o.text_path);
+  options.text("--check", "LIST", "there, checkers (all,ledger)", o.check);
+  options.text("--driver", "PATH", "the virtual GPU's library", driver_path);
+  options.repeated();
+  parse(options, argc, argv);
 }
 
 // What is known of all kernels, and the files that say it.
@@ -320,10 +305,6 @@ struct Book {
 int main(int argc, char** argv) {
   Options o;
   read_options(argc, argv, o);
-  if (o.help) {
-    std::fputs(kUsage, stdout);
-    return 0;
-  }
   std::vector<Kernel> kernels;
   std::vector<std::string> named;
   for (const warpline::Image& image : warpline::embedded_images()) {

@@ -7,10 +7,10 @@
 // where a kernel as it is is not right, or what is said to be no fault is noticed.
 #include "tests/reference/inputs.hpp"
 #include "tests/reference/numerics.hpp"
-#include "tests/support/command_line.hpp"
 #include "tests/support/source_tree.hpp"
 #include "tests/support/vgpu_run.hpp"
 #include "tests/virtual/mutation/mutants.hpp"
+#include "tools/cli/options.hpp"
 #include "tools/vgpu/check/options.hpp"
 #include "tools/vgpu/tensor/tensor_map.hpp"
 
@@ -284,17 +284,13 @@ std::string noticed_by(const Entry& e, const std::string& text,
 int main(int argc, char** argv) {
   std::string only, out;
   bool all = false;
-  CommandLine line("planted", argc, argv);
-  for (std::string a; line.next(&a);) {
-    if (a == "--program")
-      only = line.value();
-    else if (a == "--out")
-      out = line.value();
-    else if (a == "--all")
-      all = true;
-    else
-      line.unknown("options: --program, --out, --all");
-  }
+  warpline::cli::Options options("planted", "The head of tests/virtual/planted/main.cpp says more.",
+                                 "");
+  options.text("--program", "NAME", "this alone", only);
+  options.text("--out", "FILE", "the page", out);
+  options.flag("--all", "every mutant", all);
+  options.repeated();
+  parse(options, argc, argv);
   const std::map<std::string, std::string> no_faults = read_no_faults();
   std::map<std::string, int> sums;
   int wrong = 0;

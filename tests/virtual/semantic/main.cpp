@@ -10,10 +10,10 @@
 // are tried; --draw judges N of those left, chosen by a seed of its own, so that the problems stay
 // those of `make test`: of all mutants with a new FILE, no PAGE and --fresh.
 #include "runtime/src/images.hpp"
-#include "tests/support/command_line.hpp"
 #include "tests/virtual/mutation/draw.hpp"
 #include "tests/virtual/semantic/judge.hpp"
 #include "tests/virtual/semantic/page.hpp"
+#include "tools/cli/options.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -52,41 +52,28 @@ int main(int argc, char** argv) {
   uint64_t draw_seed = 1;
   bool fresh = false, survivors = false, compare = false, list = false;
   JudgeOptions options;
-  CommandLine said("semantic", argc, argv);
-  for (std::string a; said.next(&a);) {
-    if (a == "--kernels")
-      wanted = "," + said.value() + ",";
-    else if (a == "--line")
-      line = said.number<int>(1);
-    else if (a == "--out")
-      out = said.value();
-    else if (a == "--results")
-      results_path = said.value();
-    else if (a == "--fresh")
-      fresh = true;
-    else if (a == "--survivors")
-      survivors = true;
-    else if (a == "--jobs")
-      jobs = said.number<int>(1);
-    else if (a == "--seed")
-      options.seed = said.number<uint64_t>(0);
-    else if (a == "--driver")
-      options.driver = said.value();
-    else if (a == "--compare")
-      survivors = compare = true;
-    else if (a == "--problems")
-      options.only = said.value();
-    else if (a == "--rounds")
-      rounds = said.number<size_t>(0);
-    else if (a == "--draw")
-      drawn = said.number<size_t>(0);
-    else if (a == "--draw-seed")
-      draw_seed = said.number<uint64_t>(0);
-    else if (a == "--list")
-      list = true;
-    else
-      said.unknown("the head of tests/virtual/semantic/main.cpp lists them");
-  }
+  warpline::cli::Options said("semantic", "The head of tests/virtual/semantic/main.cpp says more.",
+                              "");
+  said.text("--kernels", "NAME,...", "these alone", wanted);
+  said.integer("--line", "mutants of one line, told one by one", line, 1);
+  said.text("--out", "PAGE", "gets the summary", out);
+  said.text("--results", "FILE", "what each mutant came to (build/mutation/semantic.txt)",
+            results_path);
+  said.flag("--fresh", "nothing is kept", fresh);
+  said.flag("--survivors", "those that nobody killed, again", survivors);
+  said.integer("--jobs", "processes at a time (2)", jobs, 1);
+  said.integer("--seed", "of the problems (1)", options.seed, 0);
+  said.text("--driver", "PATH", "the virtual GPU's library", options.driver);
+  said.flag("--compare", "survivors whose machine code is the kernel's", compare);
+  said.text("--problems", "I,...", "numbers of problems", options.only);
+  said.integer("--rounds", "other kernels of the same text for survivors", rounds, 0);
+  said.integer("--draw", "as many of those left", drawn, 1);
+  said.integer("--draw-seed", "there (1)", draw_seed, 0);
+  said.flag("--list", "mutants, none run", list);
+  said.repeated();
+  parse(said, argc, argv);
+  if (!wanted.empty()) wanted = "," + wanted + ",";
+  survivors |= compare;
   options.print = line != 0;
   const std::vector<Kernel> kernels = all_kernels();
   if (list) {

@@ -12,12 +12,12 @@
 // alone; FILE, which speaks of all of them, is neither read nor written then.
 #include "kernels/dual_gemm/dual_gemm.hpp"
 #include "runtime/src/images.hpp"
-#include "tests/support/command_line.hpp"
 #include "tests/support/dual_gemm_nvfp4_run.hpp"
 #include "tests/support/dual_gemm_run.hpp"
 #include "tests/support/virtual_gpu.hpp"
 #include "tests/virtual/mutation/draw.hpp"
 #include "tests/virtual/mutation/table.hpp"
+#include "tools/cli/options.hpp"
 
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -311,25 +311,17 @@ int main(int argc, char** argv) {
   size_t jobs = 1, sizes = 0, drawn = 0;
   uint64_t seed = 1;
   bool fresh = false;
-  CommandLine line("sweep", argc, argv);
-  for (std::string a; line.next(&a);) {
-    if (a == "--configs")
-      wanted = line.value();
-    else if (a == "--jobs")
-      jobs = line.number<size_t>(1);
-    else if (a == "--out")
-      out_path = line.value();
-    else if (a == "--fresh")
-      fresh = true;
-    else if (a == "--draw")
-      drawn = line.number<size_t>(1);
-    else if (a == "--seed")
-      seed = line.number<uint64_t>(0);
-    else if (a == "--sizes")
-      sizes = line.number<size_t>(1);
-    else
-      line.unknown("options: --configs, --draw, --seed, --jobs, --out, --fresh, --sizes");
-  }
+  warpline::cli::Options options("sweep", "The head of tests/virtual/sweep/main.cpp says more.",
+                                 "");
+  options.text("--configs", "NAME,...", "these alone", wanted);
+  options.integer("--draw", "N configurations", drawn, 1);
+  options.integer("--seed", "there (1)", seed, 0);
+  options.integer("--jobs", "processes at a time (1)", jobs, 1);
+  options.text("--out", "FILE", "the page", out_path);
+  options.flag("--fresh", "nothing is kept", fresh);
+  options.integer("--sizes", "the first N of M, of N and of K", sizes, 1);
+  options.repeated();
+  parse(options, argc, argv);
   if (sizes != 0) {
     out_path.clear();
     for (std::vector<int64_t>* list : {&kM, &kN, &kNvfp4N, &kK})
