@@ -59,7 +59,9 @@ TEST_CASE("products between neighbours on Hopper, in a process of their own",
   wl_context* context = nullptr;
   int configurations = 0;
   for (const problems::Operation& operation : problems::operations()) {
-    if (operation.folder != "linear" && operation.folder != "dual_gemm") continue;
+    if (operation.folder != "linear" && operation.folder != "dual_gemm" &&
+        operation.folder != "grouped")
+      continue;
     for (const problems::Configuration& configuration : operation.configurations) {
       if (configuration.profile != "h200" || !of_one_launch(configuration)) continue;
       if (context == nullptr) context = problems::open_device(configuration);
