@@ -3,6 +3,7 @@
 #include "runtime/src/context.hpp"
 #include "tests/support/virtual_gpu.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <stdexcept>
 
@@ -11,6 +12,11 @@ namespace wltest::problems {
 bool adds_f8_on_hopper(const Configuration& configuration) {
   return configuration.profile == "h200" && !configuration.types.empty() &&
          configuration.types[0].a == WL_OPERAND_E4M3;
+}
+
+bool of_one_launch(const Configuration& configuration) {
+  return std::count_if(configuration.kernels.begin(), configuration.kernels.end(),
+                       [](const std::string& kernel) { return kernel != "gemm_sm90_pack"; }) == 1;
 }
 
 wl_context* open_device(const Configuration& configuration, const std::string& driver) {

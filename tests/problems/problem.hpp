@@ -137,6 +137,8 @@ struct Configuration {
 
 // Its sums are those of Hopper's narrow accumulator.
 bool adds_f8_on_hopper(const Configuration& configuration);
+// Whether a run launches one kernel, or it behind the one that packs plain scales.
+bool of_one_launch(const Configuration& configuration);
 
 // Whether a problem gets its bytes, or is only described.
 enum class Values { all, none };

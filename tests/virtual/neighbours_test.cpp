@@ -6,7 +6,6 @@
 #include "tests/support/virtual_gpu.hpp"
 #include "tests/virtual/mutation/rewrite.hpp"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,14 +18,6 @@ void between(const problems::Regions& regions, problems::Side side) {
   std::vector<std::pair<void*, size_t>> written;
   for (const auto& [name, region] : regions) written.push_back(region);
   (side == problems::Side::ahead ? rewrite : rewrite_behind)(written);
-}
-
-// What packs plain scales waits for all that is ahead of it; most problems do without it.
-bool of_one_launch(const problems::Configuration& configuration) {
-  return std::all_of(configuration.kernels.begin(), configuration.kernels.end(),
-                     [&](const std::string& kernel) {
-                       return kernel == configuration.name || kernel == "gemm_sm90_pack";
-                     });
 }
 
 // The configuration's first problem whose weights may be written by the grid ahead.
@@ -63,7 +54,7 @@ TEST_CASE("products between neighbours on Hopper, in a process of their own",
         operation.folder != "grouped")
       continue;
     for (const problems::Configuration& configuration : operation.configurations) {
-      if (configuration.profile != "h200" || !of_one_launch(configuration)) continue;
+      if (configuration.profile != "h200" || !problems::of_one_launch(configuration)) continue;
       if (context == nullptr) context = problems::open_device(configuration);
       set_option("sms", std::to_string(configuration.sms));
       set_option("wgmma_accumulation",

@@ -19,8 +19,8 @@ bool may_be_written(const problems::Problem& problem, const problems::Configurat
   const bool weights = name.starts_with("b") ? !name.starts_with("bias")
                                              : name.starts_with("sfb") || name.starts_with("w_") ||
                                                    name.starts_with("sf_");
-  return !weights || !(problem.static_weights ||
-                       (configuration.profile == "h200" && configuration.kernels.size() > 1));
+  return !weights || !(problem.static_weights || (configuration.profile == "h200" &&
+                                                  !problems::of_one_launch(configuration)));
 }
 
 bool right(wl_context* context, const Drawn& drawn, uint64_t seed, size_t number,
