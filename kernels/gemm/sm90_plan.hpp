@@ -96,14 +96,20 @@ inline Config grouped(Config c) {
   c.column_factors = false;
   return c;
 }
+// Tiles of columns that a CTA makes of rows that say which matrix is theirs.
+constexpr int most_tiles_each = 3;
 inline Config routed(Config c) {
   c.routed = true;
   c.shared_bytes += 24; // TILE_PLACE
+  // Activations are one token's.
+  c.shared_bytes -= sm90_small_token_stages(c.tile_m, c.decoders, false) *
+                    (sm90_small_token_bytes(c.tile_m) - sm90_small_token_bytes(c.tile_m) / 8);
   return c;
 }
 inline Config summed_if(int summed, Config c) {
   c.summed = summed != 0;
-  if (c.summed) c.shared_bytes += 16 + 32 + 8 * 128; // SUMMANDS, SUM_WEIGHTS, SUM_ROWS
+  // SUMMANDS in the place of `received`, SUM_WEIGHTS, SUM_ROWS.
+  if (c.summed) c.shared_bytes += 16 + 32 + most_tiles_each * 8 * 128;
   return c;
 }
 // SM90_NATIVE_CONFIG, SM90_NATIVE_STREAM_CONFIG

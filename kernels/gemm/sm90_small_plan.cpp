@@ -133,11 +133,44 @@ int64_t row_tiles(const Problem& problem, const Config& config) {
 int64_t entries(const Problem& problem, const Config& config) {
   return config.routed ? problem.m : problem.l;
 }
-int64_t ctas_an_entry(const Problem& problem, const Config& config) {
-  return row_tiles(problem, config) * tiles_n(config, problem.n) * config.cluster[0];
+// ---- rows that say which matrix is theirs
+
+// CTAs that an SM holds: a warp has the row where others have two, and fewer registers.
+int routed_resident(const Config& config) {
+  return sm90_small_ctas(config.tile_n, config.decoders) + 1;
 }
-int64_t ctas(const Problem& problem, const Config& config) {
-  return ctas_an_entry(problem, config) * entries(problem, config);
+int64_t cluster_size(const Problem& problem, const Config& config) {
+  return config.summed ? std::max<int64_t>(problem.groups.sum.each, 1) : config.cluster[0];
+}
+// Clusters, where each CTA makes `each` tiles of columns one behind the other.
+int64_t routed_clusters(const Problem& problem, const Config& config, int64_t each) {
+  const int64_t rows = config.summed ? problem.m / cluster_size(problem, config) : problem.m;
+  return divide_up(tiles_n(config, problem.n), each) * rows;
+}
+// Tiles of columns that a CTA makes. A tile whose K does not fill the stages leaves little under
+// way, and CTAs that follow others start anew: where one wave does not hold all of them, three
+// (H200, Qwen3's down product of 2 tokens: 18.0 us a layer, of 2 and 4 tiles 18.4 and 19.3, of
+// one 20.1). Otherwise two, if they fill one wave about evenly (of 4 tokens, gate and up: 31.0, of
+// one 31.8; of 3 tokens, which do not, 28.1 and 26.8).
+int64_t tiles_each(const Problem& problem, const Config& config, const DeviceLimits& device) {
+  if (!config.routed || config.split_k != 1) return 1;
+  const int64_t size = cluster_size(problem, config);
+  const int64_t sms = std::max(device.sm_count, 1);
+  const int64_t held = held_clusters(device, size, routed_resident(config));
+  const int64_t all = routed_clusters(problem, config, 1);
+  if (all <= held) return 1;
+  if (divide_up(problem.k, config.tile_k) < config.stages) return 3;
+  const int64_t of_two = routed_clusters(problem, config, 2);
+  const auto fullest = static_cast<double>(2 * divide_up(of_two * size, sms));
+  const auto even = static_cast<double>(all * size) / static_cast<double>(sms);
+  return of_two <= held && fullest <= 1.12 * even ? 2 : 1;
+}
+int64_t ctas_an_entry(const Problem& problem, const Config& config, int64_t each) {
+  return row_tiles(problem, config) * divide_up(tiles_n(config, problem.n), each) *
+         config.cluster[0];
+}
+int64_t ctas(const Problem& problem, const Config& config, int64_t each) {
+  return ctas_an_entry(problem, config, each) * entries(problem, config);
 }
 
 wl_status fill_maps(const wl_context& context, const Problem& problem, const Config& config,
@@ -177,7 +210,8 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
   params->a = address_of(o.a);
   params->sfa = address_of(o.sfa);
   params->tiles_m = static_cast<uint32_t>(row_tiles(problem, config));
-  params->tiles_n = static_cast<uint32_t>(tiles_n(config, problem.n));
+  params->tiles_n = static_cast<uint32_t>(
+      divide_up(tiles_n(config, problem.n), tiles_each(problem, config, context.limits)));
   params->per_column = reciprocal(params->tiles_m);
   params->per_entry = reciprocal(params->tiles_n);
   params->static_weights = (problem.flags & WL_STATIC_WEIGHTS) != 0 ? 1 : 0;
@@ -219,9 +253,10 @@ struct HeldClusters {
 
 LaunchConfig launch_of(const wl_context& context, const HeldClusters& held, const Problem& problem,
                        const Config& config) {
+  const int64_t each = tiles_each(problem, config, context.limits);
   LaunchConfig launch;
   launch.grid[0] = static_cast<unsigned>(config.grouped ? grouped_ctas(context, problem, config)
-                                                        : ctas(problem, config));
+                                                        : ctas(problem, config, each));
   launch.block[0] = static_cast<unsigned>(config.threads);
   std::copy(config.cluster, config.cluster + 3, launch.cluster);
   if (config.summed) launch.cluster[0] = static_cast<unsigned>(problem.groups.sum.each);
@@ -233,16 +268,24 @@ LaunchConfig launch_of(const wl_context& context, const HeldClusters& held, cons
   return launch;
 }
 
-RoutedParams routed_params(const Problem& problem, const Params& params) {
+template <class Of>
+void fill_routed(const wl_context& context, const Problem& problem, const Config& config,
+                 const Params& params, Of* routed) {
+  std::memcpy(routed, &params, common_bytes);
+  fill_routes(problem, routed);
+  routed->column_tiles = static_cast<uint32_t>(tiles_n(config, problem.n));
+  routed->tiles_each = static_cast<uint32_t>(tiles_each(problem, config, context.limits));
+}
+RoutedParams routed_params(const wl_context& context, const Problem& problem, const Config& config,
+                           const Params& params) {
   RoutedParams routed;
-  std::memcpy(&routed, &params, common_bytes);
-  fill_routes(problem, &routed);
+  fill_routed(context, problem, config, params, &routed);
   return routed;
 }
-SummedParams summed_params(const Problem& problem, const Params& params) {
+SummedParams summed_params(const wl_context& context, const Problem& problem, const Config& config,
+                           const Params& params) {
   SummedParams summed;
-  std::memcpy(&summed, &params, common_bytes);
-  fill_routes(problem, &summed);
+  fill_routed(context, problem, config, params, &summed);
   fill_sums(problem, &summed);
   return summed;
 }
@@ -254,7 +297,7 @@ wl_status stream_params(const wl_context& context, const Problem& problem, const
   std::memcpy(stream, &params, common_bytes);
   // Where there is more than a CTA an SM, weights ahead of the wait take longer (H200, 16 tokens:
   // 256 CTAs 13.2 us, 12.4 without; 90 CTAs 4.1 and 4.2).
-  if (ctas(problem, config) > std::max(context.limits.sm_count, 1)) stream->static_weights = 0;
+  if (ctas(problem, config, 1) > std::max(context.limits.sm_count, 1)) stream->static_weights = 0;
   const auto k = static_cast<uint64_t>(problem.k), m = static_cast<uint64_t>(problem.m);
   TensorMapDesc desc;
   desc.name = "A";
@@ -302,12 +345,12 @@ public:
     WL_TRY(fill_params(*plan.context, other, *config, &problem, &own));
     const LaunchConfig launch = launch_of(*plan.context, held, other, *config);
     if (config->summed) {
-      const SummedParams summed = summed_params(other, own);
+      const SummedParams summed = summed_params(*plan.context, other, *config, own);
       const wl_plan::Instead instead[] = {{&summed, &launch}};
       return plan.run(workspace, stream, instead);
     }
     if (config->routed) {
-      const RoutedParams routed = routed_params(other, own);
+      const RoutedParams routed = routed_params(*plan.context, other, *config, own);
       const wl_plan::Instead instead[] = {{&routed, &launch}};
       return plan.run(workspace, stream, instead);
     }
@@ -329,16 +372,18 @@ public:
 //
 // Of two tensors: a full SM takes 700 clocks and 18 for each token for 256 k of 128 columns of
 // weights, both products counted; the tokens' part, decoding them, is for each CTA of two that it
-// holds. Launch, first loads and the end of the last tile: 5000; the sum over splits: 1000. Of rows
-// that say which matrix is theirs, each wave behind the first one: 4500.
+// holds. Launch, first loads and the end of the last tile: 5000; the sum over splits: 1000.
 //
 // Of one: for 256 k of 32 columns a CTA takes 190 clocks and 8 for each token of an SM that is
 // busy, and by itself, on an H100 at the same clock, at least 327 and 4.3 for each token, 9 % more
 // where warps decode or consume twice as much, which takes a busy SM 6 % longer from the second
 // wave on. Launch: 2380, of clusters of 4 320 more; first loads and sums of each wave: 1720. Of
-// clusters of 4 an H200 holds 30 for each CTA that fits an SM: its GPCs have 16 or 18 SMs. Of rows
-// that say which matrix is theirs, from the H200: at least 590 and 13, half as much again, 3200 and
-// 2200.
+// clusters of 4 an H200 holds 30 for each CTA that fits an SM: its GPCs have 16 or 18 SMs.
+//
+// Of rows that say which matrix is theirs, fitted to layers of 1 to 8 tokens: for 256 k of 32 rows
+// of weights an SM takes 254 clocks, of two tensors twice that for as many of each; a CTA by itself
+// at least 750, and 560; 900 for each CTA of an SM, its start and its outputs; launch and first
+// loads 2800.
 //
 // Of groups CTAs go on from tile to tile: an SM takes 207 clocks and 8.6 a token for 256 k of 32
 // rows of weights, of two tensors 223 and 8.7, and 400 and 16 a column for a tile's sums and
@@ -386,28 +431,58 @@ Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimi
   return result;
 }
 
+Cost routed_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
+  Cost result{};
+  const int64_t sms = std::max(device.sm_count, 1), size = cluster_size(problem, config);
+  const int64_t each = tiles_each(problem, config, device);
+  const int resident = routed_resident(config);
+  const int64_t held = std::max<int64_t>(held_clusters(device, size, resident), 1);
+  const int64_t clusters = routed_clusters(problem, config, each);
+  result.tiles = tiles_n(config, problem.n) * problem.m;
+  result.clusters = clusters;
+  result.waves = divide_up(clusters, held);
+  const auto blocks =
+      static_cast<double>(each * divide_up(divide_up(problem.k, config.tile_k), config.split_k));
+  const double busy = config.b_tensors == 1 ? 254 : 508, alone = config.b_tensors == 1 ? 750 : 560;
+  result.epilogue_clocks = 900;
+  result.tile_clocks = blocks * alone;
+  // CTAs of the fullest SM.
+  const auto most_of = [&](int64_t of) {
+    int64_t most = divide_up(of * size, sms);
+    while (most < resident && held_clusters(device, size, most) < of) ++most;
+    return static_cast<double>(std::min<int64_t>(most, resident));
+  };
+  const auto wave = [&](int64_t of) {
+    if (of == 0) return 0.0;
+    return std::max(most_of(of) * (blocks * busy + result.epilogue_clocks),
+                    result.tile_clocks + result.epilogue_clocks);
+  };
+  const int64_t full = clusters / held;
+  result.loop_clocks = static_cast<double>(full) * wave(held) + wave(clusters % held);
+  result.memory_clocks = static_cast<double>(config.b_tensors * problem.n * problem.m) *
+                         static_cast<double>(problem.k) * 9 / 16 / 2400;
+  // The fullest SM is waited for: it takes more than an even share of the bytes.
+  if (result.waves == 1)
+    result.memory_clocks *= std::clamp(most_of(clusters) * static_cast<double>(sms) /
+                                           static_cast<double>(clusters * size),
+                                       1.0, 2.0);
+  result.total = 2800 + std::max(result.loop_clocks, result.memory_clocks);
+  return result;
+}
+
 } // namespace
 
 Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
   if (config.grouped) return grouped_cost(config, problem, device);
+  if (config.routed) return routed_cost(config, problem, device);
   Cost result{};
-  const int64_t tiles_m = row_tiles(problem, config), l = entries(problem, config);
-  const bool one = config.b_tensors == 1, routed = config.routed;
-  const int64_t sms = std::max(device.sm_count, 1);
-  const int64_t size =
-      config.summed ? std::max<int64_t>(problem.groups.sum.each, 1) : config.cluster[0];
-  // Of 56 registers a thread an SM holds a CTA more.
-  const bool few_registers =
-      routed && (!config.takes({WL_OPERAND_F16}) || (one && config.split_k == 1));
-  const int resident = sm90_small_ctas(config.tile_n, config.decoders) + (few_registers ? 1 : 0);
-  result.tiles = tiles_m * tiles_n(config, problem.n) * l;
-  result.clusters = config.summed ? result.tiles / size : result.tiles;
-  const int64_t clusters =
-      one || routed ? held_clusters(device, size, resident) : resident * sms / size;
+  const int64_t tiles_m = row_tiles(problem, config), l = problem.l;
+  const bool one = config.b_tensors == 1;
+  const int64_t sms = std::max(device.sm_count, 1), size = config.cluster[0];
+  const int resident = sm90_small_ctas(config.tile_n, config.decoders);
+  result.tiles = result.clusters = tiles_m * tiles_n(config, problem.n) * l;
+  const int64_t clusters = one ? held_clusters(device, size, resident) : resident * sms / size;
   result.waves = divide_up(result.clusters, std::max<int64_t>(clusters, 1));
-  // CTAs of the fullest SM.
-  int64_t most = divide_up(result.clusters * size, sms);
-  while (routed && most < resident && held_clusters(device, size, most) < result.clusters) ++most;
   const int64_t k_blocks = divide_up(divide_up(problem.k, config.tile_k), config.split_k);
   result.memory_clocks = static_cast<double>(config.b_tensors * problem.n * tiles_m * l) *
                          static_cast<double>(problem.k) * 9 / 16 / 2400;
@@ -416,48 +491,29 @@ Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceL
     const bool twice = config.tile_n == 32 || dense;
     const double tokens = config.tile_m, more = dense && result.waves > 1 ? 1.06 : 1;
     const double busy = (190 + 8 * tokens) * config.tile_n / 16 * more;
-    const double alone = routed ? (590 + 13 * tokens) * (twice ? 1.5 : 1)
-                                : (327 + 4.3 * tokens) * (twice ? 1.09 : 1);
+    const double alone = (327 + 4.3 * tokens) * (twice ? 1.09 : 1);
     result.tile_clocks = static_cast<double>(k_blocks) * std::max(alone, busy);
-    result.epilogue_clocks = routed ? 2200 : 1720;
+    result.epilogue_clocks = 1720;
     // CTAs of a last wave crowd into the first SMs that are free.
     const int64_t at_once = result.waves > 1 ? clusters * size : result.clusters * size;
-    const auto an_sm =
-        static_cast<double>(routed ? std::min<int64_t>(resident, most) : divide_up(at_once, sms));
+    const auto an_sm = static_cast<double>(divide_up(at_once, sms));
     const auto waves = static_cast<double>(result.waves);
     result.loop_clocks = waves * static_cast<double>(k_blocks) * std::max(alone, an_sm * busy);
-    const double launch = routed ? 3200 : 2380, of_four = size == 4 && !routed ? 320 : 0;
-    result.total = launch + of_four + waves * result.epilogue_clocks +
+    result.total = 2380 + (size == 4 ? 320 : 0) + waves * result.epilogue_clocks +
                    std::max(result.loop_clocks, result.memory_clocks);
-    // CTAs that follow others begin as those end, not all at once.
-    if (routed && result.waves > 1) {
-      const double rounds = static_cast<double>(result.clusters) / static_cast<double>(clusters);
-      result.loop_clocks = rounds * (3500 + static_cast<double>(k_blocks) * an_sm * busy);
-      result.total = launch + std::max(result.loop_clocks, result.memory_clocks);
-    }
     // H200, 16 x 4096 x 14336: 14.7 us, t16c32_split 13.4.
     if (tokens == 16 && problem.k > 12288) result.total *= 1.06;
     return result;
   }
-  // Of a full SM, and where rows are routed of one that may have fewer CTAs, but a CTA takes its
-  // time.
-  const auto an_sm =
-      static_cast<double>(routed ? std::min<int64_t>(resident, most) : int64_t{resident});
-  // The fullest SM is waited for: it takes more than an even share of the bytes.
-  if (routed && result.waves == 1)
-    result.memory_clocks *= std::clamp(
-        an_sm * static_cast<double>(sms) / static_cast<double>(result.clusters * size), 1.0, 2.0);
-  const double alone = routed ? 590 + 13.0 * config.tile_m : 0;
-  result.tile_clocks =
-      static_cast<double>(k_blocks) *
-      std::max(alone, 700 * an_sm * config.tile_n / 64.0 + 9 * an_sm * config.tile_m);
+  // Of a full SM.
+  const auto an_sm = static_cast<double>(resident);
+  result.tile_clocks = static_cast<double>(k_blocks) *
+                       (700 * an_sm * config.tile_n / 64.0 + 9 * an_sm * config.tile_m);
   result.loop_clocks = static_cast<double>(result.waves) * result.tile_clocks;
   result.epilogue_clocks = 1000;
-  const double starts = routed ? 4500 * static_cast<double>(result.waves - 1) : 0;
   result.total = 5000 + std::max(static_cast<double>(result.waves) *
-                                         (result.tile_clocks + result.epilogue_clocks) +
-                                     starts,
-                                 result.memory_clocks + (routed ? result.epilogue_clocks : 0));
+                                     (result.tile_clocks + result.epilogue_clocks),
+                                 result.memory_clocks);
   return result;
 }
 
@@ -497,7 +553,7 @@ Cost sm90_stream_cost(const Config& config, const Problem& problem, const Device
 
 wl_status make_sm90_small_plan(wl_context* context, const Problem& problem, const Config& config,
                                wl_plan** plan) {
-  const int64_t each = ctas_an_entry(problem, config), l = entries(problem, config);
+  const int64_t each = ctas_an_entry(problem, config, 1), l = entries(problem, config);
   if (!config.grouped && each > context->limits.max_grid[0] / l)
     return fail(WL_ERROR_NOT_SUPPORTED,
                 "config = \"%s\" would launch %" PRId64 " x %" PRId64
@@ -521,9 +577,9 @@ wl_status make_sm90_small_plan(wl_context* context, const Problem& problem, cons
   StreamParams stream{};
   if (streams) WL_TRY(stream_params(*context, problem, config, product->params, &stream));
   if (config.summed)
-    WL_TRY(made->add(*kernel, launch, summed_params(problem, product->params)));
+    WL_TRY(made->add(*kernel, launch, summed_params(*context, problem, config, product->params)));
   else if (config.routed)
-    WL_TRY(made->add(*kernel, launch, routed_params(problem, product->params)));
+    WL_TRY(made->add(*kernel, launch, routed_params(*context, problem, config, product->params)));
   else if (streams)
     WL_TRY(made->add(*kernel, launch, stream));
   else

@@ -1,6 +1,7 @@
 // wl_moe without a device: both sides of every rule, the workspace's sections, and the reference of
 // the order of experts and of the sum against plain definitions.
 #include "kernels/moe/moe.hpp"
+#include "runtime/src/configs.hpp"
 #include "tests/reference/moe.hpp"
 #include "tests/support/rule_sides.hpp"
 
@@ -399,10 +400,14 @@ TEST_CASE("few pairs of token and expert are not ordered, where they share few e
   CHECK(up(2048, 768, 128, 8) == "moe_up_sm90_split2_bf16");
   CHECK(up(7168, 2048, 32, 1) == "moe_up_sm90_split2_bf16");
   CHECK(up(2880, 2880, 128, 4) == "moe_up_sm90_bf16");
-  CHECK(chosen(2, 2048, 768, 128, 8));        // 23.1 us, with an order 28.2
-  CHECK(chosen(8, 7168, 2048, 32, 1));        // 65.6 and 67.9
-  CHECK_FALSE(chosen(16, 7168, 2048, 32, 1)); // 121.7 and 117.4
-  CHECK_FALSE(chosen(3, 2048, 768, 128, 8));  // 32.5 and 32.2
+  CHECK(chosen(2, 2048, 768, 128, 8));
+  CHECK(chosen(3, 2048, 768, 128, 8));       // 26.8 us, with an order 30.7
+  CHECK(chosen(4, 2048, 768, 128, 8));       // 31.0 and 37.2, of skewed routing 29.8 and 31.1
+  CHECK_FALSE(chosen(6, 2048, 768, 128, 8)); // 43.2 and 45.4
+  CHECK(chosen(4, 2880, 2880, 128, 4));
+  CHECK_FALSE(chosen(8, 2880, 2880, 128, 4)); // 135 and 139, of skewed routing 134 and 95
+  CHECK(chosen(8, 7168, 2048, 32, 1));        // 60.6 and 64.6
+  CHECK_FALSE(chosen(16, 7168, 2048, 32, 1)); // 107 and 114, of skewed routing 106 and 74
   CHECK_FALSE(chosen(8, 7168, 2048, 1, 1));
   CHECK_FALSE(chosen(8, 2048, 768, 128, 8));
   Args quantised = legal();
@@ -440,8 +445,45 @@ TEST_CASE("rows of a token are added up in the down product where its CTAs fit i
   CHECK(summed(1, 2048, 768, 8)); // 64 clusters of 8, of which five CTAs an SM are 77
   CHECK(summed(1, 2880, 2880, 4));
   CHECK(summed(1, 7168, 2048, 1));
-  CHECK(summed(2, 2048, 768, 8));        // 23.1 us, with a launch of its own 24.6
-  CHECK_FALSE(summed(2, 2880, 2880, 4)); // 47.9 and 46.3
+  CHECK(summed(2, 2048, 768, 8));        // 18.0 us, with a launch of its own 19.0
+  CHECK(summed(2, 2880, 2880, 4));       // 39.8 and 41.2
   CHECK_FALSE(summed(8, 7168, 2048, 1)); // in three waves
   CHECK_FALSE(summed(1, 256, 768, 9));   // rows of a cluster
+}
+
+TEST_CASE("CTAs of rows that are not ordered make several tiles where one wave does not hold all",
+          "[host][moe]") {
+  DeviceLimits h200 = wltest::b200_limits();
+  h200.compute_major = 9, h200.sm_count = 132;
+  struct Clusters {
+    int64_t up, down;
+  };
+  const auto clusters = [&](int64_t tokens, int64_t hidden, int64_t intermediate, int64_t top_k) {
+    Args a = legal();
+    a.x_type = a.y_type = WL_BF16, a.a_type = WL_OPERAND_BF16;
+    a.tokens = tokens, a.hidden = hidden, a.intermediate = intermediate;
+    a.experts = 128, a.top_k = top_k;
+    const Parts parts = parts_of(a, h200, Tokens::summed, nullptr);
+    const warpline::gemm::Problem up = up_problem(parts), down = down_problem(parts);
+    const auto of = [&](const warpline::gemm::Table& table, const char* name,
+                        const warpline::gemm::Problem& problem) {
+      return warpline::gemm::cost(*find_config(table, name), problem, h200).clusters;
+    };
+    return Clusters{of(up_configs(), "moe_up_sm90_bf16", up),
+                    of(down_configs(), "moe_down_sm90_sum_bf16", down)};
+  };
+  const Clusters one = clusters(1, 2048, 768, 8);
+  CHECK(one.up == 192);
+  CHECK(one.down == 64);
+  const Clusters two = clusters(2, 2048, 768, 8);
+  CHECK(two.up == 384);
+  CHECK(two.down == 2 * 22); // K does not fill the stages: three tiles each
+  const Clusters three = clusters(3, 2048, 768, 8);
+  CHECK(three.up == 576); // of two tiles an SM would get 6, evenly 4.4
+  const Clusters four = clusters(4, 2048, 768, 8);
+  CHECK(four.up == 384);
+  CHECK(four.down == 4 * 22);
+  const Clusters long_k = clusters(4, 2880, 2880, 4);
+  CHECK(long_k.up == 16 * 92);
+  CHECK(long_k.down == 4 * 92);
 }
