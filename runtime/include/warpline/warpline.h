@@ -733,8 +733,8 @@ WL_API wl_status wl_norm_linear_fold(wl_context* context, const wl_norm_linear_a
  * do; and adds up each token's rows in FP32, an fma for each j in their order from +0 on, then the
  * shared output, rounding once. The same arguments give the same bits. There is no unordered way:
  * this one reads each row once and is bound by that. Up to 64 pairs may be multiplied without being
- * ordered first (Hopper; configurations moe_up_* and moe_down_*); the library takes up to 128 / T so.
- * moe_down_*_sum_* add up the rows of a token, of top_k up to 8, in the down product itself.
+ * ordered first (Hopper; configurations moe_up_* and moe_down_*); the library takes up to 128 / T
+ * so. moe_down_*_sum_* add up the rows of a token, of top_k up to 8, in the down product itself.
  *
  * a_type says what the tokens are multiplied as. On Hopper WL_OPERAND_F16 or WL_OPERAND_BF16, as
  * x_type: they are read where they lie. Or WL_OPERAND_NVFP4: each token is quantised once with

@@ -322,7 +322,7 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
     return "producers touch nothing afterwards; the consumers keep the CTA until the cluster has "
            "met";
   if ((has(kernel, "sm90_small") || has(kernel, "sm90_stream") || starts(kernel, "moe_")) &&
-      starts(op, "griddepcontrol.wait") && m.label == "send")
+      starts(op, "griddepcontrol.wait") && (m.label == "send" || m.label == "cluster_met"))
     return "the activations' warps of the CTA, or of the one whose sums it awaits, have waited for "
            "the grids ahead before these warps got their first tokens";
   const bool of_loop = starts(m.label, "loop_e");
@@ -339,9 +339,7 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
            "stores carry is written, and griddepcontrol.wait of the next one waits for that";
   if (starts(kernel, "dual_gemm") && starts(m.label, "residual_"))
     return "the dual GEMM has no residual: this is never run";
-  const bool routed = starts(kernel, "moe_up_") || starts(kernel, "moe_down_");
-  if ((((has(kernel, "sm90_small") || has(kernel, "sm90_stream")) && has(kernel, "_whole")) ||
-       (routed && !has(kernel, "_split") && !has(kernel, "_sum_"))) &&
+  if ((has(kernel, "sm90_small") || has(kernel, "sm90_stream")) && has(kernel, "_whole") &&
       starts(op, "barrier.cluster.wait"))
     return "a cluster of one CTA, whose barriers its own bar.sync has made ready";
   if (has(kernel, "sm90_small") && warp_sync && starts(m.label, "arrived"))
