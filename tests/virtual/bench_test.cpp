@@ -73,12 +73,12 @@ TEST_CASE("bench: host-cost measures runs of a layer of experts", "[virtual][ben
   const wltest::TemporaryDirectory directory;
   const std::string file = directory / "cost.json";
   const wltest::ChildResult child =
-      wltest::run_child({wltest::build_file("host-cost"), "--layer", "8,256,64,8,2", "--quantised",
+      wltest::run_child({wltest::build_file("host-cost"), "--layer", "9,256,64,8,2", "--quantised",
                          "--calls", "2", "--batches", "2", "--row", "3", "--json", file},
                         {{"WARPLINE_DRIVER", "virtual:h200"}, {"VGPU_SMS", "8"}});
   INFO(child.out << child.err);
   REQUIRE(child.status == 0);
-  CHECK_THAT(child.out, ContainsSubstring("wl_moe T 8") && ContainsSubstring("us, 5 launches") &&
+  CHECK_THAT(child.out, ContainsSubstring("wl_moe T 9") && ContainsSubstring("us, 5 launches") &&
                             ContainsSubstring("wl_plan_run, WL_GRAPH_LAUNCH"));
   const Json json = warpline::cli::parse_json(wltest::read_text(file));
   for (const char* name : {"run_us", "row_us", "graph_run_us", "graph_row_us"})
