@@ -133,9 +133,10 @@ int64_t row_tiles(const Problem& problem, const Config& config) {
 int64_t entries(const Problem& problem, const Config& config) {
   return config.routed ? problem.m : problem.l;
 }
+
 // ---- rows that say which matrix is theirs
 
-// CTAs that an SM holds: a warp has the row where others have two, and fewer registers.
+// CTAs that an SM holds by the models below; of one tensor registers have room for one more.
 int routed_resident(const Config& config) {
   return sm90_small_ctas(config.tile_n, config.decoders) + 1;
 }
@@ -159,12 +160,15 @@ int64_t tiles_each(const Problem& problem, const Config& config, const DeviceLim
   const int64_t held = held_clusters(device, size, routed_resident(config));
   const int64_t all = routed_clusters(problem, config, 1);
   if (all <= held) return 1;
-  if (divide_up(problem.k, config.tile_k) < config.stages) return 3;
+  if (divide_up(problem.k, config.tile_k) < config.stages) return most_tiles_each;
   const int64_t of_two = routed_clusters(problem, config, 2);
   const auto fullest = static_cast<double>(2 * divide_up(of_two * size, sms));
   const auto even = static_cast<double>(all * size) / static_cast<double>(sms);
   return of_two <= held && fullest <= 1.12 * even ? 2 : 1;
 }
+
+// ---- all
+
 int64_t ctas_an_entry(const Problem& problem, const Config& config, int64_t each) {
   return row_tiles(problem, config) * divide_up(tiles_n(config, problem.n), each) *
          config.cluster[0];
@@ -553,7 +557,8 @@ Cost sm90_stream_cost(const Config& config, const Problem& problem, const Device
 
 wl_status make_sm90_small_plan(wl_context* context, const Problem& problem, const Config& config,
                                wl_plan** plan) {
-  const int64_t each = ctas_an_entry(problem, config, 1), l = entries(problem, config);
+  const int64_t tiles = tiles_each(problem, config, context->limits);
+  const int64_t each = ctas_an_entry(problem, config, tiles), l = entries(problem, config);
   if (!config.grouped && each > context->limits.max_grid[0] / l)
     return fail(WL_ERROR_NOT_SUPPORTED,
                 "config = \"%s\" would launch %" PRId64 " x %" PRId64
