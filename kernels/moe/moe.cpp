@@ -372,7 +372,7 @@ bool needs_no_order(const wl_moe_args& args, const DeviceLimits& device) {
   if (args.config_up != nullptr || args.config_down != nullptr) return false;
   // Pairs that want the same expert read and decode its weights each, and a plan does not know how
   // many will: an expert has a row of each token at most. On an H200 4 tokens of Qwen3, 32 pairs,
-  // took 0.84 of the time of ordered ones with even routing and 0.96 with a skewed one; 8 tokens of
+  // took 0.82 of the time of ordered ones with even routing and 0.96 with a skewed one; 8 tokens of
   // GPT-OSS, 32 pairs, 0.97 and 1.42.
   return slots_of(args) * args.tokens <= 128 &&
          product_clocks(args, device, Tokens::routed) <
