@@ -59,11 +59,21 @@ bool can_run(const Config& config, const Problem& problem, const DeviceLimits& d
     if (reason != nullptr) *reason = "it takes no factors of columns";
     return false;
   }
-  if (config.routed != (problem.groups.ids != nullptr)) {
+  if (config.routed != problem.groups.routed()) {
     if (reason != nullptr)
       *reason = config.routed ? "it multiplies rows that say with which matrix"
                               : "it multiplies rows in the order of their matrices";
     return false;
+  }
+  if (problem.groups.sorted) {
+    if (!config.sorts()) {
+      if (reason != nullptr) *reason = "it takes rows that are in the order of their matrices";
+      return false;
+    }
+    if (problem.m > Groups::most_sorted) {
+      if (reason != nullptr) *reason = "it sorts at most 64 rows";
+      return false;
+    }
   }
   if (config.summed != (problem.groups.sum.each != 0)) {
     if (reason != nullptr)

@@ -97,6 +97,8 @@ struct Config {
   bool fused() const { return family == Family::sm90_small || family == Family::sm90_stream; }
   // Its CTAs let the next grid start when they have waited for those ahead.
   bool lets_next_start_late() const { return family == Family::sm90_small && (grouped || routed); }
+  // It finds the order of matrices from the numbers that rows have.
+  bool sorts() const { return family == Family::sm90_small && grouped && tile_m == 8; }
   // The kernel waits for the launch ahead by itself, sm100_plain.ptx.
   bool waits_behind_start() const {
     return blackwell() && kind != Kind::nvfp4 && kind != Kind::mx && !grouped;
@@ -321,9 +323,11 @@ constexpr int sm90_small_shared_bytes(int tokens, int columns, int stages, int s
 }
 // What GROUPED takes besides its table.
 constexpr int sm90_small_group_bytes(int tokens, int decoders) {
-  return (sm90_small_token_stages(tokens, decoders, true) -
+  constexpr int scan_bytes = 128, most_ids = 64, slot_bytes = 64;
+  return scan_bytes + (tokens == 8 ? 2 * most_ids + slot_bytes * decoders : 0) +
+         (sm90_small_token_stages(tokens, decoders, true) -
           sm90_small_token_stages(tokens, decoders, false)) *
-         (sm90_small_token_bytes(tokens) + 16);
+             (sm90_small_token_bytes(tokens) + 16);
 }
 // CTAs that an SM holds: CTAS_AN_SM.
 constexpr int sm90_small_ctas(int columns, int decoders) {

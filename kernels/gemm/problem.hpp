@@ -55,6 +55,11 @@ struct Groups {
   const int32_t* ids = nullptr;
   int32_t* positions = nullptr;
   int64_t first_id = 0, rows_each = 1;
+  // With `sorted`, of at most most_sorted rows: D's rows stand in the order of matrices and, of one
+  // matrix, of r; positions[r] is which of them row r is. Row r is row r / rows_each of A; 0: A's
+  // rows are D's.
+  static constexpr int64_t most_sorted = 64;
+  bool sorted = false;
   // An A of NVFP4 is in memory as 16 bits of D's type and quantised on its way, as wl_quantize does
   // with *a_scale, null = 1.
   const float* a_scale = nullptr;
@@ -74,6 +79,8 @@ struct Groups {
 
   // Rows of A in memory, and most rows of a group.
   int64_t rows_of_a(int64_t m) const { return rows != nullptr ? a_rows : m; }
+  // Each row says which matrix it is multiplied with, and becomes the row of D that it is.
+  bool routed() const { return ids != nullptr && !sorted; }
   int64_t most_rows(int64_t m) const { return sizes != nullptr ? row_stride : m; }
   // The most tiles of `tile` rows that all groups may have together.
   int64_t most_tiles(int64_t m, int64_t tile) const;

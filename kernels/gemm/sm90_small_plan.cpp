@@ -221,6 +221,13 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
   params->static_weights = (problem.flags & WL_STATIC_WEIGHTS) != 0 ? 1 : 0;
   if (config.grouped) {
     fill_groups(problem, params);
+    const Groups& groups = problem.groups;
+    if (groups.sorted) {
+      params->ids = address_of(groups.ids);
+      params->positions = address_of(groups.positions);
+      params->first_id = static_cast<uint32_t>(groups.first_id);
+      params->rows_each = static_cast<uint32_t>(groups.rows_each);
+    }
     params->known_groups = problem.groups.known ? params->static_weights : 0;
   }
   // With one row tile, weights are read once and need not stay in L2.

@@ -72,6 +72,11 @@ constexpr double order_clocks = 9000;
 // Clocks of the sum's launch.
 constexpr double sum_clocks = 2000;
 
+// Tokens are quantised by a launch of their own.
+bool quantises(const wl_moe_args& args, Tokens as) {
+  return as == Tokens::quantised || (as == Tokens::sorted && quantised(args));
+}
+
 // Both products by the model; infinity where one of them has no configuration.
 double product_clocks(const wl_moe_args& args, const DeviceLimits& device, Tokens as) {
   const Parts parts = parts_of(args, device, as, nullptr);
@@ -85,9 +90,21 @@ double product_clocks(const wl_moe_args& args, const DeviceLimits& device, Token
   return clocks;
 }
 
-// How tokens come to the first product, and its configuration: what takes least by the model.
-wl_status choose_up(wl_context* context, const wl_moe_args& args, Tokens* as,
-                    const gemm::Config** config) {
+// Whether both products may find the order of experts by themselves, the first one being `up`.
+bool sorts(const wl_moe_args& args, const DeviceLimits& device, const gemm::Config& up) {
+  if (!up.sorts() || args.sf_layout != WL_SF_128x4 || slots_of(args) > gemm::Groups::most_sorted)
+    return false;
+  const gemm::Problem down = down_problem(parts_of(args, device, asked_for(args), nullptr));
+  const gemm::Config* const config = args.config_down != nullptr
+                                         ? find_config(down_configs(), args.config_down)
+                                         : gemm::choose(down_configs(), down, device);
+  return config != nullptr && config->sorts();
+}
+
+// How tokens come to the first product where there is an order, and its configuration: what takes
+// least by the model.
+wl_status choose_ordered_up(wl_context* context, const wl_moe_args& args, Tokens* as,
+                            const gemm::Config** config) {
   const gemm::Table& table = up_configs();
   const DeviceLimits& device = context->limits;
   *as = !needs_no_order(args, device)   ? asked_for(args)
@@ -113,6 +130,13 @@ wl_status choose_up(wl_context* context, const wl_moe_args& args, Tokens* as,
   return gemm::take(context, table, dense, args.config_up, config);
 }
 
+wl_status choose_up(wl_context* context, const wl_moe_args& args, Tokens* as,
+                    const gemm::Config** config) {
+  WL_TRY(choose_ordered_up(context, args, as, config));
+  if (sorts(args, context->limits, **config)) *as = Tokens::sorted;
+  return WL_SUCCESS;
+}
+
 wl_status make_product(wl_context* context, const gemm::Table& table, const gemm::Problem& problem,
                        const char* name, wl_plan** plan) {
   const gemm::Config* config = nullptr;
@@ -135,8 +159,8 @@ public:
     WL_TRY(choose_up(context, of, &as_, &up));
     up_config_ = up;
     const Parts parts = parts_with(of, context->limits, *up, nullptr);
-    if (!without_order(as_)) WL_TRY(make_part_plan(context, parts.order, &order_.plan));
-    if (as_ == Tokens::quantised)
+    if (is_permuted(as_)) WL_TRY(make_part_plan(context, parts.order, &order_.plan));
+    if (quantises(of, as_))
       WL_TRY(make_part_plan(context, parts.quantised, &tokens_.plan));
     else if (as_ == Tokens::copied)
       WL_TRY(make_part_plan(context, parts.copied, &tokens_.plan));
@@ -167,8 +191,8 @@ public:
     const DeviceLimits& device = plan.context->limits;
     const Parts parts = parts_with(of, device, *up_config_, workspace);
     void* const own = static_cast<std::byte*>(workspace) + space_of(of, device, as_).products;
-    if (!without_order(as_)) WL_TRY(run_part(*order_.plan, parts.order, stream));
-    if (as_ == Tokens::quantised)
+    if (is_permuted(as_)) WL_TRY(run_part(*order_.plan, parts.order, stream));
+    if (quantises(of, as_))
       WL_TRY(run_part(*tokens_.plan, parts.quantised, stream));
     else if (as_ == Tokens::copied)
       WL_TRY(run_part(*tokens_.plan, parts.copied, stream));
@@ -182,7 +206,9 @@ private:
   Parts parts_with(const wl_moe_args& args, const DeviceLimits& device, const gemm::Config& up,
                    const void* workspace) const {
     Parts parts = parts_of(args, device, as_, workspace);
-    parts.down_knows_order = parts.sum.known = up.lets_next_start_late();
+    parts.down_knows_order = up.lets_next_start_late();
+    // Sorted: positions are a result of the first product.
+    parts.sum.known = parts.down_knows_order && as_ != Tokens::sorted;
     return parts;
   }
 
@@ -215,7 +241,7 @@ Space space_of(const wl_moe_args& args, const DeviceLimits& device, Tokens token
   const wl_dtype h = h_type(args, device);
   Space space{};
   size_t end = 0;
-  if (!without_order(tokens)) {
+  if (is_permuted(tokens)) {
     space.group_ends = put(4 * static_cast<size_t>(args.experts), &end);
     space.rows = put(4 * slots, &end);
   }
@@ -225,6 +251,11 @@ Space space_of(const wl_moe_args& args, const DeviceLimits& device, Tokens token
     space.sfa = put(tiles * 128 * (hidden / 16), &end);
   }
   if (tokens == Tokens::copied) space.a = put(2 * slots * hidden, &end);
+  if (tokens == Tokens::sorted && quantised(args)) {
+    const auto own = static_cast<size_t>(args.tokens);
+    space.a = put(own * hidden / 2, &end);
+    space.sfa = put(static_cast<size_t>(scale_tiles(args.tokens, 1)) * 128 * (hidden / 16), &end);
+  }
   space.h = put(h == WL_NVFP4 ? slots * intermediate / 2 : 2 * slots * intermediate, &end);
   if (h == WL_NVFP4) space.sfh = put(tiles * 128 * (intermediate / 16), &end);
   if (tokens != Tokens::summed)
@@ -240,8 +271,8 @@ Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, Tokens as, cons
   const wl_dtype h = h_type(a, device), rows = rows_type(a, device);
   Parts parts{};
   parts.routed = without_order(as), parts.summed = as == Tokens::summed;
-  parts.up_knows_order =
-      device.compute_major == 9 && (as == Tokens::quantised || as == Tokens::copied);
+  parts.sorted = as == Tokens::sorted;
+  parts.up_knows_order = device.compute_major == 9 && (quantises(a, as) || as == Tokens::copied);
 
   Permutation& order = parts.order;
   order.tokens = a.tokens, order.top_k = a.top_k;
@@ -261,6 +292,10 @@ Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, Tokens as, cons
   tokens.k = a.hidden;
   tokens.x = a.x, tokens.x_type = a.x_type, tokens.ldx = a.hidden;
   tokens.d = at(space.a), tokens.sfd = at(space.sfa), tokens.d_scale = a.x_scale;
+  if (parts.sorted) {
+    tokens.order = Permutation{};
+    tokens.order.tokens = a.tokens, tokens.order.top_k = 1;
+  }
 
   wl_groups groups{};
   groups.count = static_cast<int32_t>(a.experts);
@@ -273,11 +308,11 @@ Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, Tokens as, cons
   parts.up.groups.sfb_stride_bytes = a.sf_stride_bytes;
   up.struct_size = sizeof up;
   up.m = slots_of(a), up.n = a.intermediate, up.k = a.hidden, up.l = 1;
-  if (as == Tokens::quantised) {
+  if (quantises(a, as)) {
     up.a = tokens.d, up.sfa = tokens.sfd;
   } else if (as == Tokens::copied) {
     up.a = copied.d;
-  } else if (parts.routed) {
+  } else if (parts.routed || parts.sorted) {
     up.a = a.x;
   } else {
     up.a = a.x;
@@ -326,11 +361,12 @@ Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, Tokens as, cons
 
 namespace {
 
-// Rows say which expert is theirs.
-gemm::Problem routed_if(const Parts& parts, gemm::Problem problem, int64_t rows_each,
-                        int32_t* positions) {
-  if (!parts.routed) return problem;
+// Pairs say which expert is theirs.
+gemm::Problem of_pairs_if(const Parts& parts, gemm::Problem problem, int64_t rows_each,
+                          int32_t* positions) {
+  if (!parts.routed && !parts.sorted) return problem;
   gemm::Groups& groups = problem.groups;
+  groups.sorted = parts.sorted;
   groups.ends = nullptr;
   groups.ids = parts.order.ids;
   groups.first_id = parts.order.first;
@@ -349,15 +385,16 @@ void knows_order(gemm::Problem* problem) {
 
 gemm::Problem up_problem(const Parts& parts) {
   gemm::Problem problem =
-      routed_if(parts, grouped::problem_of(grouped::DualArgs(parts.up)), parts.order.top_k,
-                parts.summed ? nullptr : parts.order.positions);
+      of_pairs_if(parts, grouped::problem_of(grouped::DualArgs(parts.up)), parts.order.top_k,
+                  parts.summed ? nullptr : parts.order.positions);
+  if (parts.sorted) problem.groups.sf_tile_count = scale_tiles(parts.order.tokens, 1);
   if (parts.routed) problem.groups.a_scale = parts.quantised.d_scale;
   if (parts.up_knows_order) knows_order(&problem);
   return problem;
 }
 gemm::Problem down_problem(const Parts& parts) {
-  gemm::Problem problem =
-      routed_if(parts, grouped::problem_of(grouped::LinearArgs(parts.down)), 1, nullptr);
+  gemm::Problem problem = of_pairs_if(parts, grouped::problem_of(grouped::LinearArgs(parts.down)),
+                                      parts.sorted ? 0 : 1, nullptr);
   if (parts.down_knows_order) knows_order(&problem);
   if (!parts.summed) return problem;
   const Combination& sum = parts.sum;

@@ -40,10 +40,16 @@ wl_dtype rows_type(const wl_moe_args& args, const DeviceLimits& device);
 // that order; or the product gathers them, which not every configuration can. Routed: there is no
 // order; few rows, a token's one behind the other, say which expert is theirs, and the first
 // product quantises what is to be NVFP4. Summed: as routed, and the second product adds up a
-// token's rows.
-enum class Tokens { quantised, copied, gathered, routed, summed };
+// token's rows. Sorted: each product finds the order of experts by itself, and the first one
+// gathers tokens, which are quantised in their own order if they are to be.
+enum class Tokens { quantised, copied, gathered, routed, summed, sorted };
+// Rows stand in no order.
 inline bool without_order(Tokens tokens) {
   return tokens == Tokens::routed || tokens == Tokens::summed;
+}
+// A launch of its own makes the order.
+inline bool is_permuted(Tokens tokens) {
+  return !without_order(tokens) && tokens != Tokens::sorted;
 }
 // What the arguments ask for where the choice is not the plan's: of names of configurations.
 Tokens asked_for(const wl_moe_args& args);
@@ -69,7 +75,7 @@ Space space_of(const wl_moe_args& args, const DeviceLimits& device, Tokens token
 
 // The parts, of operands in a workspace at `workspace`. A plan is made for a place that is none.
 struct Parts {
-  bool routed = false, summed = false;
+  bool routed = false, summed = false, sorted = false;
   // When this product starts, the order and all work ahead of it have ended. Of up: a part stands
   // between, all of whose CTAs wait for the order before they let up start. Of down: up waits so
   // itself, which its configuration decides.

@@ -36,8 +36,8 @@ struct Permutation {
 };
 
 struct Quantisation {
-  Permutation order;
-  int64_t k = 0; // multiple of 64
+  Permutation order; // without positions and of top_k 1: rows stay in their own
+  int64_t k = 0;     // multiple of 64
   const void* x = nullptr;
   wl_dtype x_type = WL_F16;
   int64_t ldx = 0;

@@ -351,6 +351,48 @@ TEST_CASE("sections of a layer's workspace do not overlap, and grow with the tok
     }
 }
 
+// Sorted pairs have no order in the workspace, and NVFP4 tokens one place each.
+TEST_CASE("the workspace of a layer whose products find the order", "[host][moe]") {
+  DeviceLimits h200 = wltest::b200_limits();
+  h200.compute_major = 9;
+  Args a = legal();
+  a.tokens = 5;
+  const auto slots = static_cast<size_t>(5 * kTopK);
+  for (const wl_operand a_type : {WL_OPERAND_NVFP4, WL_OPERAND_BF16}) {
+    a.a_type = a_type;
+    const Space s = space_of(a, h200, Tokens::sorted);
+    const bool nvfp4 = a_type == WL_OPERAND_NVFP4;
+    CHECK(s.positions == 0);
+    CHECK(s.h >= s.positions + 4 * slots);
+    if (nvfp4) {
+      CHECK(s.a >= s.positions + 4 * slots);
+      CHECK(s.sfa >= s.a + 5 * kHidden / 2);
+      CHECK(s.h >= s.sfa + 128 * (kHidden / 16));
+    }
+    CHECK(s.down >= s.h + 2 * slots * kIntermediate);
+    CHECK(s.products >= s.down + 2 * slots * kHidden);
+    const warpline::gemm::Problem up = up_problem(parts_of(a, h200, Tokens::sorted, nullptr));
+    const warpline::gemm::Problem down = down_problem(parts_of(a, h200, Tokens::sorted, nullptr));
+    CHECK(up.groups.sorted);
+    CHECK(up.groups.rows_each == kTopK);
+    CHECK(up.groups.positions != nullptr);
+    CHECK(up.groups.sf_tile_count == 1);
+    CHECK(down.groups.rows_each == 0);
+    CHECK(down.groups.positions == nullptr);
+    // Rows are known to both where tokens are quantised behind who wrote ids, else to the second.
+    CHECK(up.groups.known == nvfp4);
+    for (const warpline::gemm::Config& config : up_configs()) {
+      std::string why;
+      const bool runs = warpline::gemm::can_run(config, up, h200, &why);
+      if (runs) CHECK(config.sorts());
+      if (config.sorts() && config.takes(up.types) && config.d_type == up.d_type) CHECK(runs);
+    }
+  }
+  a.tokens = 1 + warpline::gemm::Groups::most_sorted / kTopK;
+  const warpline::gemm::Problem more = up_problem(parts_of(a, h200, Tokens::sorted, nullptr));
+  CHECK(warpline::gemm::choose(up_configs(), more, h200) == nullptr);
+}
+
 TEST_CASE("the order of experts by its definition", "[host][moe]") {
   const std::vector<int32_t> ids = {3, 1, -1, 3, 2, INT_MAX, 1, 3};
   const wltest::ExpertOrder order = wltest::order_experts(ids, 2, 3, 1);

@@ -42,6 +42,29 @@ TEST_CASE("cli: a layer of experts is right on both families", "[virtual][cli][m
   }
 }
 
+// 64 pairs are put in order by both products, 66 by a launch ahead of them; NVFP4 tokens are
+// quantised by another.
+TEST_CASE("cli: few pairs of token and expert are ordered without a launch",
+          "[virtual][cli][moe]") {
+  const auto launches = [](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"--experts", "16", "--top-k", "2", "--schedule", "lazy"};
+    all.insert(all.end(), more.begin(), more.end());
+    const ChildResult r = warpline_cli(small("virtual:h200", all));
+    INFO(r.out << r.err);
+    CHECK(r.status == 0);
+    CHECK_THAT(r.out, ContainsSubstring("PASS"));
+    const size_t at = r.out.find("\nlaunches ");
+    REQUIRE(at != std::string::npos);
+    return std::stoi(r.out.substr(at + 10));
+  };
+  for (const char* routing : {"uniform", "skewed"}) {
+    CHECK(launches({"--tokens", "32", "--routing", routing}) == 3);
+    CHECK(launches({"--tokens", "33", "--routing", routing}) == 4);
+    CHECK(launches({"--tokens", "32", "--routing", routing, "--a-type", "nvfp4"}) == 4);
+    CHECK(launches({"--tokens", "33", "--routing", routing, "--a-type", "nvfp4"}) == 5);
+  }
+}
+
 TEST_CASE("cli: what moe refuses", "[virtual][cli][moe]") {
   const auto refused = [](const std::vector<std::string>& more, int status, const char* sentence) {
     check_refusal(warpline_cli(small("virtual:b200", more)), status, sentence);
