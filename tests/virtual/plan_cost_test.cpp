@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -108,16 +109,17 @@ void check_run(wl_context* context, const wl_plan* plan, int launches, bool grap
 // A layer of experts: plans of several kernels with what they exchange in the workspace. Of more
 // pairs than are multiplied without an order.
 struct LayerProblem : wltest::PlanProblem {
-  static constexpr int64_t tokens = 9, experts = 3, width = k;
-  LayerProblem(wl_context* c, wl_operand a_type) : PlanProblem(c) {
+  static constexpr int64_t experts = 3, width = k;
+  LayerProblem(wl_context* c, wl_operand a_type, int64_t of) : PlanProblem(c), tokens(of) {
     layer.struct_size = sizeof layer;
     layer.tokens = tokens, layer.hidden = layer.intermediate = width;
     layer.experts = experts, layer.top_k = 2;
     x = static_cast<uint8_t*>(bytes(2 * tokens * width, 5));
     layer.x = x, layer.x_type = WL_BF16;
     std::vector<uint8_t> ids;
-    for (const uint8_t id : {1, 0, 2, 1, 0, 2, 2, 1, 7, 0, 1, 0, 0, 2, 1, 2, 7, 7})
-      ids.insert(ids.end(), {id, 0, 0, 0});
+    const uint8_t some[] = {1, 0, 2, 1, 0, 2, 2, 1, 7, 0, 1, 0, 0, 2, 1, 2, 7, 7};
+    for (int64_t pair = 0; pair < 2 * tokens; ++pair)
+      ids.insert(ids.end(), {some[pair % std::size(some)], 0, 0, 0});
     layer.ids = static_cast<const int32_t*>(upload(ids));
     const void** const values[] = {&layer.w_gate, &layer.w_up, &layer.w_down};
     const void** const factors[] = {&layer.sf_gate, &layer.sf_up, &layer.sf_down};
@@ -132,11 +134,11 @@ struct LayerProblem : wltest::PlanProblem {
   }
   // Other tokens, small numbers of BF16.
   void change_tokens(uint8_t to) {
-    const std::vector<uint8_t> host(2 * tokens * width, to);
+    const std::vector<uint8_t> host(static_cast<size_t>(2 * tokens * width), to);
     REQUIRE(wl_upload(context, x, host.data(), host.size()) == WL_SUCCESS);
   }
   std::vector<uint8_t> y_of(const wl_plan* plan, void* workspace, size_t workspace_bytes) {
-    std::vector<uint8_t> host(2 * tokens * width, 0xFF);
+    std::vector<uint8_t> host(static_cast<size_t>(2 * tokens * width), 0xFF);
     REQUIRE(wl_upload(context, layer.y, host.data(), host.size()) == WL_SUCCESS);
     REQUIRE(wl_plan_run(plan, workspace, workspace_bytes, nullptr) == WL_SUCCESS);
     REQUIRE(wl_stream_synchronize(context, nullptr) == WL_SUCCESS);
@@ -153,13 +155,14 @@ struct LayerProblem : wltest::PlanProblem {
     REQUIRE(wl_download(context, host.data(), memory, count) == WL_SUCCESS);
     return host;
   }
+  const int64_t tokens;
   wl_moe_args layer{};
   uint8_t* x = nullptr;
 };
 
 // The launches of the first run are kept for its workspace, and others are made anew.
-void check_layer(wl_context* context, wl_operand a_type, int launches) {
-  LayerProblem problem(context, a_type);
+void check_layer(wl_context* context, wl_operand a_type, int64_t of, int launches) {
+  LayerProblem problem(context, a_type, of);
   wl_plan_info info{};
   info.struct_size = sizeof info;
   const auto made = [&] {
@@ -253,14 +256,15 @@ TEST_CASE("plan: a run allocates nothing and asks the driver no more than it mus
 TEST_CASE("Blackwell plans, in a process of their own", "[.b200-run]") {
   wl_context* context = wltest::virtual_context("b200");
   check_runs(context, nullptr, 1, 2);
-  check_layer(context, WL_OPERAND_NVFP4, 5);
+  check_layer(context, WL_OPERAND_NVFP4, 9, 5);
 }
 
 TEST_CASE("Hopper plans, in a process of their own", "[.h200-run]") {
   wl_context* context = wltest::virtual_context("h200");
   check_runs(context, "dual_gemm_sm90_t64_f16", 2, 0);
   check_runs(context, "dual_gemm_sm90_small_t8_f16", 1, 0);
-  check_layer(context, WL_OPERAND_BF16, 4);
+  check_layer(context, WL_OPERAND_BF16, 9, 3); // pairs that the products put in order
+  check_layer(context, WL_OPERAND_BF16, 33, 4);
 }
 
 #endif
