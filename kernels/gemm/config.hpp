@@ -244,7 +244,7 @@ constexpr int sm90_group_later_bytes = 128 + 2 * 2048;
 constexpr int64_t sm90_group_later_rows = 256;
 // ZERO_BYTES of sm90_later_places.inc.
 constexpr int sm90_group_zero_bytes = 80 * 128;
-// TURNS of sm90_ranges.inc: tiles that the roles of a CTA pass on; a barrier and 32 bytes each,
+// TURNS of sm90_turns.inc: tiles that the roles of a CTA pass on; a barrier and 32 bytes each,
 // aligned.
 constexpr int sm90_turns(int stages) { return stages + 2 <= 4 ? 4 : 8; }
 constexpr int sm90_turns_bytes(int stages) { return sm90_turns(stages) * (8 + 32) + 16; }
@@ -325,9 +325,10 @@ constexpr int sm90_small_shared_bytes(int tokens, int columns, int stages, int s
          8;
 }
 // What GROUPED takes besides its table.
-constexpr int sm90_small_group_bytes(int tokens, int decoders) {
+constexpr int sm90_small_group_bytes(int tokens, int stages, int decoders) {
   constexpr int scan_bytes = 128, most_ids = 64, slot_bytes = 64;
-  return scan_bytes + (tokens == 8 ? 2 * most_ids + slot_bytes * decoders : 0) +
+  return scan_bytes + sm90_turns(stages) * (8 + 32) +
+         (tokens == 8 ? 2 * most_ids + slot_bytes * decoders : 0) +
          (sm90_small_token_stages(tokens, decoders, true) -
           sm90_small_token_stages(tokens, decoders, false)) *
              (sm90_small_token_bytes(tokens) + 16);

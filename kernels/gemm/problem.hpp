@@ -45,6 +45,8 @@ struct Groups {
   // Grids that may still run write A and SFA alone of what the product reads, and B and SFB unless
   // the problem's flags say that they are static, and read no D.
   bool known = false;
+  // A number that is 0 when the product starts: CTAs may draw tiles from it. Null: there is none.
+  uint32_t* next_tile = nullptr;
 
   // In the place of all that but count and the strides: row r, one of at most most_routed, is
   // multiplied with matrix ids[r] - first_id, and rows_each rows are one of A. `positions`, null or

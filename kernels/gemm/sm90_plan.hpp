@@ -89,7 +89,7 @@ inline Config grouped(Config c) {
   c.shared_bytes += sm90_group_table_bytes;
   // The table takes the place of `received`.
   if (c.family == Family::sm90_small)
-    c.shared_bytes += sm90_small_group_bytes(c.tile_m, c.decoders) - 8;
+    c.shared_bytes += sm90_small_group_bytes(c.tile_m, c.stages, c.decoders) - 8;
   if (c.family == Family::sm90 && c.tile_m >= 64 && !sm90_wide_tiles(c.tile_m) && c.b_tensors == 1)
     c.shared_bytes += sm90_narrow_table_bytes;
   if (c.family == Family::sm90_native) c.shared_bytes += sm90_native_row_table_bytes;

@@ -228,6 +228,7 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
       params->first_id = static_cast<uint32_t>(groups.first_id);
       params->rows_each = static_cast<uint32_t>(groups.rows_each);
     }
+    params->next_tile = address_of(groups.next_tile);
     params->known_groups = problem.groups.known ? params->static_weights : 0;
   }
   // With one row tile, weights are read once and need not stay in L2.

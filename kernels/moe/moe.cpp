@@ -244,6 +244,7 @@ Space space_of(const wl_moe_args& args, const DeviceLimits& device, Tokens token
   if (is_permuted(tokens)) {
     space.group_ends = put(4 * static_cast<size_t>(args.experts), &end);
     space.rows = put(4 * slots, &end);
+    space.next_tiles = put(2 * 4, &end);
   }
   if (tokens != Tokens::summed) space.positions = put(4 * slots, &end);
   if (tokens == Tokens::quantised) {
@@ -281,6 +282,7 @@ Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, Tokens as, cons
   order.group_ends = static_cast<int32_t*>(at(space.group_ends));
   order.rows = static_cast<int32_t*>(at(space.rows));
   order.positions = static_cast<int32_t*>(at(space.positions));
+  if (is_permuted(as)) order.next_tiles = static_cast<uint32_t*>(at(space.next_tiles));
 
   Spreading& copied = parts.copied;
   copied.order = order;
@@ -390,12 +392,14 @@ gemm::Problem up_problem(const Parts& parts) {
   if (parts.sorted) problem.groups.sf_tile_count = scale_tiles(parts.order.tokens, 1);
   if (parts.routed) problem.groups.a_scale = parts.quantised.d_scale;
   if (parts.up_knows_order) knows_order(&problem);
+  problem.groups.next_tile = parts.order.next_tiles;
   return problem;
 }
 gemm::Problem down_problem(const Parts& parts) {
   gemm::Problem problem = of_pairs_if(parts, grouped::problem_of(grouped::LinearArgs(parts.down)),
                                       parts.sorted ? 0 : 1, nullptr);
   if (parts.down_knows_order) knows_order(&problem);
+  if (parts.order.next_tiles != nullptr) problem.groups.next_tile = parts.order.next_tiles + 1;
   if (!parts.summed) return problem;
   const Combination& sum = parts.sum;
   gemm::Groups::Sum& own = problem.groups.sum;

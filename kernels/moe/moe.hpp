@@ -67,6 +67,7 @@ const gemm::Table& down_configs();
 // Where the parts leave what the next ones read: bytes from the start of the workspace.
 struct Space {
   size_t group_ends, rows, positions; // of the order
+  size_t next_tiles;                  // of the first and of the second product
   size_t a, sfa;                      // tokens in it, unless they are gathered
   size_t h, sfh, down;                // h and rows of the down products
   size_t products;                    // the products' own

@@ -33,6 +33,7 @@ struct Permutation {
   int64_t tokens = 0, top_k = 0, experts = 0, first = 0;
   const int32_t* ids = nullptr; // [slots]
   int32_t *group_ends = nullptr, *rows = nullptr, *positions = nullptr;
+  uint32_t* next_tiles = nullptr; // [2]
 };
 
 struct Quantisation {

@@ -69,7 +69,8 @@ vgpu::check::LedgerNames ledger_names(const Config& config) {
     number("sums", (part < 4 ? part : 4) * groups * 2048);
     number("tokens", config.tile_m);
     if (sm90_plane_ring(config.tile_m)) number("PLANES", sm90_planes);
-    if (config.grouped && config.later) number("TURNS", sm90_turns(config.stages));
+    if (config.grouped && (config.later || config.family == Family::sm90_small))
+      number("TURNS", sm90_turns(config.stages));
     number("weights", sm90_stage_bytes(0, config.tile_n, config.b_tensors));
     names["set"] = names["each row's set"] = "4-";
   }
