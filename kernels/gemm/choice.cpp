@@ -66,12 +66,14 @@ bool can_run(const Config& config, const Problem& problem, const DeviceLimits& d
     return false;
   }
   if (problem.groups.sorted) {
-    if (!config.sorts()) {
+    const bool finds = problem.groups.finds_rows();
+    if (!(finds ? config.sorts() : config.counts())) {
       if (reason != nullptr) *reason = "it takes rows that are in the order of their matrices";
       return false;
     }
-    if (problem.m > Groups::most_sorted) {
-      if (reason != nullptr) *reason = "it sorts at most 64 rows";
+    if (problem.m > (finds ? Groups::most_sorted : Groups::most_counted)) {
+      if (reason != nullptr)
+        *reason = finds ? "it sorts at most 64 rows" : "it counts at most 1024 rows";
       return false;
     }
   }

@@ -97,11 +97,12 @@ struct Config {
   bool fused() const { return family == Family::sm90_small || family == Family::sm90_stream; }
   // Its CTAs let the next grid start when they have waited for those ahead.
   bool lets_next_start_late() const { return family == Family::sm90_small && (grouped || routed); }
-  // It finds the order of matrices from the numbers that rows have.
-  bool sorts() const {
-    return family == Family::sm90_small && grouped && tile_m == 8 &&
+  // It finds the rows of each matrix in D from the numbers that rows have; and those of A.
+  bool counts() const {
+    return family == Family::sm90_small && grouped &&
            (b_tensors == 2 || (a_types & bit(WL_OPERAND_NVFP4)) == 0);
   }
+  bool sorts() const { return counts() && tile_m == 8 && b_tensors == 2; }
   // The kernel waits for the launch ahead by itself, sm100_plain.ptx.
   bool waits_behind_start() const {
     return blackwell() && kind != Kind::nvfp4 && kind != Kind::mx && !grouped;

@@ -42,8 +42,8 @@ struct Groups {
   int64_t sf_tile_count = 0;                             // never left out
   int64_t b_stride = 0, sfb_stride = 0, bias_stride = 0; // likewise; bytes, bytes, elements
   uint32_t* status = nullptr;
-  // Grids that may still run write A and SFA alone of what the product reads, and B and SFB unless
-  // the problem's flags say that they are static, and read no D.
+  // Grids that may still run write A, SFA, `rows` and *next_tile alone of what the product reads, and
+  // B and SFB unless the problem's flags say that they are static, and read no D.
   bool known = false;
   // A number that is 0 when the product starts: CTAs may draw tiles from it. Null: there is none.
   uint32_t* next_tile = nullptr;
@@ -57,10 +57,10 @@ struct Groups {
   const int32_t* ids = nullptr;
   int32_t* positions = nullptr;
   int64_t first_id = 0, rows_each = 1;
-  // With `sorted`, of at most most_sorted rows: D's rows stand in the order of matrices and, of one
-  // matrix, of r; positions[r] is which of them row r is. Row r is row r / rows_each of A; 0: A's
-  // rows are D's.
-  static constexpr int64_t most_sorted = 64;
+  // With `sorted` D's rows stand in the order of matrices and, of one matrix, of r; positions[r] is
+  // which of them row r is. Of at most most_sorted row r is row r / rows_each of A. With 0 A's rows
+  // are D's, or `rows` says which of a_rows each of D's is; there are most_counted then.
+  static constexpr int64_t most_sorted = 64, most_counted = 1024;
   bool sorted = false;
   // An A of NVFP4 is in memory as 16 bits of D's type and quantised on its way, as wl_quantize does
   // with *a_scale, null = 1.
@@ -81,6 +81,8 @@ struct Groups {
 
   // Rows of A in memory, and most rows of a group.
   int64_t rows_of_a(int64_t m) const { return rows != nullptr ? a_rows : m; }
+  // The product finds rows of A, and says where they are.
+  bool finds_rows() const { return sorted && (rows_each != 0 || positions != nullptr); }
   // Each row says which matrix it is multiplied with, and becomes the row of D that it is.
   bool routed() const { return ids != nullptr && !sorted; }
   int64_t most_rows(int64_t m) const { return sizes != nullptr ? row_stride : m; }

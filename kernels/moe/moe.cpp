@@ -74,7 +74,7 @@ constexpr double sum_clocks = 2000;
 
 // Tokens are quantised by a launch of their own.
 bool quantises(const wl_moe_args& args, Tokens as) {
-  return as == Tokens::quantised || (as == Tokens::sorted && quantised(args));
+  return as == Tokens::quantised || (is_counted(as) && quantised(args));
 }
 
 // Both products by the model; infinity where one of them has no configuration.
@@ -90,15 +90,15 @@ double product_clocks(const wl_moe_args& args, const DeviceLimits& device, Token
   return clocks;
 }
 
-// Whether both products may find the order of experts by themselves, the first one being `up`.
-bool sorts(const wl_moe_args& args, const DeviceLimits& device, const gemm::Config& up) {
-  if (!up.sorts() || args.sf_layout != WL_SF_128x4 || slots_of(args) > gemm::Groups::most_sorted)
+// Whether both products may count the rows of experts, the first one being `up`.
+bool counts(const wl_moe_args& args, const DeviceLimits& device, const gemm::Config& up) {
+  if (!up.counts() || args.sf_layout != WL_SF_128x4 || slots_of(args) > gemm::Groups::most_counted)
     return false;
   const gemm::Problem down = down_problem(parts_of(args, device, asked_for(args), nullptr));
   const gemm::Config* const config = args.config_down != nullptr
                                          ? find_config(down_configs(), args.config_down)
                                          : gemm::choose(down_configs(), down, device);
-  return config != nullptr && config->sorts();
+  return config != nullptr && config->counts();
 }
 
 // How tokens come to the first product where there is an order, and its configuration: what takes
@@ -133,7 +133,9 @@ wl_status choose_ordered_up(wl_context* context, const wl_moe_args& args, Tokens
 wl_status choose_up(wl_context* context, const wl_moe_args& args, Tokens* as,
                     const gemm::Config** config) {
   WL_TRY(choose_ordered_up(context, args, as, config));
-  if (sorts(args, context->limits, **config)) *as = Tokens::sorted;
+  if (counts(args, context->limits, **config))
+    *as = (*config)->sorts() && slots_of(args) <= gemm::Groups::most_sorted ? Tokens::sorted
+                                                                            : Tokens::counted;
   return WL_SUCCESS;
 }
 
@@ -207,8 +209,8 @@ private:
                    const void* workspace) const {
     Parts parts = parts_of(args, device, as_, workspace);
     parts.down_knows_order = up.lets_next_start_late();
-    // Sorted: positions are a result of the first product.
-    parts.sum.known = parts.down_knows_order && as_ != Tokens::sorted;
+    // Sorted: positions are a result of the first product, for which the second one waits, too.
+    parts.sum.known = parts.down_knows_order;
     return parts;
   }
 
@@ -252,7 +254,7 @@ Space space_of(const wl_moe_args& args, const DeviceLimits& device, Tokens token
     space.sfa = put(tiles * 128 * (hidden / 16), &end);
   }
   if (tokens == Tokens::copied) space.a = put(2 * slots * hidden, &end);
-  if (tokens == Tokens::sorted && quantised(args)) {
+  if (is_counted(tokens) && quantised(args)) {
     const auto own = static_cast<size_t>(args.tokens);
     space.a = put(own * hidden / 2, &end);
     space.sfa = put(static_cast<size_t>(scale_tiles(args.tokens, 1)) * 128 * (hidden / 16), &end);
@@ -272,8 +274,9 @@ Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, Tokens as, cons
   const wl_dtype h = h_type(a, device), rows = rows_type(a, device);
   Parts parts{};
   parts.routed = without_order(as), parts.summed = as == Tokens::summed;
-  parts.sorted = as == Tokens::sorted;
-  parts.up_knows_order = device.compute_major == 9 && (quantises(a, as) || as == Tokens::copied);
+  parts.counted = is_counted(as), parts.sorted = as == Tokens::sorted;
+  parts.up_knows_order = device.compute_major == 9 && (quantises(a, as) || as == Tokens::copied ||
+                                                       as == Tokens::counted);
 
   Permutation& order = parts.order;
   order.tokens = a.tokens, order.top_k = a.top_k;
@@ -294,7 +297,8 @@ Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, Tokens as, cons
   tokens.k = a.hidden;
   tokens.x = a.x, tokens.x_type = a.x_type, tokens.ldx = a.hidden;
   tokens.d = at(space.a), tokens.sfd = at(space.sfa), tokens.d_scale = a.x_scale;
-  if (parts.sorted) {
+  tokens.known = as == Tokens::counted;
+  if (parts.counted) {
     tokens.order = Permutation{};
     tokens.order.tokens = a.tokens, tokens.order.top_k = 1;
   }
@@ -310,17 +314,11 @@ Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, Tokens as, cons
   parts.up.groups.sfb_stride_bytes = a.sf_stride_bytes;
   up.struct_size = sizeof up;
   up.m = slots_of(a), up.n = a.intermediate, up.k = a.hidden, up.l = 1;
-  if (quantises(a, as)) {
-    up.a = tokens.d, up.sfa = tokens.sfd;
-  } else if (as == Tokens::copied) {
-    up.a = copied.d;
-  } else if (parts.routed || parts.sorted) {
-    up.a = a.x;
-  } else {
-    up.a = a.x;
-    parts.up.groups.rows = order.rows;
-    parts.up.groups.a_rows = a.tokens;
-  }
+  up.a = a.x;
+  if (quantises(a, as)) up.a = tokens.d, up.sfa = tokens.sfd;
+  if (as == Tokens::copied) up.a = copied.d;
+  if (as == Tokens::gathered || as == Tokens::counted)
+    parts.up.groups.rows = order.rows, parts.up.groups.a_rows = a.tokens;
   up.b1 = a.w_gate, up.b2 = a.w_up, up.sfb1 = a.sf_gate, up.sfb2 = a.sf_up;
   up.alpha1 = a.alpha_gate, up.alpha2 = a.alpha_up;
   up.bias1 = a.bias_gate, up.bias2 = a.bias_up, up.bias_type = a.bias_type;
@@ -366,14 +364,15 @@ namespace {
 // Pairs say which expert is theirs.
 gemm::Problem of_pairs_if(const Parts& parts, gemm::Problem problem, int64_t rows_each,
                           int32_t* positions) {
-  if (!parts.routed && !parts.sorted) return problem;
+  if (!parts.routed && !parts.counted) return problem;
+  const bool finds = parts.routed || parts.sorted;
   gemm::Groups& groups = problem.groups;
-  groups.sorted = parts.sorted;
+  groups.sorted = parts.counted;
   groups.ends = nullptr;
   groups.ids = parts.order.ids;
   groups.first_id = parts.order.first;
-  groups.rows_each = rows_each;
-  groups.positions = positions;
+  groups.rows_each = finds ? rows_each : 0;
+  groups.positions = finds ? positions : nullptr;
   return problem;
 }
 
@@ -389,7 +388,7 @@ gemm::Problem up_problem(const Parts& parts) {
   gemm::Problem problem =
       of_pairs_if(parts, grouped::problem_of(grouped::DualArgs(parts.up)), parts.order.top_k,
                   parts.summed ? nullptr : parts.order.positions);
-  if (parts.sorted) problem.groups.sf_tile_count = scale_tiles(parts.order.tokens, 1);
+  if (parts.counted) problem.groups.sf_tile_count = scale_tiles(parts.order.tokens, 1);
   if (parts.routed) problem.groups.a_scale = parts.quantised.d_scale;
   if (parts.up_knows_order) knows_order(&problem);
   problem.groups.next_tile = parts.order.next_tiles;
@@ -397,7 +396,7 @@ gemm::Problem up_problem(const Parts& parts) {
 }
 gemm::Problem down_problem(const Parts& parts) {
   gemm::Problem problem = of_pairs_if(parts, grouped::problem_of(grouped::LinearArgs(parts.down)),
-                                      parts.sorted ? 0 : 1, nullptr);
+                                      parts.counted ? 0 : 1, nullptr);
   if (parts.down_knows_order) knows_order(&problem);
   if (parts.order.next_tiles != nullptr) problem.groups.next_tile = parts.order.next_tiles + 1;
   if (!parts.summed) return problem;
