@@ -42,8 +42,8 @@ struct Groups {
   int64_t sf_tile_count = 0;                             // never left out
   int64_t b_stride = 0, sfb_stride = 0, bias_stride = 0; // likewise; bytes, bytes, elements
   uint32_t* status = nullptr;
-  // Grids that may still run write A, SFA, `rows` and *next_tile alone of what the product reads, and
-  // B and SFB unless the problem's flags say that they are static, and read no D.
+  // Grids that may still run write A, SFA, `rows` and *next_tile alone of what the product reads,
+  // and B and SFB unless the problem's flags say that they are static, and read no D.
   bool known = false;
   // A number that is 0 when the product starts: CTAs may draw tiles from it. Null: there is none.
   uint32_t* next_tile = nullptr;

@@ -275,8 +275,8 @@ Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, Tokens as, cons
   Parts parts{};
   parts.routed = without_order(as), parts.summed = as == Tokens::summed;
   parts.counted = is_counted(as), parts.sorted = as == Tokens::sorted;
-  parts.up_knows_order = device.compute_major == 9 && (quantises(a, as) || as == Tokens::copied ||
-                                                       as == Tokens::counted);
+  parts.up_knows_order = device.compute_major == 9 &&
+                         (quantises(a, as) || as == Tokens::copied || as == Tokens::counted);
 
   Permutation& order = parts.order;
   order.tokens = a.tokens, order.top_k = a.top_k;

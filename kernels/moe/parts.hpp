@@ -44,7 +44,8 @@ struct Quantisation {
   int64_t ldx = 0;
   void *d = nullptr, *sfd = nullptr;
   const float* d_scale = nullptr;
-  bool known = false; // X, and that nobody reads D and SFD, by all grids that may still run
+  // Grids that may still run write nothing of what is read, and do not touch D and SFD.
+  bool known = false;
 };
 // Tiles of 128 rows of scales that groups of `rows` rows in all may need.
 constexpr int64_t scale_tiles(int64_t rows, int64_t experts) {

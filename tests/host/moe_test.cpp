@@ -388,7 +388,45 @@ TEST_CASE("the workspace of a layer whose products find the order", "[host][moe]
       if (config.sorts() && config.takes(up.types) && config.d_type == up.d_type) CHECK(runs);
     }
   }
+  // More pairs have an order in the workspace, too, for rows of A and for the sum.
   a.tokens = 1 + warpline::gemm::Groups::most_sorted / kTopK;
+  for (const wl_operand a_type : {WL_OPERAND_NVFP4, WL_OPERAND_BF16}) {
+    a.a_type = a_type;
+    const auto pairs = static_cast<size_t>(a.tokens * kTopK);
+    const Space s = space_of(a, h200, Tokens::counted);
+    CHECK(s.rows >= s.group_ends + 4 * kExperts);
+    CHECK(s.next_tiles >= s.rows + 4 * pairs);
+    CHECK(s.positions >= s.next_tiles + 8);
+    const size_t h = s.positions + 4 * pairs;
+    CHECK(s.h >= h);
+    if (a_type == WL_OPERAND_NVFP4) {
+      CHECK(s.a >= h);
+      CHECK(s.sfa >= s.a + static_cast<size_t>(a.tokens * kHidden / 2));
+      CHECK(s.h >= s.sfa + 128 * (kHidden / 16));
+    }
+    const warpline::moe::Parts parts = parts_of(a, h200, Tokens::counted, nullptr);
+    CHECK(parts.quantised.known);
+    for (const bool first : {true, false}) {
+      const warpline::gemm::Problem problem = first ? up_problem(parts) : down_problem(parts);
+      CHECK(problem.groups.ids == a.ids);
+      CHECK(problem.groups.sorted);
+      CHECK_FALSE(problem.groups.finds_rows());
+      CHECK((problem.groups.rows == parts.order.rows) == first);
+      CHECK(problem.groups.next_tile == parts.order.next_tiles + (first ? 0 : 1));
+      for (const warpline::gemm::Config& config : first ? up_configs() : down_configs()) {
+        std::string why;
+        const bool runs = warpline::gemm::can_run(config, problem, h200, &why);
+        const bool takes = config.takes(problem.types) && config.d_type == problem.d_type;
+        CHECK(runs == (config.counts() && takes));
+      }
+    }
+    CHECK(up_problem(parts).groups.known);
+    wl_moe_args more = a;
+    more.tokens = 1 + warpline::gemm::Groups::most_counted / kTopK;
+    const warpline::gemm::Problem beyond =
+        up_problem(parts_of(more, h200, Tokens::counted, nullptr));
+    CHECK(warpline::gemm::choose(up_configs(), beyond, h200) == nullptr);
+  }
   const warpline::gemm::Problem more = up_problem(parts_of(a, h200, Tokens::sorted, nullptr));
   CHECK(warpline::gemm::choose(up_configs(), more, h200) == nullptr);
 }

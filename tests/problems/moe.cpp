@@ -215,11 +215,17 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     a.hidden = draw.note<int64_t>("hidden", !of_down ? k : longer ? 64 : 192);
     a.intermediate = draw.note<int64_t>("intermediate", of_down ? k : 64);
   }
+  // More pairs than products put in order, of which they count experts' rows: every third problem.
+  const bool counted = small && draw.index() % 3 == 1;
+  if (counted)
+    a.tokens = draw.note("tokens", warpline::gemm::Groups::most_sorted / a.top_k + 1 +
+                                       static_cast<int64_t>(draw.below("more tokens", 9)));
   a.x_type = c.type;
   a.a_type = c.types[0].a;
   draw.note("x_type", static_cast<int>(a.x_type));
   draw.note("a_type", static_cast<int>(a.a_type));
   a.sf_layout = draw_sf_layout(c, {a.a_type, WL_OPERAND_NVFP4}, draw);
+  if (counted) a.sf_layout = draw.note("sf_layout", WL_SF_128x4);
   a.y_type = static_cast<wl_dtype>(draw.pick("y_type", {0, 1, 3}));
   if ((routed || small) && a.x_type == WL_F16 && (a.y_type == WL_BF16) != (c.rows_type == WL_BF16))
     a.y_type = draw.note("y_type", c.rows_type);
@@ -227,7 +233,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const wl_dtype rows_type = warpline::moe::rows_type(a, device);
   std::string kind = draw_kind_of_ids(draw);
   // A kernel that says which expert is a row's has few problems: none without a row.
-  if (routed && kind == "none") kind = "of other devices";
+  if ((routed || counted) && kind == "none") kind = "of other devices";
   // Of one or two experts those would be none or few.
   if (routed && kind == "of other devices" && a.experts < 4) kind = "hostile";
   if (routed && many) kind = "hostile"; // a second one of a lane is the first beyond

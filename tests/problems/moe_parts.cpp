@@ -64,7 +64,8 @@ Problem make_permute(const Configuration& c, Draw& draw, Values wanted) {
     return static_cast<int64_t>(draw.below(name, bound));
   };
   work.experts = draw.pick<int64_t>("experts", {128, 3, 512, 1, 33, 256, 64, 1024, 60});
-  switch (draw.index() % 6) {
+  // Each third of the problems, which is what a kernel may be given, has all cases.
+  switch ((draw.index() / 3 + draw.index() % 3 * 2) % 6) {
   case 0: // every warp of one CTA has a full share and some
     work.top_k = 8, work.tokens = 128 + below("tokens", 40);
     break;
@@ -78,7 +79,7 @@ Problem make_permute(const Configuration& c, Draw& draw, Values wanted) {
     work.top_k = 1, work.tokens = 31 + below("tokens", 4);
     break;
   case 4: // eight CTAs, the last with nothing, which ends first, or with less
-    work.top_k = 6, work.tokens = draw.index() == 4 ? 5462 : 8000 + below("tokens", 3000);
+    work.top_k = 6, work.tokens = draw.index() % 2 == 0 ? 5462 : 8000 + below("tokens", 3000);
     break;
   default:
     work.top_k = 1 + below("top_k", 9), work.tokens = 1 + below("tokens", 400);
@@ -90,6 +91,7 @@ Problem make_permute(const Configuration& c, Draw& draw, Values wanted) {
   Output ends{"group_ends", draw_float_alignment(draw, "group_ends"), {}, {}, 0};
   Output rows{"rows", draw_float_alignment(draw, "rows"), {}, {}, 0};
   Output positions{"positions", draw_float_alignment(draw, "positions"), {}, {}, 0};
+  Output next{"next_tiles", draw_float_alignment(draw, "next_tiles"), {}, {}, 0};
   // One run: how many rows are written is the ids'.
   if (wanted == Values::all) {
     const Order o = draw_order(work, kind, draw.seed_for("ids"));
@@ -102,15 +104,18 @@ Problem make_permute(const Configuration& c, Draw& draw, Values wanted) {
     rows.written.resize(sorted.size());
     rows.runs = {sorted};
     ends.written.assign(ends.runs[0].size(), true);
+    next.runs = {Bytes(8)};
+    next.written.assign(8, true);
     positions.written.assign(sorted.size(), true);
   }
   p.inputs = {ids};
-  p.outputs = {ends, rows, positions};
+  p.outputs = {ends, rows, positions, next};
   draw_way(draw, &p);
   set_plan<Permutation>(&p, [work](const Addresses& at) {
     Permutation w = work;
     w.ids = numbers_at(at, "ids"), w.group_ends = numbers_at(at, "group_ends");
     w.rows = numbers_at(at, "rows"), w.positions = numbers_at(at, "positions");
+    w.next_tiles = reinterpret_cast<uint32_t*>(numbers_at(at, "next_tiles"));
     return w;
   });
   return p;

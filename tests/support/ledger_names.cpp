@@ -59,6 +59,7 @@ vgpu::check::LedgerNames ledger_names(const Config& config) {
     number("F", first_consumer);
     number("SUMMED", config.summed);
     number("R", sm90_small_token_stages(config.tile_m, config.decoders, config.grouped));
+    if (config.grouped) number("TURNS", sm90_turns(config.stages));
     names["set"] = std::to_string(first_consumer) + "-";
   } else {
     const int groups = config.tile_n / 32, part = config.tile_m / 8 / config.split_k;
@@ -69,8 +70,7 @@ vgpu::check::LedgerNames ledger_names(const Config& config) {
     number("sums", (part < 4 ? part : 4) * groups * 2048);
     number("tokens", config.tile_m);
     if (sm90_plane_ring(config.tile_m)) number("PLANES", sm90_planes);
-    if (config.grouped && (config.later || config.family == Family::sm90_small))
-      number("TURNS", sm90_turns(config.stages));
+    if (config.grouped && config.later) number("TURNS", sm90_turns(config.stages));
     number("weights", sm90_stage_bytes(0, config.tile_n, config.b_tensors));
     names["set"] = names["each row's set"] = "4-";
   }

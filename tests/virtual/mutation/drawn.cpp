@@ -66,6 +66,9 @@ Drawn drawn_for(const std::string& kernel) {
 }
 
 Drawn layers_with(const std::string& kernel) {
+  // Beside the order of experts, which a product of few rows waits for.
+  if (kernel == "moe_encode_sm90_f16") return layers_with("grouped_dual_gemm_sm90_small_t16_f16");
+  if (kernel == "moe_encode_sm90_bf16") return layers_with("grouped_dual_gemm_sm90_small_t16_bf16");
   for (const problems::Operation& operation : problems::operations())
     for (const problems::Configuration& c : operation.configurations)
       if (c.name == problems::layer_with + kernel) return {&operation, &c};
