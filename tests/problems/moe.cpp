@@ -215,11 +215,16 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     a.hidden = draw.note<int64_t>("hidden", !of_down ? k : longer ? 64 : 192);
     a.intermediate = draw.note<int64_t>("intermediate", of_down ? k : 64);
   }
-  // More pairs than products put in order, of which they count experts' rows: every third problem.
-  const bool counted = small && draw.index() % 3 == 1;
-  if (counted)
-    a.tokens = draw.note("tokens", warpline::gemm::Groups::most_sorted / a.top_k + 1 +
-                                       static_cast<int64_t>(draw.below("more tokens", 9)));
+  // Products that count experts' rows, of few enough pairs to put them in order, and of more: a
+  // third of six problems, which is what a kernel may be given, has both.
+  const bool counted = small && draw.index() < 6;
+  const bool sorted = counted && draw.index() < 3;
+  const int64_t most_sorted = warpline::gemm::Groups::most_sorted / a.top_k;
+  if (sorted)
+    a.tokens = draw.note("tokens", std::clamp<int64_t>(a.tokens, 2, most_sorted));
+  else if (counted)
+    a.tokens =
+        draw.note("tokens", most_sorted + 1 + static_cast<int64_t>(draw.below("more tokens", 9)));
   a.x_type = c.type;
   a.a_type = c.types[0].a;
   draw.note("x_type", static_cast<int>(a.x_type));
@@ -257,7 +262,9 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const int64_t wanted_rows =
       draw_planned_rows({a.tokens, a.hidden, 64, 1},
                         {"w_gate", "w_up", "w_down", "sf_gate", "sf_up", "sf_down"}, draw, &p);
-  const int64_t planned = routed ? std::min(wanted_rows, most_tokens) : wanted_rows;
+  const int64_t planned = routed   ? std::min(wanted_rows, most_tokens)
+                          : sorted ? std::min(wanted_rows, most_sorted)
+                                   : wanted_rows;
   const auto gates = draw_gates(runs_differ(planned, p), draw);
   const BiasType bias_type = draw_bias_type(draw, false);
   a.bias_type = bias_type.said;
@@ -501,7 +508,7 @@ Operation moe() {
                                                 : WL_BF16;
       c.rows_type = config.b_tensors == 1 ? config.d_type : c.type;
       c.sms = 4;
-      c.problems = first_problems(of_layers ? 3 : 6);
+      c.problems = first_problems(6);
       op.configurations.push_back(c);
     }
   return op;
