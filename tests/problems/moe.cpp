@@ -225,6 +225,13 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   else if (counted)
     a.tokens =
         draw.note("tokens", most_sorted + 1 + static_cast<int64_t>(draw.below("more tokens", 9)));
+  // Once more pairs and experts than a CTA has threads.
+  if (small && draw.index() == 4) {
+    a.tokens = draw.note("tokens", a.tokens + 360 / a.top_k);
+    a.experts = draw.note<int64_t>("experts", 400);
+    a.hidden = draw.note<int64_t>("hidden", of_down ? 128 : 64);
+    a.intermediate = draw.note<int64_t>("intermediate", of_down ? 320 : 64);
+  }
   a.x_type = c.type;
   a.a_type = c.types[0].a;
   draw.note("x_type", static_cast<int>(a.x_type));
