@@ -11,7 +11,7 @@ host. Weight sets rotate so that every call finds its experts in DRAM; graphs of
 time is the median over the replays, without the launch of the graph by the host. Columns:
 microseconds, torch's as a multiple of ours; `bytes`, the share of the time that the touched
 experts' weights take at the measured copy rate; `around`, the share of the order, the copies and
-the sum in the time of our kernels, by the profiler; host time of a run, plain and as a graph (the
+the sum in the time of a run, by the profiler; host time of a run, plain and as a graph (the
 call through ctypes included).
 """
 import argparse
@@ -142,19 +142,25 @@ class Layer:
         return (error.abs() / (floor + 1e-2 * size)).nan_to_num(nan=1e9).max().item()
 
 
-def around(run):
-    """The share of other kernels than the products, and the microseconds of each."""
+def around(run, calls=10):
+    """The share of the time that other kernels than the products take, and the microseconds of
+    each: from the end of the kernel ahead of it to its own end, as a kernel that starts under
+    another has not begun its work by then. The first run, which has none ahead, does not count."""
     from torch.profiler import ProfilerActivity, profile
     with profile(activities=[ProfilerActivity.CUDA]) as prof:
-        for _ in range(10):
+        for _ in range(calls + 1):
             run()
         torch.cuda.synchronize()
+    events = sorted((event for event in prof.events() if event.device_type.name == "CUDA"),
+                    key=lambda event: event.time_range.end)
+    launches = len(events) // (calls + 1)
     times = {}
-    for event in prof.events():
-        if event.device_type.name == "CUDA":
-            times[event.name] = times.get(event.name, 0) + event.device_time / 10
+    for ahead, event in zip(events[launches - 1:], events[launches:]):
+        us = event.time_range.end - ahead.time_range.end
+        times[event.name] = times.get(event.name, 0) + us / calls
     total = sum(times.values())
-    beside = sum(us for name, us in times.items() if name.startswith("moe_"))
+    beside = sum(us for name, us in times.items()
+                 if name.startswith("moe_") and not name.startswith(("moe_up_", "moe_down_")))
     return (beside / total if total else math.nan), times
 
 
