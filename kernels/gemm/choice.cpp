@@ -65,17 +65,13 @@ bool can_run(const Config& config, const Problem& problem, const DeviceLimits& d
                               : "it multiplies rows in the order of their matrices";
     return false;
   }
-  if (problem.groups.sorted) {
-    const bool finds = problem.groups.finds_rows();
-    if (!(finds ? config.sorts() : config.counts())) {
-      if (reason != nullptr) *reason = "it takes rows that are in the order of their matrices";
-      return false;
-    }
-    if (problem.m > (finds ? Groups::most_sorted : Groups::most_counted)) {
-      if (reason != nullptr)
-        *reason = finds ? "it sorts at most 64 rows" : "it counts at most 1024 rows";
-      return false;
-    }
+  if (problem.groups.counted && !config.counts()) {
+    if (reason != nullptr) *reason = "it counts no rows of matrices";
+    return false;
+  }
+  if (problem.groups.counted && problem.m > Groups::most_counted) {
+    if (reason != nullptr) *reason = "it counts at most 1024 rows";
+    return false;
   }
   if (config.summed != (problem.groups.sum.each != 0)) {
     if (reason != nullptr)

@@ -97,12 +97,11 @@ struct Config {
   bool fused() const { return family == Family::sm90_small || family == Family::sm90_stream; }
   // Its CTAs let the next grid start when they have waited for those ahead.
   bool lets_next_start_late() const { return family == Family::sm90_small && (grouped || routed); }
-  // It finds the rows of each matrix in D from the numbers that rows have; and those of A.
+  // It finds the rows of each matrix in D from the numbers that rows have.
   bool counts() const {
     return family == Family::sm90_small && grouped &&
            (b_tensors == 2 || (a_types & bit(WL_OPERAND_NVFP4)) == 0);
   }
-  bool sorts() const { return counts() && tile_m == 8 && b_tensors == 2; }
   // The kernel waits for the launch ahead by itself, sm100_plain.ptx.
   bool waits_behind_start() const {
     return blackwell() && kind != Kind::nvfp4 && kind != Kind::mx && !grouped;
@@ -327,9 +326,8 @@ constexpr int sm90_small_shared_bytes(int tokens, int columns, int stages, int s
 }
 // What GROUPED takes besides its table.
 constexpr int sm90_small_group_bytes(int tokens, int stages, int decoders) {
-  constexpr int scan_bytes = 128, most_ids = 64, slot_bytes = 64;
+  constexpr int scan_bytes = 128;
   return scan_bytes + sm90_turns(stages) * (8 + 32) +
-         (tokens == 8 ? 2 * most_ids + slot_bytes * decoders : 0) +
          (sm90_small_token_stages(tokens, decoders, true) -
           sm90_small_token_stages(tokens, decoders, false)) *
              (sm90_small_token_bytes(tokens) + 16);

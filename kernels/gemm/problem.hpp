@@ -57,11 +57,10 @@ struct Groups {
   const int32_t* ids = nullptr;
   int32_t* positions = nullptr;
   int64_t first_id = 0, rows_each = 1;
-  // With `sorted` D's rows stand in the order of matrices and, of one matrix, of r; positions[r] is
-  // which of them row r is. Of at most most_sorted row r is row r / rows_each of A. With 0 A's rows
-  // are D's, or `rows` says which of a_rows each of D's is; there are most_counted then.
-  static constexpr int64_t most_sorted = 64, most_counted = 1024;
-  bool sorted = false;
+  // With `counted` D's rows, at most most_counted, stand in the order of matrices and, of one matrix,
+  // of r. A's rows are D's, or `rows` says which of a_rows each of D's is.
+  static constexpr int64_t most_counted = 1024;
+  bool counted = false;
   // An A of NVFP4 is in memory as 16 bits of D's type and quantised on its way, as wl_quantize does
   // with *a_scale, null = 1.
   const float* a_scale = nullptr;
@@ -81,10 +80,8 @@ struct Groups {
 
   // Rows of A in memory, and most rows of a group.
   int64_t rows_of_a(int64_t m) const { return rows != nullptr ? a_rows : m; }
-  // The product finds rows of A, and says where they are.
-  bool finds_rows() const { return sorted && (rows_each != 0 || positions != nullptr); }
   // Each row says which matrix it is multiplied with, and becomes the row of D that it is.
-  bool routed() const { return ids != nullptr && !sorted; }
+  bool routed() const { return ids != nullptr && !counted; }
   int64_t most_rows(int64_t m) const { return sizes != nullptr ? row_stride : m; }
   // The most tiles of `tile` rows that all groups may have together.
   int64_t most_tiles(int64_t m, int64_t tile) const;

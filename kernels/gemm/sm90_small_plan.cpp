@@ -222,11 +222,9 @@ wl_status fill_params(const wl_context& context, const Problem& problem, const C
   if (config.grouped) {
     fill_groups(problem, params);
     const Groups& groups = problem.groups;
-    if (groups.sorted) {
+    if (groups.counted) {
       params->ids = address_of(groups.ids);
-      params->positions = address_of(groups.positions);
       params->first_id = static_cast<uint32_t>(groups.first_id);
-      params->rows_each = static_cast<uint32_t>(groups.rows_each);
     }
     params->next_tile = address_of(groups.next_tile);
     params->known_groups = problem.groups.known ? params->static_weights : 0;

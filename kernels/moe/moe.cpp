@@ -65,16 +65,18 @@ double copy_clocks(const wl_moe_args& args) {
   return 2 * static_cast<double>(slots_of(args)) * row / 2400 + 3000;
 }
 
-// Clocks of what rows without an order do without: its launch, and the tables of groups ahead of
-// both products.
-constexpr double order_clocks = 9000;
+// What rows without an order do without: clocks of its launch, and of the tables of groups ahead of
+// both products. With few rows these take more than the model says, which knows the mean of experts'
+// rows alone: of both routings of h200_moe.md 3 to 5 tokens of Qwen3 and GPT-OSS and 8 of DeepSeek-V3
+// took as much more beside those without an order.
+constexpr double order_clocks = 9400, order_times = 1.18;
 
 // Clocks of the sum's launch: on an H200 layers without it took 2.3 to 3 us less.
 constexpr double sum_clocks = 3500;
 
 // Tokens are quantised by a launch of their own.
 bool quantises(const wl_moe_args& args, Tokens as) {
-  return as == Tokens::quantised || (is_counted(as) && quantised(args));
+  return as == Tokens::quantised || (as == Tokens::counted && quantised(args));
 }
 
 // Both products by the model; infinity where one of them has no configuration.
@@ -133,9 +135,7 @@ wl_status choose_ordered_up(wl_context* context, const wl_moe_args& args, Tokens
 wl_status choose_up(wl_context* context, const wl_moe_args& args, Tokens* as,
                     const gemm::Config** config) {
   WL_TRY(choose_ordered_up(context, args, as, config));
-  if (counts(args, context->limits, **config))
-    *as = (*config)->sorts() && slots_of(args) <= gemm::Groups::most_sorted ? Tokens::sorted
-                                                                            : Tokens::counted;
+  if (counts(args, context->limits, **config)) *as = Tokens::counted;
   return WL_SUCCESS;
 }
 
@@ -161,7 +161,7 @@ public:
     WL_TRY(choose_up(context, of, &as_, &up));
     up_config_ = up;
     const Parts parts = parts_with(of, context->limits, *up, nullptr);
-    if (is_permuted(as_)) WL_TRY(make_part_plan(context, parts.order, &order_.plan));
+    if (!without_order(as_)) WL_TRY(make_part_plan(context, parts.order, &order_.plan));
     if (quantises(of, as_))
       WL_TRY(make_part_plan(context, parts.quantised, &tokens_.plan));
     else if (as_ == Tokens::copied)
@@ -193,7 +193,7 @@ public:
     const DeviceLimits& device = plan.context->limits;
     const Parts parts = parts_with(of, device, *up_config_, workspace);
     void* const own = static_cast<std::byte*>(workspace) + space_of(of, device, as_).products;
-    if (is_permuted(as_)) WL_TRY(run_part(*order_.plan, parts.order, stream));
+    if (!without_order(as_)) WL_TRY(run_part(*order_.plan, parts.order, stream));
     if (quantises(of, as_))
       WL_TRY(run_part(*tokens_.plan, parts.quantised, stream));
     else if (as_ == Tokens::copied)
@@ -209,7 +209,6 @@ private:
                    const void* workspace) const {
     Parts parts = parts_of(args, device, as_, workspace);
     parts.down_knows_order = up.lets_next_start_late();
-    // Sorted: positions are a result of the first product, for which the second one waits, too.
     parts.sum.known = parts.down_knows_order;
     return parts;
   }
@@ -243,7 +242,7 @@ Space space_of(const wl_moe_args& args, const DeviceLimits& device, Tokens token
   const wl_dtype h = h_type(args, device);
   Space space{};
   size_t end = 0;
-  if (is_permuted(tokens)) {
+  if (!without_order(tokens)) {
     space.group_ends = put(4 * static_cast<size_t>(args.experts), &end);
     space.rows = put(4 * slots, &end);
     space.next_tiles = put(2 * 4, &end);
@@ -254,7 +253,7 @@ Space space_of(const wl_moe_args& args, const DeviceLimits& device, Tokens token
     space.sfa = put(tiles * 128 * (hidden / 16), &end);
   }
   if (tokens == Tokens::copied) space.a = put(2 * slots * hidden, &end);
-  if (is_counted(tokens) && quantised(args)) {
+  if (tokens == Tokens::counted && quantised(args)) {
     const auto own = static_cast<size_t>(args.tokens);
     space.a = put(own * hidden / 2, &end);
     space.sfa = put(static_cast<size_t>(scale_tiles(args.tokens, 1)) * 128 * (hidden / 16), &end);
@@ -274,9 +273,9 @@ Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, Tokens as, cons
   const wl_dtype h = h_type(a, device), rows = rows_type(a, device);
   Parts parts{};
   parts.routed = without_order(as), parts.summed = as == Tokens::summed;
-  parts.counted = is_counted(as), parts.sorted = as == Tokens::sorted;
+  parts.counted = as == Tokens::counted;
   parts.up_knows_order = device.compute_major == 9 &&
-                         (quantises(a, as) || as == Tokens::copied || as == Tokens::counted);
+                         (quantises(a, as) || as == Tokens::copied || parts.counted);
 
   Permutation& order = parts.order;
   order.tokens = a.tokens, order.top_k = a.top_k;
@@ -285,7 +284,7 @@ Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, Tokens as, cons
   order.group_ends = static_cast<int32_t*>(at(space.group_ends));
   order.rows = static_cast<int32_t*>(at(space.rows));
   order.positions = static_cast<int32_t*>(at(space.positions));
-  if (is_permuted(as)) order.next_tiles = static_cast<uint32_t*>(at(space.next_tiles));
+  if (!without_order(as)) order.next_tiles = static_cast<uint32_t*>(at(space.next_tiles));
 
   Spreading& copied = parts.copied;
   copied.order = order;
@@ -297,7 +296,7 @@ Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, Tokens as, cons
   tokens.k = a.hidden;
   tokens.x = a.x, tokens.x_type = a.x_type, tokens.ldx = a.hidden;
   tokens.d = at(space.a), tokens.sfd = at(space.sfa), tokens.d_scale = a.x_scale;
-  tokens.known = as == Tokens::counted;
+  tokens.known = parts.counted;
   if (parts.counted) {
     tokens.order = Permutation{};
     tokens.order.tokens = a.tokens, tokens.order.top_k = 1;
@@ -317,7 +316,7 @@ Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, Tokens as, cons
   up.a = a.x;
   if (quantises(a, as)) up.a = tokens.d, up.sfa = tokens.sfd;
   if (as == Tokens::copied) up.a = copied.d;
-  if (as == Tokens::gathered || as == Tokens::counted)
+  if (as == Tokens::gathered || parts.counted)
     parts.up.groups.rows = order.rows, parts.up.groups.a_rows = a.tokens;
   up.b1 = a.w_gate, up.b2 = a.w_up, up.sfb1 = a.sf_gate, up.sfb2 = a.sf_up;
   up.alpha1 = a.alpha_gate, up.alpha2 = a.alpha_up;
@@ -365,14 +364,12 @@ namespace {
 gemm::Problem of_pairs_if(const Parts& parts, gemm::Problem problem, int64_t rows_each,
                           int32_t* positions) {
   if (!parts.routed && !parts.counted) return problem;
-  const bool finds = parts.routed || parts.sorted;
   gemm::Groups& groups = problem.groups;
-  groups.sorted = parts.counted;
+  groups.counted = parts.counted;
   groups.ends = nullptr;
   groups.ids = parts.order.ids;
   groups.first_id = parts.order.first;
-  groups.rows_each = finds ? rows_each : 0;
-  groups.positions = finds ? positions : nullptr;
+  if (parts.routed) groups.rows_each = rows_each, groups.positions = positions;
   return problem;
 }
 
@@ -395,8 +392,8 @@ gemm::Problem up_problem(const Parts& parts) {
   return problem;
 }
 gemm::Problem down_problem(const Parts& parts) {
-  gemm::Problem problem = of_pairs_if(parts, grouped::problem_of(grouped::LinearArgs(parts.down)),
-                                      parts.counted ? 0 : 1, nullptr);
+  gemm::Problem problem =
+      of_pairs_if(parts, grouped::problem_of(grouped::LinearArgs(parts.down)), 1, nullptr);
   if (parts.down_knows_order) knows_order(&problem);
   if (parts.order.next_tiles != nullptr) problem.groups.next_tile = parts.order.next_tiles + 1;
   if (!parts.summed) return problem;
@@ -412,11 +409,11 @@ bool needs_no_order(const wl_moe_args& args, const DeviceLimits& device) {
   if (args.config_up != nullptr || args.config_down != nullptr) return false;
   // Pairs that want the same expert read and decode its weights each, and a plan does not know how
   // many will: an expert has a row of each token at most. On an H200 4 tokens of Qwen3, 32 pairs,
-  // took 0.82 of the time of ordered ones with even routing and 0.96 with a skewed one; 8 tokens of
-  // GPT-OSS, 32 pairs, 0.97 and 1.42.
+  // took 0.87 of the time of ordered ones with even routing and as long with a skewed one; 5 tokens
+  // of GPT-OSS, 20 pairs, 0.96 and 1.18.
   return slots_of(args) * args.tokens <= 128 &&
          product_clocks(args, device, Tokens::routed) <
-             product_clocks(args, device, asked_for(args)) + order_clocks;
+             product_clocks(args, device, asked_for(args)) * order_times + order_clocks;
 }
 
 bool sums_in_product(const wl_moe_args& args, const DeviceLimits& device) {

@@ -42,19 +42,10 @@ wl_dtype rows_type(const wl_moe_args& args, const DeviceLimits& device);
 // product quantises what is to be NVFP4. Summed: as routed, and the second product adds up a
 // token's rows. Counted: as gathered, each product counts the rows of experts by itself, so that it
 // need not wait for the order, and tokens are quantised in their own order if they are to be.
-// Sorted: as counted, and the products find the order by themselves.
-enum class Tokens { quantised, copied, gathered, routed, summed, counted, sorted };
+enum class Tokens { quantised, copied, gathered, routed, summed, counted };
 // Rows stand in no order.
 inline bool without_order(Tokens tokens) {
   return tokens == Tokens::routed || tokens == Tokens::summed;
-}
-// A launch of its own makes the order.
-inline bool is_permuted(Tokens tokens) {
-  return !without_order(tokens) && tokens != Tokens::sorted;
-}
-// Each product counts the rows of experts.
-inline bool is_counted(Tokens tokens) {
-  return tokens == Tokens::counted || tokens == Tokens::sorted;
 }
 // What the arguments ask for where the choice is not the plan's: of names of configurations.
 Tokens asked_for(const wl_moe_args& args);
@@ -81,7 +72,7 @@ Space space_of(const wl_moe_args& args, const DeviceLimits& device, Tokens token
 
 // The parts, of operands in a workspace at `workspace`. A plan is made for a place that is none.
 struct Parts {
-  bool routed = false, summed = false, counted = false, sorted = false;
+  bool routed = false, summed = false, counted = false;
   // When this product starts, all work ahead of the layer has ended, and the order where it is read
   // ahead of a wait. Of up: a part stands between, all of whose CTAs wait for the order before they
   // let up start, or the order's CTAs have so waited for that work. Of down: up waits so itself,

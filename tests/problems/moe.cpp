@@ -215,16 +215,12 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     a.hidden = draw.note<int64_t>("hidden", !of_down ? k : longer ? 64 : 192);
     a.intermediate = draw.note<int64_t>("intermediate", of_down ? k : 64);
   }
-  // Products that count experts' rows, of few enough pairs to put them in order, and of more: a
-  // third of six problems, which is what a kernel may be given, has both.
+  // Products that count experts' rows, and of more than 64 pairs, so that experts have tiles of more
+  // than 8 rows: a third of six problems, which is what a kernel may be given, has both.
   const bool counted = small && draw.index() < 6;
-  const bool sorted = counted && draw.index() < 3;
-  const int64_t most_sorted = warpline::gemm::Groups::most_sorted / a.top_k;
-  if (sorted)
-    a.tokens = draw.note("tokens", std::clamp<int64_t>(a.tokens, 2, most_sorted));
-  else if (counted)
+  if (counted && draw.index() >= 3)
     a.tokens =
-        draw.note("tokens", most_sorted + 1 + static_cast<int64_t>(draw.below("more tokens", 9)));
+        draw.note("tokens", 64 / a.top_k + 1 + static_cast<int64_t>(draw.below("more tokens", 9)));
   // Once more pairs and experts than a CTA has threads.
   if (small && draw.index() == 4) {
     a.tokens = draw.note("tokens", a.tokens + 360 / a.top_k);
@@ -269,9 +265,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const int64_t wanted_rows =
       draw_planned_rows({a.tokens, a.hidden, 64, 1},
                         {"w_gate", "w_up", "w_down", "sf_gate", "sf_up", "sf_down"}, draw, &p);
-  const int64_t planned = routed   ? std::min(wanted_rows, most_tokens)
-                          : sorted ? std::min(wanted_rows, most_sorted)
-                                   : wanted_rows;
+  const int64_t planned = routed ? std::min(wanted_rows, most_tokens) : wanted_rows;
   const auto gates = draw_gates(runs_differ(planned, p), draw);
   const BiasType bias_type = draw_bias_type(draw, false);
   a.bias_type = bias_type.said;
