@@ -26,14 +26,16 @@ namespace warpline::gemm {
 // those 4000 a tile takes 700 to 2000 where its K is split, the less the fewer CTAs there are, of
 // 16 tokens always 2000; else 500, in more than one wave 2000.
 //
-// Of groups CTAs go on from tile to tile; 128 of K of 128 rows of weights take 560 clocks and 5.4 a
-// token; the first of two launches takes 3000 and 4 bytes an element of A through L2. Rows are
-// spread as `spread` says; in tiles of 64 tokens and more a group's last tile takes MMAs of all,
-// half or a quarter of them, all of its rows equally likely. Tiles of 144 have as many rows as each
-// other, and MMAs of 80, 128 or 144. Tiles of 288 rows (H100): 450 clocks and 7.7 a token; a group
-// has one of up to 288 rows behind those of 256. With 256 rows a group products of one tensor take
-// 6 % less than with tiles of 144 where groups are alike, and as long where they are not; of two
-// tensors 4 % less and 2 more, with NVFP4 tokens 3 and 2 (H200): these are left to tiles of 144.
+// Of groups CTAs go on from tile to tile; the first of two launches takes 3000 and 4 bytes an
+// element of A through L2. Rows are spread as `spread` says. 128 of K of 128 rows of weights take 540
+// clocks and 4.6 a token in tiles of 64, of which a group's last one takes MMAs of all, half or a
+// quarter: of 18 rows more than a group has on average, where those are fewer than 44 of the 64, the
+// mean of rows that are equally likely. A tile takes 500 besides (H200, layers of 12 to 1536 tokens,
+// h200_moe.md). Tiles of 144 have as many rows as each other, and MMAs of 80, 128 or 144: 560 and
+// 5.4. Tiles of 288 rows (H100): 450 clocks and 7.7 a token; a group has one of up to 288 rows
+// behind those of 256. With 256 rows a group products of one tensor take 6 % less than with tiles of
+// 144 where groups are alike, and as long where they are not; of two tensors 4 % less and 2 more,
+// with NVFP4 tokens 3 and 2 (H200): these are left to tiles of 144.
 namespace {
 
 Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
@@ -48,21 +50,23 @@ Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimi
   result.clusters = std::min<int64_t>(result.tiles, device.sm_count);
   const int64_t units = result.tiles * (config.spread ? config.split_k : 1);
   result.waves = divide_up(units, std::max<int64_t>(result.clusters, 1));
-  const bool even = sm90_even_tiles(config.tile_m);
   const double of_tile = static_cast<double>(problem.m) / s.tiles;
-  double rows = config.tile_m;
-  if (even) rows = std::clamp(of_tile + 12, 80.0, 144.0);
-  result.tile_clocks = k_blocks * (560 + 5.4 * rows);
   if (planes) {
-    rows = std::clamp(of_tile + 20, 80.0, 288.0);
+    const double rows = std::clamp(of_tile + 20, 80.0, 288.0);
     const bool left = config.b_tensors == 2 && problem.types.a == WL_OPERAND_NVFP4 && mean < 384;
     result.tile_clocks = k_blocks * (450 + 7.7 * rows) * (left ? 1.15 : 1);
+    result.epilogue_clocks = (config.b_tensors == 1 ? 14 : 16) * 256;
+  } else if (sm90_even_tiles(config.tile_m)) {
+    result.tile_clocks = k_blocks * (560 + 5.4 * std::clamp(of_tile + 12, 80.0, 144.0));
+    result.epilogue_clocks = 16 * 144;
+  } else {
+    const double spared = std::clamp(1 - (mean + 18) / 64, 0.3125, 0.75) * s.groups / s.tiles;
+    const double rows = config.tile_m * (1 - spared);
+    result.tile_clocks = k_blocks * (540 + 4.6 * rows);
+    result.epilogue_clocks = 16 * (3 - config.b_tensors) * rows + 500;
   }
-  result.epilogue_clocks = 16.0 * (3 - config.b_tensors) * sm90_group_rows(config.tile_m);
-  const double tile = result.tile_clocks + result.epilogue_clocks;
-  const double spared = config.tile_m >= 64 && !even && !planes ? 0.3125 * s.groups / s.tiles : 0;
-  const double shorter = k_blocks * 5.4 * config.tile_m * spared;
-  result.loop_clocks = std::max(tiles / std::max(device.sm_count, 1), 1.0) * (tile - shorter);
+  result.loop_clocks = std::max(tiles / std::max(device.sm_count, 1), 1.0) *
+                       (result.tile_clocks + result.epilogue_clocks);
   result.memory_clocks = (s.groups * config.b_tensors * static_cast<double>(problem.n) * 9 / 16 +
                           static_cast<double>(problem.m) * 2) *
                          static_cast<double>(problem.k) / 2400;
