@@ -256,10 +256,9 @@ constexpr int64_t sm90_spread_bytes(int tokens, int columns, int split) {
   return int64_t{split} * (split - 1) * (128 + tokens / split / 8 * (columns / 32) * 2048);
 }
 
-// GROUP_TABLE_BYTES of sm90_groups.inc, what its table of narrow tiles takes, and ROW_TABLE of
-// sm90_native_config.inc.
-constexpr int sm90_group_table_bytes = 513 * 16, sm90_narrow_table_bytes = 513 * 4 + 12;
-constexpr int sm90_group_scan_bytes = 128; // where all threads make the table
+// From GROUP_TABLE of sm90_groups.inc to GROUPS_END, what its table of narrow tiles takes, and
+// ROW_TABLE of sm90_native_config.inc.
+constexpr int sm90_group_table_bytes = 513 * 16 + 3 * 64, sm90_narrow_table_bytes = 513 * 4 + 12;
 constexpr int sm90_native_row_table_bytes = 512;
 
 // ---- sm90_native.ptx
@@ -327,7 +326,7 @@ constexpr int sm90_small_shared_bytes(int tokens, int columns, int stages, int s
 }
 // What GROUPED takes besides its table.
 constexpr int sm90_small_group_bytes(int tokens, int stages, int decoders) {
-  return sm90_group_scan_bytes + sm90_turns(stages) * (8 + 32) +
+  return sm90_turns(stages) * (8 + 32) +
          (sm90_small_token_stages(tokens, decoders, true) -
           sm90_small_token_stages(tokens, decoders, false)) *
              (sm90_small_token_bytes(tokens) + 16);

@@ -35,10 +35,9 @@ constexpr int later_ahead_warps = 12, later_ahead_warps_of_two = 24;
 // The decoder asks for most of an SM's shared memory: blocks that share an SM would leave others
 // idle.
 constexpr int decode_shared_bytes = 120 * 1024;
-// Of groups: 8 warps' rows, the table, and where the scans that make it meet.
+// Of groups: 8 warps' rows and the table.
 constexpr int grouped_decode_warps = 8, grouped_decode_ctas = 4; // an SM
-constexpr int grouped_decode_shared_bytes =
-    grouped_decode_warps * 2048 + sm90_group_table_bytes + sm90_group_scan_bytes;
+constexpr int grouped_decode_shared_bytes = grouped_decode_warps * 2048 + sm90_group_table_bytes;
 
 // B1 or B2: [L, N, K/2] bytes; a box is a tile's columns and a stage's K.
 wl_status weight_map(const wl_context& context, const char* name, const void* address,
