@@ -221,10 +221,6 @@ constexpr int sm90_stage_bytes(int tokens, int columns, int b_tensors = 2) {
 constexpr bool sm90_even_tiles(int tokens) { return tokens == 144; }
 // Rows of a group's tiles ahead of its last one.
 constexpr int sm90_group_rows(int tokens) { return sm90_plane_ring(tokens) ? 256 : tokens; }
-// Tiles of groups of many rows, whose later ones are made ready under the product.
-constexpr bool sm90_wide_tiles(int tokens) {
-  return sm90_even_tiles(tokens) || sm90_plane_ring(tokens);
-}
 // Of a group's outputs: OUTPUT_BYTES of sm90_config.inc.
 constexpr int sm90_output_bytes(Store store) {
   return store == Store::sectors ? 0 : store == Store::lines ? 4096 : 2048;
@@ -246,7 +242,7 @@ constexpr int64_t sm90_group_later_rows = 256;
 constexpr int sm90_group_zero_bytes = 80 * 128;
 // TURNS of sm90_turns.inc: tiles that the roles of a CTA pass on; a barrier and 32 bytes each,
 // aligned.
-constexpr int sm90_turns(int stages) { return stages + 2 <= 4 ? 4 : 8; }
+constexpr int sm90_turns(int stages) { return stages + 2 <= 4 ? 4 : stages + 2 <= 8 ? 8 : 16; }
 constexpr int sm90_turns_bytes(int stages) { return sm90_turns(stages) * (8 + 32) + 16; }
 // Blocks of K that a job, of 8 rows, makes ready.
 constexpr int64_t sm90_later_blocks = 4;

@@ -27,8 +27,8 @@ namespace warpline::gemm {
 // 16 tokens always 2000; else 500, in more than one wave 2000.
 //
 // Of groups CTAs go on from tile to tile; the first of two launches takes 3000 and 4 bytes an
-// element of A through L2. Rows are spread as `spread` says. 128 of K of 128 rows of weights take 540
-// clocks and 4.6 a token in tiles of 64, of which a group's last one takes MMAs of all, half or a
+// element of A through L2. Rows are spread as `spread` says. 128 of K of 128 rows of weights take 525
+// clocks and 4.5 a token in tiles of 64, of which a group's last one takes MMAs of all, half or a
 // quarter: of 18 rows more than a group has on average, where those are fewer than 44 of the 64, the
 // mean of rows that are equally likely. A tile takes 500 besides (H200, layers of 12 to 1536 tokens,
 // h200_moe.md). Tiles of 144 have as many rows as each other, and MMAs of 80, 128 or 144: 560 and
@@ -62,7 +62,7 @@ Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimi
   } else {
     const double spared = std::clamp(1 - (mean + 18) / 64, 0.3125, 0.75) * s.groups / s.tiles;
     const double rows = config.tile_m * (1 - spared);
-    result.tile_clocks = k_blocks * (540 + 4.6 * rows);
+    result.tile_clocks = k_blocks * (525 + 4.5 * rows);
     result.epilogue_clocks = 16 * (3 - config.b_tensors) * rows + 500;
   }
   result.loop_clocks = std::max(tiles / std::max(device.sm_count, 1), 1.0) *

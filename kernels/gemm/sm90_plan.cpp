@@ -245,7 +245,6 @@ void fill_grouped_decode(const wl_context& context, const Problem& problem, cons
   const int64_t rows = 8 * (divide_up(problem.m, 8) + problem.groups.count - 1);
   work->workspace_bytes = static_cast<size_t>(rows * blocks) * 256;
   decode.ahead_rows = UINT32_MAX;
-  if (!config.later) return;
   LaterParams& later = work->later;
   std::memcpy(&later, &work->product, offsetof(Params, unscale) + sizeof(float));
   fill_groups(problem, &later);

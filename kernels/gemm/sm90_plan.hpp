@@ -84,14 +84,13 @@ inline Config sm90_stream_config(const char* name, Image (*image)(), int b_tenso
 inline Config grouped(Config c) {
   c.grouped = true, c.grid = Grid::persistent;
   if (c.later) c.shared_bytes -= sm90_later_bytes(c.b_tensors);
-  c.later = c.family == Family::sm90 && sm90_wide_tiles(c.tile_m);
+  c.later = c.family == Family::sm90;
   if (c.later) c.shared_bytes += sm90_group_later_bytes + sm90_turns_bytes(c.stages);
   c.shared_bytes += sm90_group_table_bytes;
   // The table takes the place of `received`.
   if (c.family == Family::sm90_small)
     c.shared_bytes += sm90_small_group_bytes(c.tile_m, c.stages, c.decoders) - 8;
-  if (c.family == Family::sm90 && c.tile_m >= 64 && !sm90_wide_tiles(c.tile_m) && c.b_tensors == 1)
-    c.shared_bytes += sm90_narrow_table_bytes;
+  if (c.later && c.tile_m == 64 && c.b_tensors == 1) c.shared_bytes += sm90_narrow_table_bytes;
   if (c.family == Family::sm90_native) c.shared_bytes += sm90_native_row_table_bytes;
   c.column_factors = false;
   return c;
