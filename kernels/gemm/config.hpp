@@ -322,10 +322,9 @@ constexpr int sm90_small_shared_bytes(int tokens, int columns, int stages, int s
 }
 // What GROUPED takes besides its table.
 constexpr int sm90_small_group_bytes(int tokens, int stages, int decoders) {
-  return sm90_turns(stages) * (8 + 32) +
-         (sm90_small_token_stages(tokens, decoders, true) -
-          sm90_small_token_stages(tokens, decoders, false)) *
-             (sm90_small_token_bytes(tokens) + 16);
+  return sm90_turns(stages) * (8 + 32) + (sm90_small_token_stages(tokens, decoders, true) -
+                                          sm90_small_token_stages(tokens, decoders, false)) *
+                                             (sm90_small_token_bytes(tokens) + 16);
 }
 // CTAs that an SM holds: CTAS_AN_SM.
 constexpr int sm90_small_ctas(int columns, int decoders) {

@@ -57,8 +57,8 @@ struct Groups {
   const int32_t* ids = nullptr;
   int32_t* positions = nullptr;
   int64_t first_id = 0, rows_each = 1;
-  // With `counted` D's rows, at most most_counted, stand in the order of matrices and, of one matrix,
-  // of r. A's rows are D's, or `rows` says which of a_rows each of D's is.
+  // With `counted` D's rows, at most most_counted, stand in the order of matrices and, of one
+  // matrix, of r. A's rows are D's, or `rows` says which of a_rows each of D's is.
   static constexpr int64_t most_counted = 1024;
   bool counted = false;
   // An A of NVFP4 is in memory as 16 bits of D's type and quantised on its way, as wl_quantize does

@@ -27,15 +27,15 @@ namespace warpline::gemm {
 // 16 tokens always 2000; else 500, in more than one wave 2000.
 //
 // Of groups CTAs go on from tile to tile; the first of two launches takes 3000 and 4 bytes an
-// element of A through L2. Rows are spread as `spread` says. 128 of K of 128 rows of weights take 525
-// clocks and 4.5 a token in tiles of 64, of which a group's last one takes MMAs of all, half or a
-// quarter: of 18 rows more than a group has on average, where those are fewer than 44 of the 64, the
-// mean of rows that are equally likely. A tile takes 500 besides (H200, layers of 12 to 1536 tokens,
-// h200_moe.md). Tiles of 144 have as many rows as each other, and MMAs of 80, 128 or 144: 560 and
-// 5.4. Tiles of 288 rows (H100): 450 clocks and 7.7 a token; a group has one of up to 288 rows
-// behind those of 256. With 256 rows a group products of one tensor take 6 % less than with tiles of
-// 144 where groups are alike, and as long where they are not; of two tensors 4 % less and 2 more,
-// with NVFP4 tokens 3 and 2 (H200): these are left to tiles of 144.
+// element of A through L2. Rows are spread as `spread` says. 128 of K of 128 rows of weights take
+// 525 clocks and 4.5 a token in tiles of 64, of which a group's last one takes MMAs of all, half or
+// a quarter: of 18 rows more than a group has on average, where those are fewer than 44 of the 64,
+// the mean of rows that are equally likely. A tile takes 500 besides (H200, layers of 12 to 1536
+// tokens, h200_moe.md). Tiles of 144 have as many rows as each other, and MMAs of 80, 128 or 144:
+// 560 and 5.4. Tiles of 288 rows (H100): 450 clocks and 7.7 a token; a group has one of up to 288
+// rows behind those of 256. With 256 rows a group products of one tensor take 6 % less than with
+// tiles of 144 where groups are alike, and as long where they are not; of two tensors 4 % less and
+// 2 more, with NVFP4 tokens 3 and 2 (H200): these are left to tiles of 144.
 namespace {
 
 Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {

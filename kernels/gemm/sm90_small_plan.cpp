@@ -397,12 +397,12 @@ public:
 //
 // Of groups CTAs go on from tile to tile: an SM takes 84 clocks and 16.5 a token for 256 k of 32
 // rows of weights, of two tensors 110 and 14, and 250 and 16 a column for a tile's sums and
-// outputs. Tiles of 16 tokens with up to 8 take what those of 8 do. Rows are spread as `spread` says
-// where groups have more than a tile; where they have less some are larger than others: between even
-// and skewed routing (64 tokens, 8 of 128 experts, the n-th 1 / n as often) a share of groups that
-// grows with the square of the mean has a second tile. Launch, first loads and the end of the last
-// tile: 4000. So layers of Qwen3, DeepSeek-V3 and GPT-OSS of 12 to 1536 tokens, even and skewed,
-// take 0.88 to 1.12 of it (H200, h200_moe.md).
+// outputs. Tiles of 16 tokens with up to 8 take what those of 8 do. Rows are spread as `spread`
+// says where groups have more than a tile; where they have less some are larger than others:
+// between even and skewed routing (64 tokens, 8 of 128 experts, the n-th 1 / n as often) a share of
+// groups that grows with the square of the mean has a second tile. Launch, first loads and the end
+// of the last tile: 4000. Products of layers of Qwen3, DeepSeek-V3 and GPT-OSS of 24 to 1536 tokens
+// took 0.9 to 1.1 of it, the mean of both routings (H200, h200_moe.md).
 namespace {
 
 // Tiles of all rows.
@@ -426,8 +426,7 @@ Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimi
   result.clusters = std::min(result.tiles, int64_t{resident} * device.sm_count);
   result.waves = divide_up(result.tiles, std::max<int64_t>(result.clusters, 1));
   double tokens = config.tile_m;
-  if (config.tile_m == 16)
-    tokens = 8 + 8 * std::min(1.0, uneven_tiles(problem, 8) / row_tiles - 1);
+  if (config.tile_m == 16) tokens = 8 + 8 * std::min(1.0, uneven_tiles(problem, 8) / row_tiles - 1);
   const double busy =
       (config.b_tensors == 1 ? 84 + 16.5 * tokens : 110 + 14 * tokens) * config.tile_n / 16;
   result.epilogue_clocks = 250 + 16.0 * config.tile_n;

@@ -66,9 +66,9 @@ double copy_clocks(const wl_moe_args& args) {
 }
 
 // What rows without an order do without: clocks of its launch, and of the tables of groups ahead of
-// both products. With few rows these take more than the model says, which knows the mean of experts'
-// rows alone: of both routings of h200_moe.md 3 to 5 tokens of Qwen3 and GPT-OSS and 8 of DeepSeek-V3
-// took as much more beside those without an order.
+// both products. These take more with few rows than the model says, which knows no more than the
+// mean of experts' rows: the mean of both routings of h200_moe.md, 3 to 5 tokens of Qwen3 and
+// GPT-OSS and 8 of DeepSeek-V3.
 constexpr double order_clocks = 9400, order_times = 1.18;
 
 // Clocks of the sum's launch: on an H200 layers without it took 2.3 to 3 us less.
@@ -274,8 +274,8 @@ Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, Tokens as, cons
   Parts parts{};
   parts.routed = without_order(as), parts.summed = as == Tokens::summed;
   parts.counted = as == Tokens::counted;
-  parts.up_knows_order = device.compute_major == 9 &&
-                         (quantises(a, as) || as == Tokens::copied || parts.counted);
+  parts.up_knows_order =
+      device.compute_major == 9 && (quantises(a, as) || as == Tokens::copied || parts.counted);
 
   Permutation& order = parts.order;
   order.tokens = a.tokens, order.top_k = a.top_k;

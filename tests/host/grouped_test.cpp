@@ -156,7 +156,8 @@ TEST_CASE("configurations of groups are those that an H200 or H100 timed as fast
   CHECK(chosen(512, 2048, 768, 128, bf16, false) == "grouped_gemm_sm90_small_abf16_t16_wide_bf16");
   CHECK(chosen(256, 2880, 2880, 128, bf16, false) == "grouped_gemm_sm90_small_abf16_t16_wide_bf16");
   CHECK(chosen(64, 2048, 7168, 32, nvfp4, true) == "grouped_dual_gemm_sm90_small_t16_bf16");
-  // Layers took 127 us of these two products, 153 of tiles of 64; of half as many rows more 160, 154.
+  // Layers took 127 us of these two products, 153 of tiles of 64; of half as many rows more 160,
+  // 154.
   CHECK(chosen(1024, 768, 2048, 128, bf16, true) == "grouped_dual_gemm_sm90_small_abf16_t16_bf16");
   CHECK(chosen(1024, 2048, 768, 128, bf16, false) == "grouped_gemm_sm90_small_abf16_t16_wide_bf16");
   CHECK(chosen(1536, 768, 2048, 128, bf16, true) == "grouped_dual_gemm_sm90_abf16_t64_bf16");

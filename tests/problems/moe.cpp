@@ -215,8 +215,8 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     a.hidden = draw.note<int64_t>("hidden", !of_down ? k : longer ? 64 : 192);
     a.intermediate = draw.note<int64_t>("intermediate", of_down ? k : 64);
   }
-  // Products that count experts' rows, and of more than 64 pairs, so that experts have tiles of more
-  // than 8 rows: a third of six problems, which is what a kernel may be given, has both.
+  // Products that count experts' rows, and of more than 64 pairs, so that experts have tiles of
+  // more than 8 rows: a third of six problems, which is what a kernel may be given, has both.
   const bool counted = small && draw.index() < 6;
   if (counted && draw.index() >= 3)
     a.tokens =

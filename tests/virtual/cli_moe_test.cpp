@@ -44,8 +44,7 @@ TEST_CASE("cli: a layer of experts is right on both families", "[virtual][cli][m
 
 // One token's pairs need no order and no launch for the sum. Of more, NVFP4 tokens are quantised by
 // a launch of their own.
-TEST_CASE("cli: launches of a layer with and without an order",
-          "[virtual][cli][moe]") {
+TEST_CASE("cli: launches of a layer with and without an order", "[virtual][cli][moe]") {
   const auto launches = [](const std::vector<std::string>& more) {
     std::vector<std::string> all = {"--experts", "16", "--top-k", "2", "--schedule", "lazy"};
     all.insert(all.end(), more.begin(), more.end());
