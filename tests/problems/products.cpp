@@ -507,6 +507,10 @@ uint32_t draw_product_way(const Sizes& s, Draw& draw, Problem* problem) {
   // Half of the loops start with weights that no grid ahead writes.
   if (first_of_loops <= draw.index() && draw.index() < first_of_loops + all_loops / 2)
     flags = draw.note("flags", flags | WL_STATIC_WEIGHTS);
+  // Kernels that share problems with others each have one of several tiles: whose weights may be
+  // another grid's.
+  if (draw.index() >= first_of_tiles)
+    flags = draw.note("flags", flags & ~uint32_t{WL_STATIC_WEIGHTS});
   problem->static_weights = (flags & WL_STATIC_WEIGHTS) != 0;
   draw_way(draw, problem, s.m * s.n * s.k * s.l);
   if (draw.index() % all_sizes == 1) {
