@@ -45,7 +45,10 @@ GroupSizes draw_groups(const Configuration& c, wl_operand type, Draw& draw) {
   if (as_models)
     s.n = draw.pick<int64_t>("n of a model", {whole ? 768 : 384, whole ? 2880 : 320, 64});
   if (as_models) s.k = 64 * (1 + below(draw, "k of a model", 2));
-  if (index == 0) s.k += 64;         // more than a step of K in the loops of narrow tiles
+  if (index == 0) s.k += 64; // more than a step of K in the loops of narrow tiles
+  // Where a kernel of other operands has them stages come round behind a narrow tile, too.
+  if (draw.index() == 0 && !warpline::gemm::has_scales(c.types[0].b))
+    s.k = c.turn + 64, s.n = draw.note("n", c.columns + step);
   if (index == 1) s.k = c.turn + 64; // stages and all loops come round
   if (of_tiles) {
     s.k = 64 * (1 + below(draw, "k", 3)) + round;

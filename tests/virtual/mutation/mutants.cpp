@@ -229,7 +229,7 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
   if (has(kernel, "direct_a") && has(kernel, "_t256_split") && m.label == "consumer" &&
       starts(op, "griddepcontrol.wait"))
     return "who asked for the first activations has waited, and the main loop waits for those";
-  if (starts(op, "fence.proxy.async.global") && m.label == "groups_tabulated")
+  if (starts(op, "fence.proxy.async.global") && m.label == "status_told" && has(kernel, "grouped_"))
     return "of weights and their scales, which no grid of the call writes";
   if (warp_sync && m.label == "release" && has(kernel, "norm_linear_rstd"))
     return "the reduction over the row, for which a lane has read its part, lies between those "
