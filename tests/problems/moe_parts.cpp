@@ -251,6 +251,12 @@ Problem make_combine(const Configuration& c, Draw& draw, Values wanted) {
   work.top_k = draw.pick<int64_t>("top_k", {8, 1, 4, 6, 9, 32, 3});
   work.columns = draw.pick<int64_t>("columns", {8, 256, 264, 248, 768, 520});
   work.tokens = draw.pick<int64_t>("tokens", {1, 2, 33, 100});
+  // Of few rows a token two pieces of 256 columns at once, of which the second is not whole.
+  if (draw.index() == 4 || draw.index() == 8) {
+    work.top_k = draw.note<int64_t>("top_k", draw.index() == 4 ? 3 : 2);
+    work.columns = draw.note<int64_t>("columns", draw.index() == 4 ? 504 : 776);
+    work.tokens = draw.note<int64_t>("tokens", 33);
+  }
   work.row_count = std::max<int64_t>(1, work.tokens * work.top_k - below("row_count", 3));
   draw.note("row_count", work.row_count);
   const size_t element = work.y_type == WL_F32 ? 4 : 2;
