@@ -225,6 +225,10 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
   if (has(kernel, "grouped_") && has(kernel, "sm90") && !has(kernel, "_small_") &&
       starts(op, "griddepcontrol.wait") && (m.label == "activations_role" || m.label == "consumer"))
     return "every thread has waited ahead of the table of groups";
+  if (has(kernel, "moe_combine_sm90") && starts(op, "griddepcontrol.wait") && m.label.empty())
+    return "the down product's CTAs start when its launch ahead, or they themselves, have waited "
+           "for "
+           "who comes behind the order and the weights; rows have a wait of their own";
   // Its factors and biases are read behind the main loop.
   if (has(kernel, "direct_a") && has(kernel, "_t256_split") && m.label == "consumer" &&
       starts(op, "griddepcontrol.wait"))
