@@ -195,8 +195,8 @@ struct Combining {
     const int64_t batch = work.rows_type == WL_F32 ? 4 : 8, sms = std::max(device.sm_count, 1);
     const int64_t pieces = work.tokens * divide_up(work.columns, combined_piece);
     const bool many = sms < 16 || pieces >= 2 * most_warps * combining_ctas * sms;
-    params->pairs = 2 * work.top_k <= batch && many ? 1 : 0;
-    const int64_t piece = params->pairs != 0 ? 2 * combined_piece : combined_piece;
+    params->two_pieces = 2 * work.top_k <= batch && many ? 1 : 0;
+    const int64_t piece = params->two_pieces != 0 ? 2 * combined_piece : combined_piece;
     const int64_t units = fill_pieces(work.tokens, work.columns, piece, params);
     share_out(units, combining_ctas, device, launch);
   }
