@@ -249,11 +249,12 @@ void fill_grouped_decode(const wl_context& context, const Problem& problem, cons
   std::memcpy(&later, &work->product, offsetof(Params, unscale) + sizeof(float));
   fill_groups(problem, &later);
   later.later_first = UINT32_MAX;
-  // Zeros for tokens that a tile does not have and the word that counts tiles stand ahead of the
-  // words that count jobs.
+  // Zeros for tokens that a tile does not have, of 64 none, and the word that counts tiles stand
+  // ahead of the words that count jobs.
+  const int zero_bytes = config.tile_m == 64 ? 0 : sm90_group_zero_bytes;
   decode.decoded_at = work->workspace_bytes;
-  decode.counters = sm90_group_zero_bytes / 4 + 1;
-  work->workspace_bytes += sm90_group_zero_bytes + 4;
+  decode.counters = static_cast<uint32_t>(zero_bytes / 4 + 1);
+  work->workspace_bytes += static_cast<size_t>(zero_bytes + 4);
   later.decoded_at = work->workspace_bytes;
   // Ahead: what its warps decode at once, of all K.
   const int64_t chunks = divide_up(rows, sm90_group_later_rows);
@@ -328,7 +329,6 @@ wl_status fill_work(const wl_context& context, const Problem& problem, const Con
     return WL_SUCCESS;
   }
   if (config.grouped) {
-    fill_groups(problem, &work->product);
     fill_grouped_decode(context, problem, config, work);
     return WL_SUCCESS;
   }
@@ -366,7 +366,7 @@ wl_status load(wl_context* context, const Problem& problem, const Config& config
                  : config.direct ? direct_param_layout()
                  : config.spread ? spread_param_layout()
                  : config.later  ? later_param_layout(config.grouped)
-                                 : param_layout(config.grouped);
+                                 : param_layout();
   needs.dynamic_shared_bytes = most_shared_bytes(context->limits, config);
   WL_TRY(load_kernel(*context, config.image(), needs, &kernels->product));
   if (config.direct) return WL_SUCCESS;

@@ -10,10 +10,8 @@
 namespace warpline::gemm::sm90 {
 
 struct Params {
-#define GROUPED 1
 #define PARAM WL_PARAM_FIELD
 #include "kernels/gemm/sm90_params.def"
-#undef GROUPED
 };
 // With LAUNCHES = 1: the other's block behind map_a, and more.
 struct DirectParams {
@@ -69,19 +67,13 @@ struct DecodeParams {
 
 // Without groups a block is the beginning of the one with them.
 using Layout = std::vector<Param>;
-inline Layout param_layout(bool grouped) {
+inline Layout param_layout() {
   using Block = Params;
 #define PARAM WL_PARAM_LAYOUT
-#define GROUPED 1
-  static const Layout of_groups = {
+  static const Layout layout = {
 #include "kernels/gemm/sm90_params.def"
   };
-#undef GROUPED
-#define PARAM WL_PARAM_LAYOUT
-  static const Layout plain = {
-#include "kernels/gemm/sm90_params.def"
-  };
-  return grouped ? of_groups : plain;
+  return layout;
 }
 inline Layout direct_param_layout() {
   using Block = DirectParams;
