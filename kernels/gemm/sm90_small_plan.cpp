@@ -402,7 +402,7 @@ public:
 // between even and skewed routing (64 tokens, 8 of 128 experts, the n-th 1 / n as often) a share of
 // groups that grows with the square of the mean has a second tile. Launch, first loads and the end
 // of the last tile: 4000. Products of layers of Qwen3, DeepSeek-V3 and GPT-OSS of 24 to 1536 tokens
-// took 0.9 to 1.1 of it, the mean of both routings (H200, h200_moe.md).
+// took 0.87 to 1.1 of it, the mean of both routings (H200, h200_moe.md).
 namespace {
 
 // Tiles of all rows.

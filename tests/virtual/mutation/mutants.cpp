@@ -226,9 +226,8 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
       starts(op, "griddepcontrol.wait") && (m.label == "activations_role" || m.label == "consumer"))
     return "every thread has waited ahead of the table of groups";
   if (has(kernel, "moe_combine_sm90") && starts(op, "griddepcontrol.wait") && m.label.empty())
-    return "the down product's CTAs start when its launch ahead, or they themselves, have waited "
-           "for "
-           "who comes behind the order and the weights; rows have a wait of their own";
+    return "positions and weights are there when the down product's CTAs let it start; rows have a "
+           "wait of their own";
   // Its factors and biases are read behind the main loop.
   if (has(kernel, "direct_a") && has(kernel, "_t256_split") && m.label == "consumer" &&
       starts(op, "griddepcontrol.wait"))
