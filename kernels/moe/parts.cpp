@@ -39,10 +39,9 @@ struct CombineParams {
 #include "kernels/moe/combine_params.def"
 };
 
-constexpr int64_t most_warps = 8;        // of a CTA that quantises or combines: .maxntid
-constexpr int64_t sorters = 32;          // warps of a CTA that permutes
-constexpr int64_t most_sorting_ctas = 8; // a portable cluster
-constexpr int64_t slots_a_warp = 256;    // from which on a CTA more is worth its barrier
+constexpr int64_t most_warps = 8;   // of a CTA that quantises or combines: .maxntid
+constexpr int64_t sorters = 32;     // warps of a CTA that permutes
+constexpr int64_t sorters_step = 4; // they are added up four at a time
 constexpr int quantizing_ctas = 6, copying_ctas = 8, combining_ctas = 3; // .minnctapersm
 constexpr int64_t quantized_piece = 512, copied_piece = 512, combined_piece = 256;
 
@@ -63,12 +62,13 @@ struct Permuting {
     return static_cast<int>(4 * ((warps + 2) * work.experts + 32));
   }
   static int most_shared_bytes(const Permutation& work) { return shared_bytes(work, sorters); }
-  static void fill(const Permutation& work, const DeviceLimits&, Params* params,
+  static void fill(const Permutation& work, const DeviceLimits& device, Params* params,
                    LaunchConfig* launch) {
-    const int64_t slots = work.tokens * work.top_k;
-    const int64_t warps = std::clamp(divide_up(slots, 32), divide_up(work.experts, 32), sorters);
-    int64_t ctas = 1;
-    while (ctas < most_sorting_ctas && divide_up(slots, ctas * warps) > slots_a_warp) ctas *= 2;
+    const int64_t slots = work.tokens * work.top_k, sms = std::max(device.sm_count, 1);
+    const int64_t needed = std::max(divide_up(slots, 32), divide_up(work.experts, 32));
+    const int64_t warps = std::min(sorters_step * divide_up(needed, sorters_step), sorters);
+    // A warp's 32 slots, or more where SMs would get a second CTA.
+    const int64_t share = 32 * divide_up(slots, 32 * warps * sms);
     params->ids = address_of(work.ids);
     params->group_ends = address_of(work.group_ends);
     params->rows = address_of(work.rows);
@@ -78,8 +78,8 @@ struct Permuting {
     params->top_k = static_cast<uint32_t>(work.top_k);
     params->experts = static_cast<uint32_t>(work.experts);
     params->first = static_cast<uint32_t>(work.first);
-    params->share = static_cast<uint32_t>(32 * divide_up(divide_up(slots, ctas * warps), 32));
-    launch->grid[0] = launch->cluster[0] = static_cast<unsigned>(ctas);
+    params->share = static_cast<uint32_t>(share);
+    launch->grid[0] = static_cast<unsigned>(divide_up(slots, warps * share));
     launch->block[0] = static_cast<unsigned>(32 * warps);
     launch->dynamic_shared_bytes = static_cast<unsigned>(shared_bytes(work, warps));
   }

@@ -72,14 +72,14 @@ Problem make_permute(const Configuration& c, Draw& draw, Values wanted) {
   case 1: // a token or two
     work.top_k = 1 + below("top_k", 32), work.tokens = 1 + below("tokens", 2);
     break;
-  case 2: // two CTAs
-    work.top_k = 4, work.tokens = 2049 + below("tokens", 600);
+  case 2: // three CTAs
+    work.top_k = 4, work.tokens = 513 + below("tokens", 200);
     break;
   case 3: // a warp's last slot, and the one behind it
     work.top_k = 1, work.tokens = 31 + below("tokens", 4);
     break;
-  case 4: // eight CTAs, the last with nothing, which ends first, or with less
-    work.top_k = 6, work.tokens = draw.index() % 2 == 0 ? 5462 : 8000 + below("tokens", 3000);
+  case 4: // more slots a warp than lanes; and more of other CTAs than threads ask for at once
+    work.top_k = 6, work.tokens = draw.index() % 2 == 0 ? 1366 + below("tokens", 100) : 3100;
     break;
   default:
     work.top_k = 1 + below("top_k", 9), work.tokens = 1 + below("tokens", 400);
