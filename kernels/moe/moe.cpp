@@ -78,6 +78,11 @@ constexpr double sum_clocks = 3500;
 bool quantises(const wl_moe_args& args, Tokens as) {
   return as == Tokens::quantised || (as == Tokens::counted && quantised(args));
 }
+// The first product gathers tokens.
+bool gathers(const DeviceLimits& device, Tokens as) {
+  return as == Tokens::gathered || as == Tokens::counted ||
+         (as == Tokens::quantised && own_order(device));
+}
 
 // Both products by the model; infinity where one of them has no configuration.
 double product_clocks(const wl_moe_args& args, const DeviceLimits& device, Tokens as) {
@@ -248,16 +253,13 @@ Space space_of(const wl_moe_args& args, const DeviceLimits& device, Tokens token
     space.next_tiles = put(2 * 4, &end);
   }
   if (tokens != Tokens::summed) space.positions = put(4 * slots, &end);
-  if (tokens == Tokens::quantised) {
-    space.a = put(slots * hidden / 2, &end);
-    space.sfa = put(tiles * 128 * (hidden / 16), &end);
+  if (quantises(args, tokens)) {
+    const bool own = own_order(device);
+    const auto own_tiles = static_cast<size_t>(scale_tiles(args.tokens, 1));
+    space.a = put((own ? static_cast<size_t>(args.tokens) : slots) * hidden / 2, &end);
+    space.sfa = put((own ? own_tiles : tiles) * 128 * (hidden / 16), &end);
   }
   if (tokens == Tokens::copied) space.a = put(2 * slots * hidden, &end);
-  if (tokens == Tokens::counted && quantised(args)) {
-    const auto own = static_cast<size_t>(args.tokens);
-    space.a = put(own * hidden / 2, &end);
-    space.sfa = put(static_cast<size_t>(scale_tiles(args.tokens, 1)) * 128 * (hidden / 16), &end);
-  }
   space.h = put(h == WL_NVFP4 ? slots * intermediate / 2 : 2 * slots * intermediate, &end);
   if (h == WL_NVFP4) space.sfh = put(tiles * 128 * (intermediate / 16), &end);
   if (tokens != Tokens::summed)
@@ -274,8 +276,8 @@ Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, Tokens as, cons
   Parts parts{};
   parts.routed = without_order(as), parts.summed = as == Tokens::summed;
   parts.counted = as == Tokens::counted;
-  parts.up_knows_order =
-      device.compute_major == 9 && (quantises(a, as) || as == Tokens::copied || parts.counted);
+  parts.up_knows_weights = device.compute_major == 9 && !without_order(as);
+  parts.up_knows_order = parts.up_knows_weights && (as == Tokens::copied || parts.counted);
 
   Permutation& order = parts.order;
   order.tokens = a.tokens, order.top_k = a.top_k;
@@ -296,11 +298,6 @@ Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, Tokens as, cons
   tokens.k = a.hidden;
   tokens.x = a.x, tokens.x_type = a.x_type, tokens.ldx = a.hidden;
   tokens.d = at(space.a), tokens.sfd = at(space.sfa), tokens.d_scale = a.x_scale;
-  tokens.known = parts.counted;
-  if (parts.counted) {
-    tokens.order = Permutation{};
-    tokens.order.tokens = a.tokens, tokens.order.top_k = 1;
-  }
 
   wl_groups groups{};
   groups.count = static_cast<int32_t>(a.experts);
@@ -316,8 +313,7 @@ Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, Tokens as, cons
   up.a = a.x;
   if (quantises(a, as)) up.a = tokens.d, up.sfa = tokens.sfd;
   if (as == Tokens::copied) up.a = copied.d;
-  if (as == Tokens::gathered || parts.counted)
-    parts.up.groups.rows = order.rows, parts.up.groups.a_rows = a.tokens;
+  if (gathers(device, as)) parts.up.groups.rows = order.rows, parts.up.groups.a_rows = a.tokens;
   up.b1 = a.w_gate, up.b2 = a.w_up, up.sfb1 = a.sf_gate, up.sfb2 = a.sf_up;
   up.alpha1 = a.alpha_gate, up.alpha2 = a.alpha_up;
   up.bias1 = a.bias_gate, up.bias2 = a.bias_up, up.bias_type = a.bias_type;
@@ -373,28 +369,25 @@ gemm::Problem of_pairs_if(const Parts& parts, gemm::Problem problem, int64_t row
   return problem;
 }
 
-// Weights were there before the order was made.
-void knows_order(gemm::Problem* problem) {
-  problem->flags |= WL_STATIC_WEIGHTS;
-  problem->groups.known = true;
-}
-
 } // namespace
 
 gemm::Problem up_problem(const Parts& parts) {
   gemm::Problem problem =
       of_pairs_if(parts, grouped::problem_of(grouped::DualArgs(parts.up)), parts.order.top_k,
                   parts.summed ? nullptr : parts.order.positions);
-  if (parts.counted) problem.groups.sf_tile_count = scale_tiles(parts.order.tokens, 1);
+  if (problem.groups.rows != nullptr)
+    problem.groups.sf_tile_count = scale_tiles(parts.order.tokens, 1);
   if (parts.routed) problem.groups.a_scale = parts.quantised.d_scale;
-  if (parts.up_knows_order) knows_order(&problem);
+  if (parts.up_knows_weights) problem.flags |= WL_STATIC_WEIGHTS;
+  problem.groups.known = parts.up_knows_order;
   problem.groups.next_tile = parts.order.next_tiles;
   return problem;
 }
 gemm::Problem down_problem(const Parts& parts) {
   gemm::Problem problem =
       of_pairs_if(parts, grouped::problem_of(grouped::LinearArgs(parts.down)), 1, nullptr);
-  if (parts.down_knows_order) knows_order(&problem);
+  if (parts.down_knows_order) problem.flags |= WL_STATIC_WEIGHTS;
+  problem.groups.known = parts.down_knows_order;
   if (parts.order.next_tiles != nullptr) problem.groups.next_tile = parts.order.next_tiles + 1;
   if (!parts.summed) return problem;
   const Combination& sum = parts.sum;

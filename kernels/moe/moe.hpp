@@ -36,12 +36,13 @@ bool quantised(const wl_moe_args& args); // tokens are multiplied as NVFP4
 wl_dtype h_type(const wl_moe_args& args, const DeviceLimits& device);
 wl_dtype rows_type(const wl_moe_args& args, const DeviceLimits& device);
 
-// How tokens come to the first product: as NVFP4 in the order of experts; in 16 bits, copied into
-// that order; or the product gathers them, which not every configuration can. Routed: there is no
-// order; few rows, a token's one behind the other, say which expert is theirs, and the first
-// product quantises what is to be NVFP4. Summed: as routed, and the second product adds up a
-// token's rows. Counted: as gathered, each product counts the rows of experts by itself, so that it
-// need not wait for the order, and tokens are quantised in their own order if they are to be.
+// How tokens come to the first product: as NVFP4, in the order of experts or their own_order; in 16
+// bits, copied into the order of experts; or the product gathers them, which not every
+// configuration can. Routed: there is no order; few rows, a token's one behind the other, say which
+// expert is theirs, and the first product quantises what is to be NVFP4. Summed: as routed, and the
+// second product adds up a token's rows. Counted: as gathered, each product counts the rows of
+// experts by itself, so that it need not wait for the order, and tokens are quantised in their own
+// order if they are to be.
 enum class Tokens { quantised, copied, gathered, routed, summed, counted };
 // Rows stand in no order.
 inline bool without_order(Tokens tokens) {
@@ -64,7 +65,7 @@ const gemm::Table& down_configs();
 struct Space {
   size_t group_ends, rows, positions; // of the order
   size_t next_tiles;                  // of the first and of the second product
-  size_t a, sfa;                      // tokens in it, unless they are gathered
+  size_t a, sfa;                      // tokens that are quantised, or copied into it
   size_t h, sfh, down;                // h and rows of the down products
   size_t products;                    // the products' own
 };
@@ -73,10 +74,12 @@ Space space_of(const wl_moe_args& args, const DeviceLimits& device, Tokens token
 // The parts, of operands in a workspace at `workspace`. A plan is made for a place that is none.
 struct Parts {
   bool routed = false, summed = false, counted = false;
-  // When this product starts, all work ahead of the layer has ended, and the order where it is read
-  // ahead of a wait. Of up: a part stands between, all of whose CTAs wait for the order before they
-  // let up start, or the order's CTAs have so waited for that work. Of down: up waits so itself,
-  // which its configuration decides.
+  // When this product starts, all work ahead of the layer has ended, and the order's CTAs have
+  // waited for that work before they let another grid start.
+  bool up_knows_weights = false;
+  // And grids that may still run write nothing of the order that is read ahead of a wait. Of up: a
+  // part stands between, all of whose CTAs wait for the order before they let up start; or up makes
+  // it. Of down: up waits so itself, which its configuration decides.
   bool up_knows_order = false, down_knows_order = false;
   Permutation order;
   Quantisation quantised;

@@ -130,7 +130,6 @@ struct Quantizing {
     params->blocks = static_cast<uint32_t>(work.k / 16);
     params->top_k = static_cast<uint32_t>(order.top_k);
     params->first = static_cast<uint32_t>(order.first);
-    params->known = work.known ? 1 : 0;
     const int64_t units = fill_pieces(order.tokens, work.k, quantized_piece, params);
     share_out(units, quantizing_ctas, device, launch);
   }

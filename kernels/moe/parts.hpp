@@ -37,16 +37,19 @@ struct Permutation {
 };
 
 struct Quantisation {
-  Permutation order; // without positions and of top_k 1: rows stay in their own
-  int64_t k = 0;     // multiple of 64
+  // Of a device with own_order() rows stay in their own, which needs the number of tokens alone.
+  // Grids that may still run then write nothing of what is read, and do not touch D and SFD.
+  Permutation order;
+  int64_t k = 0; // multiple of 64
   const void* x = nullptr;
   wl_dtype x_type = WL_F16;
   int64_t ldx = 0;
   void *d = nullptr, *sfd = nullptr;
   const float* d_scale = nullptr;
-  // Grids that may still run write nothing of what is read, and do not touch D and SFD.
-  bool known = false;
 };
+// Whether tokens that are quantised stay in their order, as its products gather NVFP4 rows as fast
+// as they read them in a row.
+inline bool own_order(const DeviceLimits& device) { return device.compute_major == 9; }
 // Tiles of 128 rows of scales that groups of `rows` rows in all may need.
 constexpr int64_t scale_tiles(int64_t rows, int64_t experts) {
   return (rows + 127) / 128 + experts - 1;

@@ -336,7 +336,8 @@ TEST_CASE("sections of a layer's workspace do not overlap, and grow with the tok
         const size_t h = a_type == WL_OPERAND_NVFP4 ? s.sfa : s.positions + 4 * slots;
         if (a_type == WL_OPERAND_NVFP4) {
           CHECK(s.a >= s.positions + 4 * slots);
-          CHECK(s.sfa >= s.a + slots * kHidden / 2);
+          const auto placed = major == 9 ? static_cast<size_t>(tokens) : slots;
+          CHECK(s.sfa >= s.a + placed * kHidden / 2);
         }
         CHECK(s.h > h - 1);
         const size_t h_bytes = major == 9 ? 2 * slots * kIntermediate : slots * kIntermediate / 2;
@@ -372,7 +373,6 @@ TEST_CASE("the workspace of a layer whose products count experts' rows", "[host]
       CHECK(s.h >= s.sfa + 128 * (kHidden / 16));
     }
     const warpline::moe::Parts parts = parts_of(a, h200, Tokens::counted, nullptr);
-    CHECK(parts.quantised.known);
     for (const bool first : {true, false}) {
       const warpline::gemm::Problem problem = first ? up_problem(parts) : down_problem(parts);
       CHECK(problem.groups.ids == a.ids);
