@@ -73,6 +73,10 @@ bool can_run(const Config& config, const Problem& problem, const DeviceLimits& d
     if (reason != nullptr) *reason = "it counts at most 1024 rows";
     return false;
   }
+  if (problem.groups.in_order && !config.orders_d() && !config.takes_ordered()) {
+    if (reason != nullptr) *reason = "it multiplies rows as they lie";
+    return false;
+  }
   if (config.summed != (problem.groups.sum.each != 0)) {
     if (reason != nullptr)
       *reason = config.summed ? "it adds up a token's rows" : "it leaves rows as they are";

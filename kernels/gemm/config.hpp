@@ -97,6 +97,9 @@ struct Config {
   bool fused() const { return family == Family::sm90_small || family == Family::sm90_stream; }
   // Its CTAs let the next grid start when they have waited for those ahead.
   bool lets_next_start_late() const { return family == Family::sm90_small && (grouped || routed); }
+  // Of groups: D may be in order for a product behind; A may be so that one ahead made.
+  bool orders_d() const { return family == Family::sm90 && grouped && b_tensors == 2; }
+  bool takes_ordered() const { return family == Family::sm90 && grouped && b_tensors == 1; }
   // It finds the rows of each matrix in D from the numbers that rows have.
   bool counts() const {
     return family == Family::sm90_small && grouped &&
@@ -240,6 +243,13 @@ constexpr int sm90_group_later_bytes = 128 + 2 * 2048;
 constexpr int64_t sm90_group_later_rows = 256;
 // ZERO_BYTES of sm90_later_places.inc.
 constexpr int sm90_group_zero_bytes = 80 * 128;
+// IMAGE_ROWS of sm90_groups.inc: rows of groups in a product's order, and what they take.
+constexpr int64_t sm90_image_rows(int64_t m, int64_t groups) {
+  return 8 * ((m + 7) / 8 + groups - 1);
+}
+constexpr int64_t sm90_image_bytes(int64_t m, int64_t groups, int64_t k) {
+  return sm90_image_rows(m, groups) * ((k + 127) / 128) * 256;
+}
 // TURNS of sm90_turns.inc: tiles that the roles of a CTA pass on; a barrier and 32 bytes each,
 // aligned.
 constexpr int sm90_turns(int stages) { return stages + 2 <= 4 ? 4 : stages + 2 <= 8 ? 8 : 16; }

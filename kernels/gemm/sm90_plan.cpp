@@ -39,7 +39,7 @@ constexpr int decode_shared_bytes = 120 * 1024;
 constexpr int grouped_decode_warps = 8, grouped_decode_ctas = 4; // an SM
 constexpr int grouped_decode_shared_bytes = grouped_decode_warps * 2048 + sm90_group_table_bytes;
 
-// B1 or B2: [L, N, K/2] bytes; a box is a tile's columns and a stage's K.
+// B1 or B2: [L, N, K/2] bytes; a box is a tile's columns (sm90_in_order.inc) and a stage's K.
 wl_status weight_map(const wl_context& context, const char* name, const void* address,
                      const Problem& problem, const Config& config, cuapi::CUtensorMap* map) {
   const auto k = static_cast<uint64_t>(problem.k);
@@ -55,6 +55,17 @@ wl_status weight_map(const wl_context& context, const char* name, const void* ad
   desc.strides[1] = static_cast<uint64_t>(problem.b_stride());
   desc.box[0] = static_cast<uint32_t>(config.tile_k / 2);
   desc.box[1] = static_cast<uint32_t>(config.columns());
+  if (config.orders_d()) {
+    // Rows of a block of 32, blocks, matrices; or all rows in one block.
+    const bool in_order = problem.groups.in_order;
+    const uint64_t block = in_order ? 32 : desc.dims[1];
+    desc.rank = 4;
+    desc.dims[3] = desc.dims[2], desc.strides[2] = desc.strides[1];
+    desc.dims[2] = desc.dims[1] / block, desc.strides[1] = desc.strides[0] * block;
+    desc.dims[1] = block;
+    desc.box[2] = in_order ? 4 : 1;
+    desc.box[1] /= desc.box[2];
+  }
   desc.l2_promotion = cuapi::CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
   return make_tensor_map(context, desc, map);
 }
@@ -225,10 +236,30 @@ void fill_later(const Problem& problem, const Config& config, int64_t sms, Work*
   work->workspace_bytes += static_cast<size_t>(pairs) * 4;
 }
 
+// A product whose A is in order already.
+bool in_one_launch(const Problem& problem, const Config& config) {
+  return config.direct || (problem.groups.in_order && config.takes_ordered());
+}
+
 // Of groups the image has room for 8 rows more for each but the first (IMAGE_ROWS).
 void fill_grouped_decode(const wl_context& context, const Problem& problem, const Config& config,
                          Work* work) {
   DecodeParams& decode = work->decode;
+  LaterParams& later = work->later;
+  std::memcpy(&later, &work->product, offsetof(Params, unscale) + sizeof(float));
+  fill_groups(problem, &later);
+  later.later_first = UINT32_MAX;
+  if (config.orders_d() && problem.groups.in_order) {
+    later.in_order = 1;
+    later.ldd = 64;
+    later.batch_stride_d =
+        static_cast<uint64_t>(64 * sm90_image_rows(problem.m, problem.groups.count));
+  }
+  if (in_one_launch(problem, config)) {
+    later.activations = address_of(problem.operands.a);
+    later.decoded_at = address_of(problem.groups.next_tile + 1) - later.activations;
+    return;
+  }
   const int64_t blocks = divide_up(problem.k, config.tile_k);
   decode.tiles_n = static_cast<uint32_t>(blocks);
   decode.per_tiles = reciprocal(decode.tiles_n);
@@ -242,13 +273,9 @@ void fill_grouped_decode(const wl_context& context, const Problem& problem, cons
   launch.dynamic_shared_bytes = grouped_decode_shared_bytes;
   launch.programmatic_dependent = true;
   work->decode_launch = launch;
-  const int64_t rows = 8 * (divide_up(problem.m, 8) + problem.groups.count - 1);
+  const int64_t rows = sm90_image_rows(problem.m, problem.groups.count);
   work->workspace_bytes = static_cast<size_t>(rows * blocks) * 256;
   decode.ahead_rows = UINT32_MAX;
-  LaterParams& later = work->later;
-  std::memcpy(&later, &work->product, offsetof(Params, unscale) + sizeof(float));
-  fill_groups(problem, &later);
-  later.later_first = UINT32_MAX;
   // Zeros for tokens that a tile does not have, of 64 none, and the word that counts tiles stand
   // ahead of the words that count jobs.
   const int zero_bytes = config.tile_m == 64 ? 0 : sm90_group_zero_bytes;
@@ -369,7 +396,7 @@ wl_status load(wl_context* context, const Problem& problem, const Config& config
                                  : param_layout();
   needs.dynamic_shared_bytes = most_shared_bytes(context->limits, config);
   WL_TRY(load_kernel(*context, config.image(), needs, &kernels->product));
-  if (config.direct) return WL_SUCCESS;
+  if (in_one_launch(problem, config)) return WL_SUCCESS;
   KernelNeeds decode_needs;
   decode_needs.params = decode_param_layout(config.grouped);
   decode_needs.dynamic_shared_bytes =
@@ -410,6 +437,10 @@ public:
           {streams ? static_cast<const void*>(&own.direct_stream) : &own.direct, &own.launch}};
       return plan.run(workspace, stream, instead);
     }
+    if (in_one_launch(other, *config)) {
+      const wl_plan::Instead instead[] = {{&own.later, &own.launch}};
+      return plan.run(workspace, stream, instead);
+    }
     const wl_plan::Instead instead[] = {{&own.decode, &own.decode_launch},
                                         {streams          ? static_cast<const void*>(&own.stream)
                                          : config->spread ? static_cast<const void*>(&own.spread)
@@ -441,6 +472,8 @@ wl_status make_sm90_plan(wl_context* context, const Problem& problem, const Conf
                      offsetof(DirectStreamParams, flag_up)));
   } else if (config.direct) {
     WL_TRY(made->add(*kernels.product, work.launch, work.direct));
+  } else if (in_one_launch(problem, config)) {
+    WL_TRY(made->add(*kernels.product, work.launch, work.later));
   } else {
     WL_TRY(made->add(*kernels.decode, work.decode_launch, work.decode,
                      offsetof(DecodeParams, activations)));

@@ -144,13 +144,6 @@ wl_status choose_up(wl_context* context, const wl_moe_args& args, Tokens* as,
   return WL_SUCCESS;
 }
 
-wl_status make_product(wl_context* context, const gemm::Table& table, const gemm::Problem& problem,
-                       const char* name, wl_plan** plan) {
-  const gemm::Config* config = nullptr;
-  WL_TRY(gemm::take(context, table, problem, name, &config));
-  return gemm::make_product_plan(context, problem, *config, plan);
-}
-
 wl_status run_product(const wl_plan& plan, const gemm::Problem& problem, void* workspace,
                       wl_stream stream) {
   const auto& product = static_cast<const gemm::PlannedProduct&>(*plan.problem);
@@ -165,6 +158,12 @@ public:
     const gemm::Config* up = nullptr;
     WL_TRY(choose_up(context, of, &as_, &up));
     up_config_ = up;
+    const gemm::Config* down = nullptr;
+    WL_TRY(gemm::take(context, down_configs(),
+                      down_problem(parts_with(of, context->limits, *up, nullptr)), of.config_down,
+                      &down));
+    h_in_order_ = up->orders_d() && down->takes_ordered() && of.sf_layout == WL_SF_128x4 &&
+                  of.intermediate % 128 == 0;
     const Parts parts = parts_with(of, context->limits, *up, nullptr);
     if (!without_order(as_)) WL_TRY(make_part_plan(context, parts.order, &order_.plan));
     if (quantises(of, as_))
@@ -172,7 +171,7 @@ public:
     else if (as_ == Tokens::copied)
       WL_TRY(make_part_plan(context, parts.copied, &tokens_.plan));
     WL_TRY(gemm::make_product_plan(context, up_problem(parts), *up, &up_.plan));
-    WL_TRY(make_product(context, down_configs(), down_problem(parts), of.config_down, &down_.plan));
+    WL_TRY(gemm::make_product_plan(context, down_problem(parts), *down, &down_.plan));
     if (as_ != Tokens::summed) WL_TRY(make_part_plan(context, parts.sum, &sum_.plan));
 
     // The product that most of the time goes to is what a plan tells of.
@@ -187,7 +186,7 @@ public:
     }
     // One product's own workspace is another's when it has ended.
     info.workspace_bytes =
-        space_of(of, context->limits, as_).products +
+        space_of(of, context->limits, as_, h_in_order_).products +
         std::max(up_.plan->info.workspace_bytes, down_.plan->info.workspace_bytes);
     return WL_SUCCESS;
   }
@@ -197,7 +196,8 @@ public:
                 wl_stream stream) const override {
     const DeviceLimits& device = plan.context->limits;
     const Parts parts = parts_with(of, device, *up_config_, workspace);
-    void* const own = static_cast<std::byte*>(workspace) + space_of(of, device, as_).products;
+    void* const own =
+        static_cast<std::byte*>(workspace) + space_of(of, device, as_, h_in_order_).products;
     if (!without_order(as_)) WL_TRY(run_part(*order_.plan, parts.order, stream));
     if (quantises(of, as_))
       WL_TRY(run_part(*tokens_.plan, parts.quantised, stream));
@@ -212,7 +212,7 @@ public:
 private:
   Parts parts_with(const wl_moe_args& args, const DeviceLimits& device, const gemm::Config& up,
                    const void* workspace) const {
-    Parts parts = parts_of(args, device, as_, workspace);
+    Parts parts = parts_of(args, device, as_, workspace, h_in_order_);
     parts.down_knows_order = up.lets_next_start_late();
     parts.sum.known = parts.down_knows_order;
     return parts;
@@ -220,6 +220,7 @@ private:
 
   Tokens as_ = Tokens::quantised;
   const gemm::Config* up_config_ = nullptr;
+  bool h_in_order_ = false;
   OwnedPlan order_, tokens_, up_, down_, sum_;
 };
 
@@ -239,7 +240,15 @@ void compare_with_plan(const wl_moe_args& planned, const wl_moe_args& args,
 
 } // namespace
 
-Space space_of(const wl_moe_args& args, const DeviceLimits& device, Tokens tokens) {
+namespace {
+
+// Of the second product, for tokens of its MMAs that tiles do not have.
+size_t zero_bytes_of(bool h_in_order) { return h_in_order ? gemm::sm90_group_zero_bytes : 0; }
+
+} // namespace
+
+Space space_of(const wl_moe_args& args, const DeviceLimits& device, Tokens tokens,
+               bool h_in_order) {
   const auto slots = static_cast<size_t>(slots_of(args));
   const auto hidden = static_cast<size_t>(args.hidden);
   const auto intermediate = static_cast<size_t>(args.intermediate);
@@ -250,7 +259,7 @@ Space space_of(const wl_moe_args& args, const DeviceLimits& device, Tokens token
   if (!without_order(tokens)) {
     space.group_ends = put(4 * static_cast<size_t>(args.experts), &end);
     space.rows = put(4 * slots, &end);
-    space.next_tiles = put(2 * 4, &end);
+    space.cleared = put(zero_bytes_of(h_in_order) + 2 * 4, &end);
   }
   if (tokens != Tokens::summed) space.positions = put(4 * slots, &end);
   if (quantises(args, tokens)) {
@@ -260,7 +269,11 @@ Space space_of(const wl_moe_args& args, const DeviceLimits& device, Tokens token
     space.sfa = put((own ? own_tiles : tiles) * 128 * (hidden / 16), &end);
   }
   if (tokens == Tokens::copied) space.a = put(2 * slots * hidden, &end);
-  space.h = put(h == WL_NVFP4 ? slots * intermediate / 2 : 2 * slots * intermediate, &end);
+  const size_t h_bytes = h == WL_NVFP4 ? slots * intermediate / 2 : 2 * slots * intermediate;
+  space.h = put(h_in_order ? static_cast<size_t>(gemm::sm90_image_bytes(
+                                 slots_of(args), args.experts, args.intermediate))
+                           : h_bytes,
+                &end);
   if (h == WL_NVFP4) space.sfh = put(tiles * 128 * (intermediate / 16), &end);
   if (tokens != Tokens::summed)
     space.down = put(element_bytes(rows_type(args, device)) * slots * hidden, &end);
@@ -268,14 +281,15 @@ Space space_of(const wl_moe_args& args, const DeviceLimits& device, Tokens token
   return space;
 }
 
-Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, Tokens as, const void* workspace) {
-  const Space space = space_of(a, device, as);
+Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, Tokens as, const void* workspace,
+               bool h_in_order) {
+  const Space space = space_of(a, device, as, h_in_order);
   const uintptr_t base = workspace != nullptr ? reinterpret_cast<uintptr_t>(workspace) : no_place;
   const auto at = [&](size_t offset) { return reinterpret_cast<void*>(base + offset); };
   const wl_dtype h = h_type(a, device), rows = rows_type(a, device);
   Parts parts{};
   parts.routed = without_order(as), parts.summed = as == Tokens::summed;
-  parts.counted = as == Tokens::counted;
+  parts.counted = as == Tokens::counted, parts.h_in_order = h_in_order;
   parts.up_knows_weights = device.compute_major == 9 && !without_order(as);
   parts.up_knows_order = parts.up_knows_weights && (as == Tokens::copied || parts.counted);
 
@@ -286,7 +300,8 @@ Parts parts_of(const wl_moe_args& a, const DeviceLimits& device, Tokens as, cons
   order.group_ends = static_cast<int32_t*>(at(space.group_ends));
   order.rows = static_cast<int32_t*>(at(space.rows));
   order.positions = static_cast<int32_t*>(at(space.positions));
-  if (!without_order(as)) order.next_tiles = static_cast<uint32_t*>(at(space.next_tiles));
+  order.zero_bytes = static_cast<int64_t>(zero_bytes_of(h_in_order));
+  if (!without_order(as)) order.cleared = static_cast<uint32_t*>(at(space.cleared));
 
   Spreading& copied = parts.copied;
   copied.order = order;
@@ -380,7 +395,8 @@ gemm::Problem up_problem(const Parts& parts) {
   if (parts.routed) problem.groups.a_scale = parts.quantised.d_scale;
   if (parts.up_knows_weights) problem.flags |= WL_STATIC_WEIGHTS;
   problem.groups.known = parts.up_knows_order;
-  problem.groups.next_tile = parts.order.next_tiles;
+  problem.groups.in_order = parts.h_in_order;
+  if (parts.order.cleared != nullptr) problem.groups.next_tile = parts.order.next_tile_up();
   return problem;
 }
 gemm::Problem down_problem(const Parts& parts) {
@@ -388,7 +404,8 @@ gemm::Problem down_problem(const Parts& parts) {
       of_pairs_if(parts, grouped::problem_of(grouped::LinearArgs(parts.down)), 1, nullptr);
   if (parts.down_knows_order) problem.flags |= WL_STATIC_WEIGHTS;
   problem.groups.known = parts.down_knows_order;
-  if (parts.order.next_tiles != nullptr) problem.groups.next_tile = parts.order.next_tiles + 1;
+  problem.groups.in_order = parts.h_in_order;
+  if (parts.order.cleared != nullptr) problem.groups.next_tile = parts.order.next_tile_down();
   if (!parts.summed) return problem;
   const Combination& sum = parts.sum;
   gemm::Groups::Sum& own = problem.groups.sum;

@@ -64,16 +64,18 @@ const gemm::Table& down_configs();
 // Where the parts leave what the next ones read: bytes from the start of the workspace.
 struct Space {
   size_t group_ends, rows, positions; // of the order
-  size_t next_tiles;                  // of the first and of the second product
+  size_t cleared;                     // zeros of the second product, numbers of tiles
   size_t a, sfa;                      // tokens that are quantised, or copied into it
   size_t h, sfh, down;                // h and rows of the down products
   size_t products;                    // the products' own
 };
-Space space_of(const wl_moe_args& args, const DeviceLimits& device, Tokens tokens);
+// With h_in_order h comes to the second product's order in the first, gemm::Groups::in_order.
+Space space_of(const wl_moe_args& args, const DeviceLimits& device, Tokens tokens,
+               bool h_in_order = false);
 
 // The parts, of operands in a workspace at `workspace`. A plan is made for a place that is none.
 struct Parts {
-  bool routed = false, summed = false, counted = false;
+  bool routed = false, summed = false, counted = false, h_in_order = false;
   // When this product starts, all work ahead of the layer has ended, and the order's CTAs have
   // waited for that work before they let another grid start.
   bool up_knows_weights = false;
@@ -89,7 +91,7 @@ struct Parts {
   Combination sum;
 };
 Parts parts_of(const wl_moe_args& args, const DeviceLimits& device, Tokens tokens,
-               const void* workspace);
+               const void* workspace, bool h_in_order = false);
 gemm::Problem up_problem(const Parts& parts);
 gemm::Problem down_problem(const Parts& parts);
 

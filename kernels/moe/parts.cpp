@@ -73,7 +73,8 @@ struct Permuting {
     params->group_ends = address_of(work.group_ends);
     params->rows = address_of(work.rows);
     params->positions = address_of(work.positions);
-    params->next_tiles = address_of(work.next_tiles);
+    params->cleared = address_of(work.cleared);
+    params->cleared_words = static_cast<uint32_t>(work.zero_bytes / 4 + 2);
     params->slots = static_cast<uint32_t>(slots);
     params->top_k = static_cast<uint32_t>(work.top_k);
     params->experts = static_cast<uint32_t>(work.experts);

@@ -33,7 +33,12 @@ struct Permutation {
   int64_t tokens = 0, top_k = 0, experts = 0, first = 0;
   const int32_t* ids = nullptr; // [slots]
   int32_t *group_ends = nullptr, *rows = nullptr, *positions = nullptr;
-  uint32_t* next_tiles = nullptr; // [2]
+  // What becomes 0: numbers of tiles that the first and the second product draw theirs from, the
+  // second's behind `zero_bytes`, a multiple of 256.
+  uint32_t* cleared = nullptr;
+  int64_t zero_bytes = 0;
+  uint32_t* next_tile_down() const { return cleared + zero_bytes / 4; }
+  uint32_t* next_tile_up() const { return next_tile_down() + 1; }
 };
 
 struct Quantisation {

@@ -363,8 +363,8 @@ TEST_CASE("the workspace of a layer whose products count experts' rows", "[host]
     const auto pairs = static_cast<size_t>(a.tokens * kTopK);
     const Space s = space_of(a, h200, Tokens::counted);
     CHECK(s.rows >= s.group_ends + 4 * kExperts);
-    CHECK(s.next_tiles >= s.rows + 4 * pairs);
-    CHECK(s.positions >= s.next_tiles + 8);
+    CHECK(s.cleared >= s.rows + 4 * pairs);
+    CHECK(s.positions >= s.cleared + 8);
     const size_t h = s.positions + 4 * pairs;
     CHECK(s.h >= h);
     if (a_type == WL_OPERAND_NVFP4) {
@@ -380,7 +380,7 @@ TEST_CASE("the workspace of a layer whose products count experts' rows", "[host]
       CHECK_FALSE(problem.groups.routed());
       CHECK(problem.groups.positions == nullptr);
       CHECK((problem.groups.rows == parts.order.rows) == first);
-      CHECK(problem.groups.next_tile == parts.order.next_tiles + (first ? 0 : 1));
+      CHECK(problem.groups.next_tile == parts.order.cleared + (first ? 1 : 0));
       for (const warpline::gemm::Config& config : first ? up_configs() : down_configs()) {
         std::string why;
         const bool runs = warpline::gemm::can_run(config, problem, h200, &why);

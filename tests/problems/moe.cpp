@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <optional>
 
 namespace wltest::problems {
 
@@ -128,14 +129,15 @@ Bytes expected(const wl_moe_args& a, const warpline::DeviceLimits& device, const
 
 // The name of a configuration that makes it, `wanted` if it is one, "" where there is none.
 std::string config_for(const warpline::gemm::Table& table, const std::string& profile,
-                       wl_operand a_type, wl_dtype d_type, bool routed, bool small,
-                       const std::string& wanted, uint64_t draw) {
+                       wl_operand a_type, wl_dtype d_type, bool routed,
+                       std::optional<warpline::gemm::Family> family, const std::string& wanted,
+                       uint64_t draw) {
   const char* const target = profile == "b200" ? "sm_100f" : "sm_90a";
   std::vector<std::string> names;
   for (const warpline::gemm::Config& config : table)
     if (std::string(config.target) == target && config.d_type == d_type &&
         config.routed == routed && config.takes({a_type, WL_OPERAND_NVFP4}) &&
-        (!small || config.family == warpline::gemm::Family::sm90_small))
+        (!family || config.family == *family))
       names.push_back(config.name);
   if (std::find(names.begin(), names.end(), wanted) != names.end()) return wanted;
   return names.empty() ? "" : names[draw % names.size()];
@@ -182,9 +184,11 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   if (of_down && a.intermediate == 192) a.intermediate = draw.note<int64_t>("intermediate", 320);
   if (a.experts == 33) a.hidden = draw.note<int64_t>("hidden", of_down ? 128 : 64);
   // Rows that say which expert is theirs: few.
-  const bool small = c.name.starts_with(layer_with);
-  const bool routed = !c.kernels.empty() && !small;
-  const std::string product = small ? c.kernels[0] : c.name;
+  const bool of_layer = c.name.starts_with(layer_with);
+  const bool small = of_layer && c.name.find("_small_") != std::string::npos;
+  const bool in_order = of_layer && !small; // h, from one product to the other
+  const bool routed = !c.kernels.empty() && !of_layer;
+  const std::string product = of_layer ? c.kernels[0] : c.name;
   const int64_t most_tokens = warpline::gemm::Groups::most_routed / a.top_k;
   if (routed) a.tokens = draw.note("tokens", std::min(a.tokens, most_tokens));
   // Each of their rows has CTAs of its own: many rows of narrow matrices in one problem of six, in
@@ -228,14 +232,27 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     a.hidden = draw.note<int64_t>("hidden", of_down ? 128 : 64);
     a.intermediate = draw.note<int64_t>("intermediate", of_down ? 320 : 64);
   }
+  // Full tiles, and tiles of fewer rows; once h has half of a block of 128, and comes to its order
+  // behind the first product.
+  if (in_order) {
+    a.tokens =
+        draw.note("tokens", std::vector<int64_t>{150, 9, 330, 70, 40, 300}[draw.index() % 6]);
+    a.experts = draw.note<int64_t>("experts", draw.index() % 6 == 3 ? 33 : 1 + draw.index() % 4);
+    a.top_k = std::min<int64_t>(a.top_k, 2);
+    if (a.tokens > 100) a.top_k = 1;
+    draw.note("top_k", a.top_k);
+    a.intermediate = draw.pick<int64_t>("intermediate", {256, 128, 192, 384});
+    a.hidden = draw.note<int64_t>("hidden", draw.index() % 3 == 0 ? 192 : 128);
+  }
   a.x_type = c.type;
   a.a_type = c.types[0].a;
   draw.note("x_type", static_cast<int>(a.x_type));
   draw.note("a_type", static_cast<int>(a.a_type));
   a.sf_layout = draw_sf_layout(c, {a.a_type, WL_OPERAND_NVFP4}, draw);
-  if (counted) a.sf_layout = draw.note("sf_layout", WL_SF_128x4);
+  if (counted || in_order) a.sf_layout = draw.note("sf_layout", WL_SF_128x4);
   a.y_type = static_cast<wl_dtype>(draw.pick("y_type", {0, 1, 3}));
-  if ((routed || small) && a.x_type == WL_F16 && (a.y_type == WL_BF16) != (c.rows_type == WL_BF16))
+  if ((routed || of_layer) && a.x_type == WL_F16 &&
+      (a.y_type == WL_BF16) != (c.rows_type == WL_BF16))
     a.y_type = draw.note("y_type", c.rows_type);
   const wl_dtype h_type = warpline::moe::h_type(a, device);
   const wl_dtype rows_type = warpline::moe::rows_type(a, device);
@@ -311,7 +328,10 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
       scaled_h ? Factor{true, draw_float_alignment(draw, "h_scale"), {0.013f, 3.0f}} : Factor{};
   if (!scaled_h) draw.note<std::string>("h_scale", "null");
   const uint8_t padding = draw.pick<uint8_t>("padding", {0x7F, 0xFF, 0x38});
-  const bool forced = draw.pick("configs", {0, 1}) != 0 || routed || small;
+  std::optional<warpline::gemm::Family> family;
+  if (small) family = warpline::gemm::Family::sm90_small;
+  if (in_order) family = warpline::gemm::Family::sm90;
+  const bool forced = draw.pick("configs", {0, 1}) != 0 || routed || of_layer;
   // The kernel beside the one that is tried: any in some problems, else the first, whose clusters
   // are the smallest.
   const auto other = [&](const char* of) {
@@ -319,11 +339,11 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   };
   const std::string up = !forced ? ""
                                  : config_for(warpline::moe::up_configs(), c.profile, a.a_type,
-                                              h_type, routed, small, product, other("up"));
+                                              h_type, routed, family, product, other("up"));
   const std::string down =
       !forced ? ""
               : config_for(warpline::moe::down_configs(), c.profile, operand_of(h_type), rows_type,
-                           routed, small, product, other("down"));
+                           routed, family, product, other("down"));
   p.config = up;
   draw.note<std::string>("config_up", up.empty() ? "null" : up);
   draw.note<std::string>("config_down", down.empty() ? "null" : down);
@@ -492,17 +512,19 @@ Operation moe() {
   for (const auto* table : {&warpline::moe::up_configs(), &warpline::moe::down_configs()})
     for (const warpline::gemm::Config& config : *table) {
       const bool small = config.family == warpline::gemm::Family::sm90_small;
+      const bool in_order = config.orders_d() || config.takes_ordered();
       // h is in 16 bits, of the tokens' type.
       const bool nvfp4 = config.takes({WL_OPERAND_NVFP4});
       const bool of_layers = small && config.grouped &&
                              (config.b_tensors == 1 ? !nvfp4
                                                     : nvfp4 || config.takes({WL_OPERAND_F16}) ==
                                                                    (config.d_type == WL_F16));
-      if (!config.routed && !of_layers) continue;
+      if (!config.routed && !of_layers && !in_order) continue;
       Configuration c;
-      c.name = (of_layers ? layer_with : "") + std::string(config.name), c.profile = "h200";
+      c.name = (config.routed ? "" : layer_with) + std::string(config.name), c.profile = "h200";
       c.kernels = {config.name};
       c.types = {config.first_types()};
+      if (config.takes_ordered() && nvfp4) c.types[0].a = WL_OPERAND_F16;
       // h is of the tokens' type.
       c.type = config.b_tensors == 2            ? config.d_type
                : c.types[0].a == WL_OPERAND_F16 ? WL_F16

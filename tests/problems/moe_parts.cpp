@@ -91,7 +91,8 @@ Problem make_permute(const Configuration& c, Draw& draw, Values wanted) {
   Output ends{"group_ends", draw_float_alignment(draw, "group_ends"), {}, {}, 0};
   Output rows{"rows", draw_float_alignment(draw, "rows"), {}, {}, 0};
   Output positions{"positions", draw_float_alignment(draw, "positions"), {}, {}, 0};
-  Output next{"next_tiles", draw_float_alignment(draw, "next_tiles"), {}, {}, 0};
+  work.zero_bytes = draw.pick<int64_t>("zero_bytes", {0, 256, 10240});
+  Output cleared{"cleared", draw_float_alignment(draw, "cleared"), {}, {}, 0};
   // One run: how many rows are written is the ids'.
   if (wanted == Values::all) {
     const Order o = draw_order(work, kind, draw.seed_for("ids"));
@@ -104,18 +105,18 @@ Problem make_permute(const Configuration& c, Draw& draw, Values wanted) {
     rows.written.resize(sorted.size());
     rows.runs = {sorted};
     ends.written.assign(ends.runs[0].size(), true);
-    next.runs = {Bytes(8)};
-    next.written.assign(8, true);
+    cleared.runs = {Bytes(static_cast<size_t>(work.zero_bytes) + 8)};
+    cleared.written.assign(cleared.runs[0].size(), true);
     positions.written.assign(sorted.size(), true);
   }
   p.inputs = {ids};
-  p.outputs = {ends, rows, positions, next};
+  p.outputs = {ends, rows, positions, cleared};
   draw_way(draw, &p);
   set_plan<Permutation>(&p, [work](const Addresses& at) {
     Permutation w = work;
     w.ids = numbers_at(at, "ids"), w.group_ends = numbers_at(at, "group_ends");
     w.rows = numbers_at(at, "rows"), w.positions = numbers_at(at, "positions");
-    w.next_tiles = reinterpret_cast<uint32_t*>(numbers_at(at, "next_tiles"));
+    w.cleared = reinterpret_cast<uint32_t*>(numbers_at(at, "cleared"));
     return w;
   });
   return p;
