@@ -119,7 +119,9 @@ shapes=("dual-gemm -m 1 -n 136 -k 320" "dual-gemm -m 130 -n 264 -k 704 --out bf1
   "moe --tokens 4 --hidden 2048 --intermediate 768 --experts 64 --top-k 8 --shared"
   "moe --tokens 2 --hidden 2048 --intermediate 768 --experts 64 --top-k 8 --a-type nvfp4"
   "moe --tokens 70 --hidden 320 --intermediate 192 --experts 8 --top-k 2 --type f16"
-  "moe --tokens 70 --hidden 320 --intermediate 192 --experts 8 --top-k 2 --a-type nvfp4")
+  "moe --tokens 70 --hidden 320 --intermediate 192 --experts 8 --top-k 2 --a-type nvfp4"
+  "moe --tokens 300 --hidden 1024 --intermediate 1024 --experts 2 --top-k 2"
+  "moe --tokens 600 --hidden 1024 --intermediate 1024 --experts 2 --top-k 2 --a-type nvfp4")
 # What racecheck can follow, behind the part of the kernels' names: the schedule without
 # specialised warps, the order of experts, what makes activations ready for a product.
 layer="moe --hidden 320 --intermediate 192 --experts 8 --top-k 2"

@@ -187,6 +187,7 @@ Problem make_quantize(const Configuration& c, Draw& draw, Values wanted) {
   if (!own) p.inputs.insert(p.inputs.end(), {ids, ends, positions});
   p.outputs = {d, sfd};
   draw_way(draw, &p);
+  p.alone = own;
   if (own) p.in_a_row = draw.note("in a row", 1); // a second one does not wait for the first
   set_plan<Quantisation>(&p, [work, own](const Addresses& at) {
     Quantisation w = work;

@@ -86,6 +86,7 @@ struct Problem {
       run_with;
   std::set<std::string> planned;
   bool static_weights = false;        // says that no grid which may still run writes them
+  bool alone = false;                 // no grid that may still run touches anything of the problem
   std::string config;                 // that the plan must be of; "" = any
   std::string schedule;               // of the virtual GPU; "" = drawn
   std::string checks = "definedness"; // its checkers

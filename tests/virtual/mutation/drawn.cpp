@@ -16,6 +16,7 @@ namespace {
 // that they are static and no decoder has waited for them.
 bool may_be_written(const problems::Problem& problem, const problems::Configuration& configuration,
                     const std::string& name) {
+  if (problem.alone) return false;
   const bool weights = name.starts_with("b") ? !name.starts_with("bias")
                                              : name.starts_with("sfb") || name.starts_with("w_") ||
                                                    name.starts_with("sf_");

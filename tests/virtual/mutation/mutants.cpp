@@ -328,6 +328,9 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
       starts(op, "griddepcontrol.wait") && (m.label == "send" || m.label == "cluster_met"))
     return "the activations' warps of the CTA, or of the one whose sums it awaits, have waited for "
            "the grids ahead before these warps got their first tokens";
+  if (starts(kernel, "moe_permute") && m.label == "place_slots" && starts(op, "bar.warp.sync"))
+    return "the next addition to a count stands behind shfl.sync, which brings all lanes what the "
+           "one before it found";
   const bool of_loop = starts(m.label, "loop_e");
   const bool first_block = of_loop && !has(m.label, "_turn") && !has(m.label, "_odd") &&
                            !has(m.label, "_even") && !has(m.label, "_end");
