@@ -352,6 +352,44 @@ TEST_CASE("sections of a layer's workspace do not overlap, and grow with the tok
     }
 }
 
+// h in the order of the second product: whole blocks of 8 rows of each expert and of 128 columns.
+TEST_CASE("the workspace of a layer whose first product leaves h in order", "[host][moe]") {
+  DeviceLimits h200 = wltest::b200_limits();
+  h200.compute_major = 9;
+  Args a = legal();
+  a.a_type = WL_OPERAND_BF16;
+  const auto zeros = static_cast<size_t>(warpline::gemm::sm90_group_zero_bytes);
+  for (const int64_t tokens : {1, 127, 4096}) {
+    a.tokens = tokens;
+    const Space apart = space_of(a, h200, Tokens::gathered);
+    const Space s = space_of(a, h200, Tokens::gathered, true);
+    const auto pairs = static_cast<size_t>(tokens * kTopK);
+    CHECK(s.cleared == apart.cleared);
+    CHECK(s.cleared % 256 == 0);
+    CHECK(s.positions >= s.cleared + zeros + 8);
+    CHECK(s.h >= s.positions + 4 * pairs);
+    const size_t rows = 8 * ((pairs + 7) / 8 + kExperts - 1), blocks = (kIntermediate + 127) / 128;
+    CHECK(s.down >= s.h + rows * blocks * 256);
+    const warpline::moe::Parts parts = parts_of(a, h200, Tokens::gathered, nullptr, true);
+    CHECK(parts.order.zero_bytes == static_cast<int64_t>(zeros));
+    CHECK(up_problem(parts).groups.next_tile == parts.order.cleared + zeros / 4 + 1);
+    CHECK(down_problem(parts).groups.next_tile == parts.order.cleared + zeros / 4);
+    CHECK(up_problem(parts).operands.d == down_problem(parts).operands.a);
+    for (const bool first : {true, false}) {
+      const warpline::gemm::Problem problem = first ? up_problem(parts) : down_problem(parts);
+      CHECK(problem.groups.in_order);
+      for (const warpline::gemm::Config& config : first ? up_configs() : down_configs()) {
+        const bool takes = config.takes(problem.types) && config.d_type == problem.d_type;
+        const bool orders = first ? config.orders_d() : config.takes_ordered();
+        std::string why;
+        if (!takes || config.routed) continue;
+        CHECK(warpline::gemm::can_run(config, problem, h200, &why) == orders);
+        if (!orders) CHECK(why == "it multiplies rows as they lie");
+      }
+    }
+  }
+}
+
 // NVFP4 tokens have one place each.
 TEST_CASE("the workspace of a layer whose products count experts' rows", "[host][moe]") {
   DeviceLimits h200 = wltest::b200_limits();

@@ -43,10 +43,11 @@ TEST_CASE("cli: a layer of experts is right on both families", "[virtual][cli][m
 }
 
 // One token's pairs need no order and no launch for the sum. Of more, NVFP4 tokens are quantised by
-// a launch of their own.
+// a launch of their own. Of many, a launch brings tokens to the first product's order, and one its
+// rows to the second's, unless it leaves them so: of I in blocks of 128, scales in atoms.
 TEST_CASE("cli: launches of a layer with and without an order", "[virtual][cli][moe]") {
   const auto launches = [](const std::vector<std::string>& more) {
-    std::vector<std::string> all = {"--experts", "16", "--top-k", "2", "--schedule", "lazy"};
+    std::vector<std::string> all = {"--top-k", "2", "--schedule", "lazy"};
     all.insert(all.end(), more.begin(), more.end());
     const ChildResult r = warpline_cli(small("virtual:h200", all));
     INFO(r.out << r.err);
@@ -57,11 +58,25 @@ TEST_CASE("cli: launches of a layer with and without an order", "[virtual][cli][
     return std::stoi(r.out.substr(at + 10));
   };
   for (const char* routing : {"uniform", "skewed"}) {
-    CHECK(launches({"--tokens", "1", "--routing", routing}) == 2);
-    CHECK(launches({"--tokens", "1", "--routing", routing, "--a-type", "nvfp4"}) == 2);
-    CHECK(launches({"--tokens", "12", "--routing", routing}) == 4);
-    CHECK(launches({"--tokens", "33", "--routing", routing, "--a-type", "nvfp4"}) == 5);
+    const auto few = [&](const char* tokens, const char* a_type) {
+      return launches(
+          {"--experts", "16", "--tokens", tokens, "--routing", routing, "--a-type", a_type});
+    };
+    CHECK(few("1", "bf16") == 2);
+    CHECK(few("1", "nvfp4") == 2);
+    CHECK(few("12", "bf16") == 4);
+    CHECK(few("33", "nvfp4") == 5);
   }
+  const auto many = [&](const char* intermediate, const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"--tokens",  "600", "--hidden",       "1024",
+                                    "--experts", "2",   "--intermediate", intermediate};
+    all.insert(all.end(), more.begin(), more.end());
+    return launches(all);
+  };
+  CHECK(many("1024", {}) == 5);
+  CHECK(many("960", {}) == 6);
+  CHECK(many("1024", {"--a-type", "nvfp4"}) == 6);
+  CHECK(many("1024", {"--plain-scales"}) == 8);
 }
 
 TEST_CASE("cli: what moe refuses", "[virtual][cli][moe]") {

@@ -186,13 +186,13 @@ std::string equivalent_reason(const std::string& kernel, const SemanticMutant& m
        starts(t, "mov.u32 other, 0")))
     return "slots of no expert get the place -1, and others what replaces it";
   if (has(kernel, "moe_permute")) {
-    if ((one_more || deleted) && m.label == "count_slots" && starts(t, "mov.u32 expert, 0"))
+    if ((one_more || deleted) && (m.label == "count_slots" || m.label == "sorter") &&
+        starts(t, "mov.u32 expert, 0"))
       return "a lane without a slot counts nothing";
-    if ((one_more || deleted) && (m.label == "counted" || m.label == "add_ctas") &&
-        starts(t, "mov.u32 count, 0"))
+    if ((one_more || deleted) && (m.label == "counted" || m.label == "add_warps") &&
+        (starts(t, "mov.u32 count") || starts(t, "mov.u32 before, 0") ||
+         starts(t, "mov.u32 all, 0")))
       return "threads without an expert come behind those with one, and store nothing";
-    if (m.change == "sub.u32" && starts(t, "add.u32 slot_end, slot, step"))
-      return "the first warp takes all slots, and slots keep their order";
     if (has(m.change, "setp.gt") && starts(t, "setp.ge.u32 done, ") && names(", slot_end"))
       return "one round more, in which no lane has a slot";
   }
