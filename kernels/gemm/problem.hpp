@@ -46,7 +46,8 @@ struct Groups {
   // and B and SFB unless the problem's flags say that they are static, and read no D.
   bool known = false;
   // A number that is 0 when the product starts: CTAs may draw tiles from it. Null: there is none.
-  // With `in_order` it stands behind sm90_group_zero_bytes of zeros, which are aligned to 16 bytes.
+  // Of an A in_order it stands behind sm90_group_zero_bytes of zeros, which are aligned to 16
+  // bytes.
   uint32_t* next_tile = nullptr;
   // On Hopper, scales in atoms: D of a product of two tensors, or A of one of one behind it with
   // the same groups, which are known there, lies in the order in which that one multiplies it:

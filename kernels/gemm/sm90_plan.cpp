@@ -1,6 +1,7 @@
 // Configurations of sm90.ptx and sm90_double_buffered.ptx: a plan of two launches, what brings
 // activations to the product's order, decoded where they are NVFP4, and the product, which starts
-// under it (programmatic dependent launch). Or of one, for activations as they lie.
+// under it (programmatic dependent launch). Or of one, for activations as they lie, or that a
+// product ahead has left in that order.
 #include "kernels/gemm/sm90_plan.hpp"
 #include "kernels/gemm/sm90_plan_params.hpp"
 #include "ptx/layouts.hpp"
@@ -241,9 +242,9 @@ bool in_one_launch(const Problem& problem, const Config& config) {
   return config.direct || (problem.groups.in_order && config.takes_ordered());
 }
 
-// Of groups the image has room for 8 rows more for each but the first (IMAGE_ROWS).
-void fill_grouped_decode(const wl_context& context, const Problem& problem, const Config& config,
-                         Work* work) {
+// The product's own block, and the launch that makes its image, if there is one.
+void fill_grouped(const wl_context& context, const Problem& problem, const Config& config,
+                  Work* work) {
   DecodeParams& decode = work->decode;
   LaterParams& later = work->later;
   std::memcpy(&later, &work->product, offsetof(Params, unscale) + sizeof(float));
@@ -274,7 +275,8 @@ void fill_grouped_decode(const wl_context& context, const Problem& problem, cons
   launch.programmatic_dependent = true;
   work->decode_launch = launch;
   const int64_t rows = sm90_image_rows(problem.m, problem.groups.count);
-  work->workspace_bytes = static_cast<size_t>(rows * blocks) * 256;
+  work->workspace_bytes =
+      static_cast<size_t>(sm90_image_bytes(problem.m, problem.groups.count, problem.k));
   decode.ahead_rows = UINT32_MAX;
   // Zeros for tokens that a tile does not have, of 64 none, and the word that counts tiles stand
   // ahead of the words that count jobs.
@@ -356,7 +358,7 @@ wl_status fill_work(const wl_context& context, const Problem& problem, const Con
     return WL_SUCCESS;
   }
   if (config.grouped) {
-    fill_grouped_decode(context, problem, config, work);
+    fill_grouped(context, problem, config, work);
     return WL_SUCCESS;
   }
   work->decode_launch = decode_launch(problem, std::max(context.limits.sm_count, 1));

@@ -29,6 +29,9 @@ size_t put(size_t bytes, size_t* end) {
   return at;
 }
 
+// Of the second product, for tokens of its MMAs that tiles do not have.
+size_t zero_bytes_of(bool h_in_order) { return h_in_order ? gemm::sm90_group_zero_bytes : 0; }
+
 size_t element_bytes(wl_dtype type) { return type == WL_F32 ? 4 : 2; }
 
 void log_args(const wl_moe_args& args) {
@@ -237,13 +240,6 @@ void compare_with_plan(const wl_moe_args& planned, const wl_moe_args& args,
   rules.equal("plan_sf_layout", "sf_layout", args.sf_layout, planned.sf_layout);
   rules.equal("plan_y_type", "y_type", args.y_type, planned.y_type);
 }
-
-} // namespace
-
-namespace {
-
-// Of the second product, for tokens of its MMAs that tiles do not have.
-size_t zero_bytes_of(bool h_in_order) { return h_in_order ? gemm::sm90_group_zero_bytes : 0; }
 
 } // namespace
 

@@ -52,8 +52,7 @@ struct Quantisation {
   void *d = nullptr, *sfd = nullptr;
   const float* d_scale = nullptr;
 };
-// Whether tokens that are quantised stay in their order, as its products gather NVFP4 rows as fast
-// as they read them in a row.
+// Whether tokens that are quantised stay in their order: products of the device gather them.
 inline bool own_order(const DeviceLimits& device) { return device.compute_major == 9; }
 // Tiles of 128 rows of scales that groups of `rows` rows in all may need.
 constexpr int64_t scale_tiles(int64_t rows, int64_t experts) {
