@@ -100,6 +100,10 @@ struct Config {
   // Of groups: D may be in order for a product behind; A may be so that one ahead made.
   bool orders_d() const { return family == Family::sm90 && grouped && b_tensors == 2; }
   bool takes_ordered() const { return family == Family::sm90 && grouped && b_tensors == 1; }
+  // Of rows that say which matrix is theirs: CTAs make several tiles of columns, one behind the
+  // other; with keeps_sums those of a cluster share the K of each.
+  bool keeps_sums() const { return routed && b_tensors == 2 && split_k == 2; }
+  bool goes_on() const { return routed && (split_k == 1 || keeps_sums()); }
   // It finds the rows of each matrix in D from the numbers that rows have.
   bool counts() const {
     return family == Family::sm90_small && grouped &&
@@ -322,13 +326,16 @@ constexpr int sm90_small_stage_bytes(int columns) { return (columns * 288 + 1023
 constexpr int sm90_small_owners(int columns, int split_k) {
   return split_k < columns / 8 ? split_k : columns / 8;
 }
+// Sums of a tile that a CTA ends: SUM_BYTES.
+constexpr int sm90_small_sum_bytes(int tokens, int columns, int split_k) {
+  return sm90_small_mma_columns(tokens) * columns * 32 * split_k /
+         sm90_small_owners(columns, split_k);
+}
 constexpr int sm90_small_shared_bytes(int tokens, int columns, int stages, int split_k,
                                       int decoders) {
   return stages * (sm90_small_stage_bytes(columns) + 16) +
          sm90_small_token_stages(tokens, decoders, false) * (sm90_small_token_bytes(tokens) + 16) +
-         sm90_small_mma_columns(tokens) * columns * 32 * split_k /
-             sm90_small_owners(columns, split_k) +
-         8;
+         sm90_small_sum_bytes(tokens, columns, split_k) + 8;
 }
 // What GROUPED takes besides its table.
 constexpr int sm90_small_group_bytes(int tokens, int stages, int decoders) {

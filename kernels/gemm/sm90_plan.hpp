@@ -100,6 +100,8 @@ constexpr int most_tiles_each = 3;
 inline Config routed(Config c) {
   c.routed = true;
   c.shared_bytes += 24; // TILE_PLACE
+  if (c.keeps_sums())
+    c.shared_bytes += 16 + (most_tiles_each - 1) * sm90_small_sum_bytes(c.tile_m, c.tile_n, 2);
   // Activations are one token's.
   c.shared_bytes -= sm90_small_token_stages(c.tile_m, c.decoders, false) *
                     (sm90_small_token_bytes(c.tile_m) - sm90_small_token_bytes(c.tile_m) / 8);

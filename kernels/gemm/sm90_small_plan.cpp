@@ -151,20 +151,26 @@ int64_t routed_clusters(const Problem& problem, const Config& config, int64_t ea
 // Tiles of columns that a CTA makes. A tile whose K does not fill the stages leaves little under
 // way, and CTAs that follow others start anew: where one wave does not hold all of them, three
 // (H200, Qwen3's down product of 2 tokens: 18.0 us a layer, of 2 and 4 tiles 18.4 and 19.3, of
-// one 20.1). Otherwise two, if they fill one wave about evenly (of 4 tokens, gate and up: 31.0, of
-// one 31.8; of 3 tokens, which do not, 28.1 and 26.8).
+// one 20.1). Otherwise as few as fill one wave about evenly (of 4 tokens, gate and up: two 31.0,
+// one 31.8; of 3 tokens, which they do not fill so, 28.1 and 26.8). Three by two CTAs are one and a
+// half for each (of 3 tokens 25.0), where an SM gets all CTAs that it holds: with two of three 2
+// tokens took 18.5, with one tile for each CTA 17.9.
 int64_t tiles_each(const Problem& problem, const Config& config, const DeviceLimits& device) {
-  if (!config.routed || config.split_k != 1) return 1;
+  if (!config.goes_on()) return 1;
   const int64_t size = cluster_size(problem, config);
   const int64_t sms = std::max(device.sm_count, 1);
   const int64_t held = held_clusters(device, size, routed_resident(config));
   const int64_t all = routed_clusters(problem, config, 1);
   if (all <= held) return 1;
   if (divide_up(problem.k, config.tile_k) < config.stages) return most_tiles_each;
-  const int64_t of_two = routed_clusters(problem, config, 2);
-  const auto fullest = static_cast<double>(2 * divide_up(of_two * size, sms));
   const auto even = static_cast<double>(all * size) / static_cast<double>(sms);
-  return of_two <= held && fullest <= 1.12 * even ? 2 : 1;
+  for (int64_t each = config.keeps_sums() ? 3 : 2; each <= most_tiles_each; ++each) {
+    const int64_t clusters = routed_clusters(problem, config, each);
+    const auto fullest = static_cast<double>(each * divide_up(clusters * size, sms));
+    const bool full = divide_up(clusters * size, sms) == routed_resident(config);
+    if (clusters <= held && fullest <= 1.1 * even && (full || !config.keeps_sums())) return each;
+  }
+  return 1;
 }
 
 // ---- all

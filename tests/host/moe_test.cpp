@@ -485,10 +485,11 @@ TEST_CASE("few pairs of token and expert are not ordered, where they share few e
   CHECK(up(7168, 2048, 32, 1) == "moe_up_sm90_split2_bf16");
   CHECK(up(2880, 2880, 128, 4) == "moe_up_sm90_bf16");
   CHECK(chosen(2, 2048, 768, 128, 8));
-  CHECK(chosen(3, 2048, 768, 128, 8)); // 26.6 us, with an order 29.1
+  CHECK(chosen(3, 2048, 768, 128, 8)); // 23.9 us, with an order 29.1
   CHECK(chosen(4, 2048, 768, 128, 8)); // 30.5 and 35.2, of skewed routing 29.9 and 29.8
   CHECK_FALSE(chosen(6, 2048, 768, 128, 8));
-  CHECK(chosen(3, 2880, 2880, 128, 4));       // 59.1 and 63.2, of skewed routing 59.0 and 55.7
+  CHECK(chosen(3, 2880, 2880, 128, 4));       // 57.2 and 63.2, of skewed routing 56.3 and 55.7
+  CHECK_FALSE(chosen(4, 2880, 2880, 128, 4)); // 73.6 and 77.6, of skewed routing 72.7 and 68.1
   CHECK_FALSE(chosen(5, 2880, 2880, 128, 4)); // 89.0 and 92.3, of skewed routing 87.3 and 74.0
   CHECK_FALSE(chosen(8, 2880, 2880, 128, 4)); // 135 and 132, of skewed routing 134 and 89
   CHECK(chosen(8, 7168, 2048, 32, 1));        // 59.4 and 63.2, of skewed routing 58.1 and 56.3
@@ -532,6 +533,9 @@ TEST_CASE("rows of a token are added up in the down product where its CTAs fit i
   CHECK(summed(1, 7168, 2048, 1));
   CHECK(summed(2, 2048, 768, 8));        // 18.0 us, with a launch of its own 19.0
   CHECK(summed(2, 2880, 2880, 4));       // 39.8 and 41.2
+  CHECK_FALSE(summed(3, 2048, 768, 8));  // 66 clusters of 8, one too many: 24.8 us and 23.9
+  CHECK(summed(4, 2048, 768, 8));        // 30.4 and 30.7
+  CHECK_FALSE(summed(3, 2880, 2880, 4)); // 59.0 and 57.2
   CHECK_FALSE(summed(8, 7168, 2048, 1)); // in three waves
   CHECK_FALSE(summed(1, 256, 768, 9));   // rows of a cluster
 }
@@ -541,7 +545,7 @@ TEST_CASE("CTAs of rows that are not ordered make several tiles where one wave d
   DeviceLimits h200 = wltest::b200_limits();
   h200.compute_major = 9, h200.sm_count = 132;
   struct Clusters {
-    int64_t up, down;
+    int64_t up, shared_k, down;
   };
   const auto clusters = [&](int64_t tokens, int64_t hidden, int64_t intermediate, int64_t top_k) {
     Args a = legal();
@@ -555,20 +559,24 @@ TEST_CASE("CTAs of rows that are not ordered make several tiles where one wave d
       return warpline::gemm::cost(*find_config(table, name), problem, h200).clusters;
     };
     return Clusters{of(up_configs(), "moe_up_sm90_bf16", up),
+                    of(up_configs(), "moe_up_sm90_split2_bf16", up),
                     of(down_configs(), "moe_down_sm90_sum_bf16", down)};
   };
   const Clusters one = clusters(1, 2048, 768, 8);
   CHECK(one.up == 192);
+  CHECK(one.shared_k == 192);
   CHECK(one.down == 64);
   const Clusters two = clusters(2, 2048, 768, 8);
   CHECK(two.up == 384);
-  CHECK(two.down == 2 * 22); // K does not fill the stages: three tiles each
+  CHECK(two.shared_k == 384); // of three tiles an SM would get two CTAs, and it holds three
+  CHECK(two.down == 2 * 22);  // K does not fill the stages: three tiles each
   const Clusters three = clusters(3, 2048, 768, 8);
-  CHECK(three.up == 576); // of two tiles an SM would get 6, evenly 4.4
+  CHECK(three.up == 576);       // of two tiles an SM would get 6, evenly 4.4
+  CHECK(three.shared_k == 192); // of three tiles 4.5
   const Clusters four = clusters(4, 2048, 768, 8);
   CHECK(four.up == 384);
   CHECK(four.down == 4 * 22);
   const Clusters long_k = clusters(4, 2880, 2880, 4);
   CHECK(long_k.up == 16 * 92);
-  CHECK(long_k.down == 4 * 92);
+  CHECK(long_k.down == 4 * 31); // of two tiles they would not fit in one wave
 }

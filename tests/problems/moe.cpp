@@ -3,6 +3,7 @@
 
 #include "kernels/grouped/grouped.hpp"
 #include "kernels/moe/moe.hpp"
+#include "runtime/src/configs.hpp"
 #include "tests/problems/moe_operands.hpp"
 #include "tests/problems/products.hpp"
 #include "tests/problems/telling.hpp"
@@ -218,6 +219,15 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     draw.note("tokens", a.tokens), draw.note("top_k", a.top_k);
     a.hidden = draw.note<int64_t>("hidden", !of_down ? k : longer ? 64 : 192);
     a.intermediate = draw.note<int64_t>("intermediate", of_down ? k : 64);
+  }
+  // CTAs that share the K of several tiles each: three rows of six tiles of gate and up, of K in
+  // blocks of an odd number for each, and of a block, which one CTA has.
+  const warpline::gemm::Config* const own =
+      warpline::find_config(warpline::moe::up_configs(), c.name);
+  if (own != nullptr && own->keeps_sums() && draw.index() % 6 % 5 == 0) {
+    a.top_k = draw.note<int64_t>("top_k", 1), a.tokens = draw.note<int64_t>("tokens", 3);
+    a.hidden = draw.note<int64_t>("hidden", draw.index() % 6 == 0 ? 1344 : 64);
+    a.intermediate = draw.note<int64_t>("intermediate", 192);
   }
   // Products that count experts' rows, and of more than 64 pairs, so that experts have tiles of
   // more than 8 rows: a third of six problems, which is what a kernel may be given, has both.
