@@ -118,6 +118,8 @@ shapes=("dual-gemm -m 1 -n 136 -k 320" "dual-gemm -m 130 -n 264 -k 704 --out bf1
   "moe --tokens 1 --hidden 1024 --intermediate 1024 --experts 4 --top-k 2 --a-type nvfp4"
   "moe --tokens 4 --hidden 2048 --intermediate 768 --experts 64 --top-k 8 --shared"
   "moe --tokens 2 --hidden 2048 --intermediate 768 --experts 64 --top-k 8 --a-type nvfp4"
+  "moe --tokens 3 --hidden 2048 --intermediate 768 --experts 64 --top-k 8"
+  "moe --tokens 3 --hidden 2048 --intermediate 768 --experts 64 --top-k 8 --a-type nvfp4"
   "moe --tokens 70 --hidden 320 --intermediate 192 --experts 8 --top-k 2 --type f16"
   "moe --tokens 70 --hidden 320 --intermediate 192 --experts 8 --top-k 2 --a-type nvfp4"
   "moe --tokens 300 --hidden 1024 --intermediate 1024 --experts 2 --top-k 2"

@@ -220,14 +220,15 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
     a.hidden = draw.note<int64_t>("hidden", !of_down ? k : longer ? 64 : 192);
     a.intermediate = draw.note<int64_t>("intermediate", of_down ? k : 64);
   }
-  // CTAs that share the K of several tiles each: three rows of six tiles of gate and up, of K in
-  // blocks of an odd number for each, and of a block, which one CTA has.
+  // CTAs that share the K of several tiles each: a row of 44 tiles of gate and up, three for all
+  // clusters but one, of K in blocks of an odd number for each, and of a block, which one CTA has.
   const warpline::gemm::Config* const own =
       warpline::find_config(warpline::moe::up_configs(), c.name);
-  if (own != nullptr && own->keeps_sums() && draw.index() % 6 % 5 == 0) {
-    a.top_k = draw.note<int64_t>("top_k", 1), a.tokens = draw.note<int64_t>("tokens", 3);
+  const bool tiles = own != nullptr && own->keeps_sums() && draw.index() % 6 % 5 == 0;
+  if (tiles) {
+    a.top_k = draw.note<int64_t>("top_k", 1), a.tokens = draw.note<int64_t>("tokens", 1);
     a.hidden = draw.note<int64_t>("hidden", draw.index() % 6 == 0 ? 1344 : 64);
-    a.intermediate = draw.note<int64_t>("intermediate", 192);
+    a.intermediate = draw.note<int64_t>("intermediate", 1408);
   }
   // Products that count experts' rows, and of more than 64 pairs, so that experts have tiles of
   // more than 8 rows: a third of six problems, which is what a kernel may be given, has both.
@@ -272,7 +273,7 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   // Of one or two experts those would be none or few.
   if (routed && kind == "of other devices" && a.experts < 4) kind = "hostile";
   if (routed && many) kind = "hostile"; // a second one of a lane is the first beyond
-  if (longer) kind = "any";             // of its one row
+  if (longer || tiles) kind = "any";    // of its one row
   draw.note("ids", kind);
 
   const auto dense = [&](int64_t rows, int64_t k) { return rows * (k / 2); };
@@ -540,7 +541,7 @@ Operation moe() {
                : c.types[0].a == WL_OPERAND_F16 ? WL_F16
                                                 : WL_BF16;
       c.rows_type = config.b_tensors == 1 ? config.d_type : c.type;
-      c.sms = 4;
+      c.sms = config.keeps_sums() ? 10 : 4;
       c.problems = first_problems(6);
       op.configurations.push_back(c);
     }
