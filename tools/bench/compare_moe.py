@@ -9,8 +9,8 @@ BF16: sort by expert, gather, torch._grouped_mm, SwiGLU, torch._grouped_mm, weig
 Tokens and the result are BF16; both sides get ids and weights of the experts and read nothing on the
 host. Weight sets rotate so that every call finds its experts in DRAM; graphs of calls take turns. A
 time is the median over the replays, without the launch of the graph by the host. Columns:
-microseconds, torch's as a multiple of ours; `bytes`, the share of the time that the touched
-experts' weights take at the measured copy rate; `around`, the share of the order, the copies and
+microseconds, torch's as a multiple of ours; `experts`, those that have tokens, the mean of the
+sets, and `bytes`, the share of the time that their weights take at the measured copy rate; `around`, the share of the order, the copies and
 the sum in the time of a run, by the profiler; host time of a run, plain and as a graph (the
 call through ctypes included).
 """
@@ -186,7 +186,8 @@ def compare(library, harness, case, options, copy):
     sets = [first] + [Layer(model, tokens, routing, options.a_type, s) for s in range(1, count)]
     flags = abi.STATIC_WEIGHTS if options.static else 0
     ours = [s.plan(library, flags) for s in sets]
-    row = {"model": model, "tokens": tokens, "routing": routing, "touched": first.touched,
+    mean = sum(s.touched for s in sets) / count
+    row = {"model": model, "tokens": tokens, "routing": routing, "touched": mean,
            "config": ours[0].config, "launches": ours[0].plan.info.launches,
            "error": first.wrong(ours[0])}
     repeats = max(1, 8 // count) if tokens <= 512 else 1
@@ -197,7 +198,7 @@ def compare(library, harness, case, options, copy):
     row.update(harness.medians(graphs, ahead=200_000))
     if "torch" in row:
         row["ratio"] = row["torch"] / row["ours"]
-    row["bytes"] = touched / (copy * 1e6) / row["ours"]
+    row["bytes"] = mean * bytes_each / (copy * 1e6) / row["ours"]
     row["plain_us"] = host_us(ours[0])
     row["graph_us"] = host_us(first.plan(library, 2))
     if options.profile:
@@ -206,7 +207,7 @@ def compare(library, harness, case, options, copy):
 
 
 COLUMNS = (("model", "model", "%-8s"), ("tokens", "T", "%5d"), ("routing", "routing", "%-8s"),
-           ("touched", "experts", "%7d"), ("ours", "ours us", "%8.1f"), ("torch", "torch", "%8.1f"),
+           ("touched", "experts", "%7.1f"), ("ours", "ours us", "%8.1f"), ("torch", "torch", "%8.1f"),
            ("ratio", "ratio", "%6.2f"), ("bytes", "bytes", "%6.2f"), ("around", "around", "%6.3f"),
            ("plain_us", "host", "%6.1f"), ("graph_us", "graph", "%6.1f"),
            ("launches", "launches", "%8d"))
