@@ -148,13 +148,13 @@ int64_t routed_clusters(const Problem& problem, const Config& config, int64_t ea
   const int64_t rows = config.summed ? problem.m / cluster_size(problem, config) : problem.m;
   return divide_up(tiles_n(config, problem.n), each) * rows;
 }
-// Tiles of columns that a CTA makes. A tile whose K does not fill the stages leaves little under
-// way, and CTAs that follow others start anew: where one wave does not hold all of them, three
-// (H200, Qwen3's down product of 2 tokens: 18.0 us a layer, of 2 and 4 tiles 18.4 and 19.3, of
-// one 20.1). Otherwise as few as fill one wave about evenly (of 4 tokens, gate and up: two 31.0,
-// one 31.8; of 3 tokens, which they do not fill so, 28.1 and 26.8). Three by two CTAs are one and a
-// half for each (of 3 tokens 25.0), where an SM gets all CTAs that it holds: with two of three 2
-// tokens took 18.5, with one tile for each CTA 17.9.
+// Tiles of columns that a cluster makes, a CTA alone or those that share K. A tile whose K does not
+// fill the stages leaves little under way, and CTAs that follow others start anew: where one wave
+// does not hold all of them, three (H200, Qwen3's down product of 2 tokens: 18.0 us a layer, of 2
+// and 4 tiles 18.4 and 19.3, of one 20.1). Otherwise as few as fill one wave about evenly (of 4
+// tokens, gate and up: two 31.0, one 31.8; of 3 tokens, which they do not fill so, 28.1 and 26.8).
+// Three by two CTAs are one and a half for each (of 3 tokens 25.0), where an SM gets all CTAs that
+// it holds: with two of three 2 tokens took 18.5, with one tile for each CTA 17.9.
 int64_t tiles_each(const Problem& problem, const Config& config, const DeviceLimits& device) {
   if (!config.goes_on()) return 1;
   const int64_t size = cluster_size(problem, config);

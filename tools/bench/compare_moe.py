@@ -10,9 +10,9 @@ Tokens and the result are BF16; both sides get ids and weights of the experts an
 host. Weight sets rotate so that every call finds its experts in DRAM; graphs of calls take turns. A
 time is the median over the replays, without the launch of the graph by the host. Columns:
 microseconds, torch's as a multiple of ours; `experts`, those that have tokens, the mean of the
-sets, and `bytes`, the share of the time that their weights take at the measured copy rate; `around`, the share of the order, the copies and
-the sum in the time of a run, by the profiler; host time of a run, plain and as a graph (the
-call through ctypes included).
+sets, and `bytes`, the share of the time that their weights take at the measured copy rate;
+`around`, the share of the order, the copies and the sum in the time of a run, by the profiler; host
+time of a run, plain and as a graph (the call through ctypes included).
 """
 import argparse
 import json
