@@ -579,4 +579,8 @@ TEST_CASE("CTAs of rows that are not ordered make several tiles where one wave d
   const Clusters long_k = clusters(4, 2880, 2880, 4);
   CHECK(long_k.up == 16 * 92);
   CHECK(long_k.down == 4 * 31); // of two tiles they would not fit in one wave
+  // The drawn problems of CTAs that keep sums (tests/problems/moe.cpp): three of 44 tiles each.
+  h200.sm_count = 10;
+  CHECK(clusters(1, 1344, 1408, 1).shared_k == 15);
+  CHECK(clusters(1, 64, 1408, 1).shared_k == 15);
 }

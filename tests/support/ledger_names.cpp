@@ -54,8 +54,7 @@ vgpu::check::LedgerNames ledger_names(const Config& config) {
     number("COLUMNS", config.tile_n);
     number("G", config.tile_n / 16);
     number("T", tiles);
-    number("SUM_BYTES", tiles * 256 * config.tile_n * config.split_k /
-                            sm90_small_owners(config.tile_n, config.split_k));
+    number("SUM_BYTES", sm90_small_sum_bytes(config.tile_m, config.tile_n, config.split_k));
     number("F", first_consumer);
     number("SUMMED", config.summed);
     number("R", sm90_small_token_stages(config.tile_m, config.decoders, config.grouped));
