@@ -72,6 +72,7 @@ vgpu::check::LedgerNames ledger_names(const Config& config) {
     if (config.grouped && config.later) number("TURNS", sm90_turns(config.stages));
     number("weights", sm90_stage_bytes(0, config.tile_n, config.b_tensors));
     names["set"] = names["each row's set"] = "4-";
+    names["0 set"] = "0 4-";
   }
   return names;
 }

@@ -200,6 +200,9 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
            "need more than they hold";
   if (has(op, "setmaxnreg.dec") && m.change == "8 registers more")
     return "the pool has room for 8 registers more; nothing waits for them";
+  // WEIGHTS_FIRST of sm90_kinds.inc.
+  if (starts(op, "mbarrier.try_wait") && m.label == "weights_stage" && has(op, "[shared_base"))
+    return "only lets the first activations come ahead of more weights, which have free stages";
   bool warp_sync = starts(op, "bar.warp.sync");
   if (warp_sync && (has(m.after, "bar.sync") || has(m.after, "bar.arrive") ||
                     has(m.after, "barrier.cluster.") || m.label == "producers_join"))
