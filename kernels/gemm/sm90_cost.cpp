@@ -95,7 +95,6 @@ double stage_clocks(const Config& config, bool shows_more) {
   return std::max(mma, decode) + std::min(mma, decode) * (shows_more ? 0.4 : 0.1) + more;
 }
 // WEIGHTS_FIRST of sm90_kinds.inc: the first activations do not wait for weights of later stages.
-// Of 64 tokens the model has it elsewhere.
 bool weights_first(const Config& config) {
   return config.family == Family::sm90 && config.tile_m == 128 && !config.direct;
 }
