@@ -30,7 +30,12 @@ bool is_small(const Draw& draw) {
 bool chooses_config(const Draw& draw) {
   return draw.index() < first_of_tiles && draw.index() % all_sizes == 3;
 }
-bool is_of_rings(const Draw& draw) { return draw.index() >= of_rings; }
+bool is_of_loops(const Draw& draw) {
+  return first_of_loops <= draw.index() && draw.index() < of_rings;
+}
+bool is_of_rings(const Draw& draw) {
+  return of_rings <= draw.index() && draw.index() < first_of_bare;
+}
 bool is_bare(const Draw& draw) {
   return draw.index() >= first_of_loops + all_loops / 2 && draw.index() != of_rings;
 }
@@ -172,10 +177,10 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
     if (round == 0 && has_whole_k(draw)) s.k = std::max<int64_t>(c.tile_k, 64);
     if (is_of_rings(draw)) {
       s.n = tiles_of_rings(c) * c.columns;
-    } else if (draw.index() >= first_of_loops) {
+    } else if (is_of_loops(draw)) {
       s.k = k_of_loops(c, draw);
       s.n = 2 * c.columns;
-    } else if (draw.index() % 2 == 1) {
+    } else if (draw.index() % 2 == 1 || draw.index() >= first_of_bare) {
       // Beyond the first tile a few rows, nearly a tile, or so many that a warp's 32 rows are all
       // there, or all and one more.
       const size_t edge = (draw.index() - first_of_tiles) / 2 % 3;
@@ -527,7 +532,8 @@ uint32_t draw_product_way(const Sizes& s, Draw& draw, Problem* problem) {
 
 Activations draw_activations(bool differ, size_t turn, Draw& draw) {
   const int drawn = draw.pick("activation", {0, 1, 2, 3, 4, 5}, turn);
-  const int bare = draw.index() > of_rings ? WL_ACTIVATION_NONE
+  const bool has_none = is_of_rings(draw) || draw.index() == first_of_bare;
+  const int bare = has_none                ? WL_ACTIVATION_NONE
                    : draw.index() % 2 != 0 ? WL_ACTIVATION_SILU
                                            : WL_ACTIVATION_GELU_TANH;
   const int first = is_bare(draw) ? draw.note("activation", bare) : drawn;

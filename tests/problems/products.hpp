@@ -21,11 +21,15 @@ constexpr size_t first_of_tiles = 102;
 // tiles that all rings come round, with a residual, without it and with rows that are gathered,
 // and, of groups on Hopper, without both.
 constexpr size_t first_of_loops = 108, all_loops = 8, of_rings = first_of_loops + all_loops;
+// And tiles with edges of what most calls ask for, bare products: without an activation, and with
+// gelu of tanh.
+constexpr size_t first_of_bare = of_rings + 3, all_bare = 2;
+bool is_of_loops(const Draw& draw);
 bool is_of_rings(const Draw& draw);
 int64_t k_of_loops(const Configuration& configuration, const Draw& draw);
 int64_t tiles_of_rings(const Configuration& configuration);
 // Products without factors of rows and residual, which have a text of their own for no activation
-// and one for a sigmoid: the last problems of rings, and half of those of loops.
+// and one for a sigmoid: the last problems of rings, half of those of loops, and those behind.
 bool is_bare(const Draw& draw);
 bool is_first(const Draw& draw);
 // Two of these, with edges and without, have a whole tile of K.

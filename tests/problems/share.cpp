@@ -41,6 +41,16 @@ std::map<std::string, size_t> own_statements() {
   return own;
 }
 
+// What most calls ask for every configuration has.
+void add_bare(std::vector<Operation>* operations) {
+  for (Operation& operation : *operations) {
+    if (operation.args != "wl_gemm_args" && operation.args != "wl_grouped_gemm_args") continue;
+    for (Configuration& c : operation.configurations)
+      for (size_t i = 0; i < all_bare && !c.kernels.empty(); ++i)
+        c.problems.push_back(first_of_bare + i);
+  }
+}
+
 } // namespace
 
 uint64_t hash_without_numbers(std::string_view line, uint64_t h) {
@@ -158,6 +168,7 @@ void share_problems(std::vector<Operation>* operations) {
       add_pairs();
     }
   }
+  add_bare(operations);
 }
 
 } // namespace wltest::problems
