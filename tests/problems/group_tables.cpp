@@ -54,7 +54,7 @@ GroupSizes draw_groups(const Configuration& c, wl_operand type, Draw& draw) {
     s.k = 64 * (1 + below(draw, "k", 3)) + round;
     if (round == 0 && has_whole_k(draw)) s.k = std::max<int64_t>(c.tile_k, 64);
     if (is_of_loops(draw)) s.k = k_of_loops(c, draw);
-    if (draw.index() == first_of_bare) s.k += c.depth / 2;
+    if (draw.index() == first_of_bare) s.k += c.depth;
     s.n = c.columns < 128 ? 128 + c.columns : c.columns;
     if (draw.index() % 2 == 1) s.n += step;
     if (is_of_rings(draw)) s.n = (tiles_of_rings(c) / 3 + 1) * c.columns;

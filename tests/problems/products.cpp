@@ -175,9 +175,9 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
     draw.note<std::string>("sizes", "tiles of little K");
     s = {c.rows, c.columns, 64 * (1 + below("k", 3)) + round, 1};
     if (round == 0 && has_whole_k(draw)) s.k = std::max<int64_t>(c.tile_k, 64);
-    // All that share K have some.
-    // All that share K have some.
-    if (draw.index() == first_of_bare) s.k += c.depth / 2;
+    // All that share K have some, and their stages come round.
+    // All that share K have some, and their stages come round.
+    if (draw.index() == first_of_bare) s.k += c.depth;
     if (is_of_rings(draw)) {
       s.n = tiles_of_rings(c) * c.columns;
     } else if (is_of_loops(draw)) {

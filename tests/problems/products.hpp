@@ -21,8 +21,8 @@ constexpr size_t first_of_tiles = 102;
 // tiles that all rings come round, with a residual, without it and with rows that are gathered,
 // and, of groups on Hopper, without both.
 constexpr size_t first_of_loops = 108, all_loops = 8, of_rings = first_of_loops + all_loops;
-// And tiles with edges of what most calls ask for, bare products: without an activation, and with
-// gelu of tanh.
+// And tiles with edges of what most calls ask for, bare products: without an activation, of a K
+// that brings the stages round, and with gelu of tanh.
 constexpr size_t first_of_bare = of_rings + 3, all_bare = 2;
 bool is_of_loops(const Draw& draw);
 bool is_of_rings(const Draw& draw);

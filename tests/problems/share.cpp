@@ -41,12 +41,14 @@ std::map<std::string, size_t> own_statements() {
   return own;
 }
 
-// What most calls ask for every configuration has.
+// What most calls ask for, of which the first is of a K that brings stages round, every
+// configuration has; the second is another only where there are activations.
 void add_bare(std::vector<Operation>* operations) {
   for (Operation& operation : *operations) {
-    if (operation.args != "wl_gemm_args" && operation.args != "wl_grouped_gemm_args") continue;
+    if (operation.args.find("gemm") == std::string::npos) continue;
+    const bool gated = operation.args.find("dual") != std::string::npos;
     for (Configuration& c : operation.configurations)
-      for (size_t i = 0; i < all_bare && !c.kernels.empty(); ++i)
+      for (size_t i = 0; i < (gated ? 1 : all_bare) && !c.kernels.empty(); ++i)
         c.problems.push_back(first_of_bare + i);
   }
 }
