@@ -172,10 +172,10 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
   // So many that a group's tiles are no power of two; of large tiles in longer lists.
   const int64_t columns_of_tiles = c.rows * c.columns <= 8192 || draw.index() >= all_sizes ? 3 : 2;
   if (draw.index() >= first_of_tiles) {
-    draw.note<std::string>("sizes", "tiles of little K");
+    draw.note<std::string>("sizes",
+                           draw.index() < first_of_bare ? "tiles of little K" : "bare products");
     s = {c.rows, c.columns, 64 * (1 + below("k", 3)) + round, 1};
     if (round == 0 && has_whole_k(draw)) s.k = std::max<int64_t>(c.tile_k, 64);
-    // All that share K have some, and their stages come round.
     // All that share K have some, and their stages come round.
     if (draw.index() == first_of_bare) s.k += c.depth;
     if (is_of_rings(draw)) {
