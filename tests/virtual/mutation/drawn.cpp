@@ -82,12 +82,9 @@ bool right_drawn(wl_context* context, const std::string& kernel, uint64_t seed,
   const Drawn drawn = drawn_for(kernel);
   const std::vector<size_t>& list = drawn.configuration->problems;
   const warpline::gemm::Config* product = find_config(drawn.configuration->name);
-  // Bare products wait for nothing that others do not.
-  const auto waits = [](size_t number) {
-    return number < problems::first_of_bare ||
-           number >= problems::first_of_bare + problems::all_bare;
-  };
-  const auto waiting = static_cast<size_t>(std::count_if(list.begin(), list.end(), waits));
+  // Bare products, the last of a list, wait for what the loops below show.
+  const auto bare = std::find(list.begin(), list.end(), problems::first_of_bare);
+  const auto waiting = static_cast<size_t>(bare - list.begin());
   const size_t length = product != nullptr ? waiting : std::min<size_t>(list.size(), 6);
   const bool all = runs == 0 || product == nullptr;
   const size_t first = 2 * runs, count = all ? length : 2;
