@@ -238,10 +238,8 @@ constexpr int sm90_shared_bytes(int tokens, int stages, int columns, int b_tenso
          columns / 32 * sm90_output_bytes(Store::direct) + 16 * stages + 32;
 }
 
-// LATER: images of the warps that make activations of later rows ready; the rows and, below, the
-// blocks of K whose jobs one word of the workspace counts.
+// LATER: images of the warps that make activations of later rows ready.
 constexpr int sm90_later_bytes(int b_tensors) { return 128 + 512 * (3 - b_tensors); }
-constexpr int64_t sm90_later_rows(const Config& c) { return int64_t{c.group_m} * c.tile_m; }
 // Of groups: images of two warps, aligned; the rows of the image that one word counts.
 constexpr int sm90_group_later_bytes = 128 + 2 * 2048;
 constexpr int64_t sm90_group_later_rows = 256;

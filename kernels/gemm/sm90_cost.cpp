@@ -20,12 +20,15 @@ namespace warpline::gemm {
 // clusters do not pay them; with 128 tokens the first activations come ahead of most weights, which
 // takes 400 less, 700 with splits, 900 with three consumers. Two CTAs an SM take turns.
 // A in 16 bits (H100): a launch ahead that orders it takes 0.0023 an element more; one launch 1700
-// less, and a stage 84 more for each 32 columns, 95 of 64 where K is split, in BF16 125, of 176 and
-// 192 tokens 25 and 40 (H200), of 256 and one tensor 40 in all, whose splits pay 1500 of the 4000.
-// In BF16 a stage of 64 or 128 tokens takes 18 more for each 32 columns where K is not split
-// (H200). Four consumers of the same 32 columns: a stage takes 240 and 2.3 a token; instead of
-// those 4000 a tile takes 700 to 2000 where its K is split, the less the fewer CTAs there are, of
-// 16 tokens always 2000; else 500, in more than one wave 2000.
+// less, and a stage 84 more for each 32 columns, of 64 columns 134, 95 where K is split, in BF16
+// 125, of 256 tokens 160 in all, 100 of splits, 60 of two tensors. Splits of 256 tokens pay 1500 of
+// the 4000 in one wave. In BF16 a stage of 64 or 128 tokens takes 18 more for each 32 columns where
+// K is not split (H200). With fewer tokens a tile a stage takes less, but not as much less as its
+// MMAs: of what those save 13 % of 256 tokens, 25 of 128, 15 of three consumers are lost again, and
+// half in one launch (H200, 873 problems of 72 to 4096 rows). Four consumers of the same 32
+// columns: a stage takes 240 and 2.3 a token; instead of those 4000 a tile takes 700 to 2000 where
+// its K is split, the less the fewer CTAs there are, of 16 tokens always 2000; else 500, in more
+// than one wave 2000.
 //
 // Of groups CTAs go on from tile to tile; the first of two launches takes 3000 and 4 bytes an
 // element of A through L2. Rows are spread as `spread` says. 128 of K of 128 rows of weights take
@@ -77,30 +80,48 @@ Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimi
   return result;
 }
 
-// Clocks of a stage: MMAs, and what of the decoding shows beside them.
-double stage_clocks(const Config& config, bool shows_more) {
+// Clocks of a stage of tiles of `rows`: MMAs, and what of the decoding shows beside them.
+double stage_clocks(const Config& config, int64_t rows, bool shows_more) {
   const double consumers = config.tile_n / 32.0;
-  const double mma = consumers * 8 * std::max(config.tile_m / 2.0, 16.0);
+  const double mma = consumers * 8 * std::max(static_cast<double>(rows) / 2, 16.0);
   const double decode = consumers * 200;
   const bool bf16 = config.a_types == bit(WL_OPERAND_BF16) && config.tile_m >= 64;
   const bool split = config.split_k > 1;
   double more = bf16 && config.tile_m < 256 && !split ? 18 * consumers : 0;
-  if (config.direct && config.tile_m == 256) more += config.b_tensors == 2 ? 0 : 40;
+  if (config.direct && config.tile_m == 256) more += config.b_tensors == 2 ? 60 : split ? 100 : 160;
+  // Of fewer tokens more of the decoding shows.
+  const double fewer = consumers * 4 * static_cast<double>(config.tile_m - rows);
+  const double of_128 = consumers == 3 ? 0.15 : 0.25;
+  more += fewer * (config.tile_m == 128 ? of_128 : config.direct ? 0.5 : 0.13);
   if (config.direct && config.tile_m < 256)
-    more += (config.tile_m > 128      ? (bf16 ? 40.0 : 25.0)
-             : bf16                   ? 125.0
-             : split && consumers < 3 ? 95.0
-                                      : 84.0) *
-            consumers;
+    more += (bf16 ? 125.0 : consumers == 3 ? 84.0 : split ? 95.0 : 134.0) * consumers;
   return std::max(mma, decode) + std::min(mma, decode) * (shows_more ? 0.4 : 0.1) + more;
 }
 // WEIGHTS_FIRST of sm90_kinds.inc: the first activations do not wait for weights of later stages.
 bool weights_first(const Config& config) {
   return config.family == Family::sm90 && config.tile_m == 128 && !config.direct;
 }
+// Clusters that the device holds at once; of 4 CTAs an H200 30, as its GPCs have 16 or 18 SMs.
+int64_t clusters_at_once(const Config& config, const DeviceLimits& device) {
+  const int64_t size = config.cluster[0];
+  const int64_t clusters = size == 4 ? device.sm_count * 10 / 44 : device.sm_count / size;
+  return std::max<int64_t>(config.ctas * clusters, 1);
+}
+int64_t k_blocks_of(const Config& config, const Problem& problem) {
+  return divide_up(divide_up(problem.k, config.tile_k), config.split_k);
+}
+int64_t tiles_of_columns(const Config& config, const Problem& problem) {
+  return divide_up(problem.n, config.columns() * cluster_rows(config)) * problem.l;
+}
+// Of STREAM_K configurations.
 int64_t tiles_of(const Config& config, const Problem& problem) {
-  return divide_up(problem.m, config.tile_m) *
-         divide_up(problem.n, config.columns() * cluster_rows(config)) * problem.l;
+  return divide_up(problem.m, config.tile_m) * tiles_of_columns(config, problem);
+}
+// Outputs of a tile of `rows`; of splits the first has all of its part.
+double output_clocks(const Config& config, int64_t rows) {
+  const double of_token = config.store == Store::sectors && config.tile_m == 256 ? 12.0 : 16.0;
+  const int64_t ended = config.split_k > 1 ? config.tile_m / config.split_k : rows;
+  return of_token * (3 - config.b_tensors) * static_cast<double>(ended);
 }
 // What it costs that clusters share tiles, `share` stages each: sums are given away and taken, in
 // sectors by all that share a tile, each some of its tokens, else by the first of them. In parts of
@@ -115,7 +136,7 @@ double sharing_clocks(const Config& config, const Problem& problem, int64_t shar
   // us, without sharing 239).
   const bool decodes = config.later && problem.n * config.b_tensors >= sm90_later_columns;
   const bool slowly = problem.n * config.b_tensors < 5120;
-  const double waits = problem.m <= sm90_later_rows(config) ? 100 : slowly ? 1000 : 140;
+  const double waits = problem.m <= config.group_m * config.tile_m ? 100 : slowly ? 1000 : 140;
   const double later = decodes ? waits * static_cast<double>(k_blocks) : config.later ? 3500 : 0;
   if (of_one_tile && config.store == Store::sectors) return 5500 + 1150 * sharers + later;
   const double each = 1950 * sharers + later;
@@ -124,13 +145,36 @@ double sharing_clocks(const Config& config, const Problem& problem, int64_t shar
 }
 } // namespace
 
+// As few tiles as hold the rows, or more, where clusters have less to do with those.
+Sm90Rows sm90_rows(const Config& config, const Problem& problem, const DeviceLimits& device) {
+  Sm90Rows best{};
+  double least = 0;
+  const int64_t columns = tiles_of_columns(config, problem);
+  const int64_t clusters = clusters_at_once(config, device);
+  const bool chooses = config.tile_m == 256 && fits_rows(config) && config.grid != Grid::stream_k;
+  for (int64_t most = config.tile_m; most > config.tile_m / 2; most -= 16) {
+    const int64_t tiles = divide_up(problem.m, most);
+    if (tiles == best.tiles) continue;
+    const int64_t rows = sm90_rows_of_mmas(config, divide_up(problem.m, tiles));
+    const double clocks =
+        static_cast<double>(divide_up(tiles * columns, clusters)) *
+        (static_cast<double>(k_blocks_of(config, problem)) * stage_clocks(config, rows, false) +
+         output_clocks(config, rows));
+    if (best.tiles == 0 || clocks < least) best = {tiles, rows}, least = clocks;
+    if (!chooses) break;
+  }
+  return best;
+}
+
 // Whole tiles as long as all clusters have one. Of the others a few clusters share each tile, or
 // some tiles, or all clusters have as many stages.
 Sm90Ranges sm90_ranges(const Config& config, const Problem& problem, int64_t resident) {
   const int64_t k_blocks = divide_up(problem.k, config.tile_k), tiles = tiles_of(config, problem);
+  const int64_t rows =
+      sm90_rows_of_mmas(config, divide_up(problem.m, divide_up(problem.m, config.tile_m)));
+  const double of_stage = stage_clocks(config, rows, false);
   Sm90Ranges best{std::min(tiles, resident), tiles * k_blocks, 0, 0, 1, k_blocks, 0};
-  best.clocks =
-      static_cast<double>(divide_up(tiles, resident) * k_blocks) * stage_clocks(config, false);
+  best.clocks = static_cast<double>(divide_up(tiles, resident) * k_blocks) * of_stage;
   // Devices of few SMs, as tests have, share always, and in parts where that is possible.
   const bool few = resident < 16;
   bool found = false;
@@ -139,7 +183,7 @@ Sm90Ranges sm90_ranges(const Config& config, const Problem& problem, int64_t res
     const int64_t longest = r.whole / resident + r.share + (r.extra != 0 ? 1 : 0);
     const bool of_one_tile = parts && r.span == k_blocks;
     r.clocks =
-        static_cast<double>(longest) * stage_clocks(config, false) +
+        static_cast<double>(longest) * of_stage +
         (few ? 0 : sharing_clocks(config, problem, r.share, of_one_tile, parts, r.whole > 0));
     if (r.clocks < best.clocks || (few && !found)) best = r, found = true;
   };
@@ -176,19 +220,18 @@ int64_t sm90_spread_ctas(const Config& config, const Problem& problem) {
 Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
   if (config.grouped) return grouped_cost(config, problem, device);
   Cost result{};
-  const int64_t k_blocks = divide_up(divide_up(problem.k, config.tile_k), config.split_k);
-  result.tiles = tiles_of(config, problem);
-  // Of clusters of 4 an H200 holds 30: its GPCs have 16 or 18 SMs.
-  const int64_t size = config.cluster[0];
-  const int64_t clusters = size == 4 ? device.sm_count * 10 / 44 : device.sm_count / size;
+  const int64_t k_blocks = k_blocks_of(config, problem);
+  const Sm90Rows rows = sm90_rows(config, problem, device);
+  result.tiles = rows.tiles * tiles_of_columns(config, problem);
   const int64_t units = result.tiles * (config.spread ? config.split_k : 1);
-  result.waves = divide_up(units, std::max<int64_t>(config.ctas * clusters, 1));
+  result.waves = divide_up(units, clusters_at_once(config, device));
   result.clusters = units;
 
   const bool few = config.split_k == 1 && config.tile_m <= 64;
   const bool again = config.tile_m <= 64 && result.waves > 1;
   const int64_t sms = std::max(device.sm_count, 1);
-  result.tile_clocks = static_cast<double>(k_blocks) * stage_clocks(config, few || again);
+  result.tile_clocks =
+      static_cast<double>(k_blocks) * stage_clocks(config, rows.each, few || again);
   // H100: weights come twice as often as with tiles of 256 tokens, and of so much K from DRAM.
   const bool much = problem.k > 12288 && problem.m >= 1024;
   if (config.tile_m == 128 && config.b_tensors == 1 && config.split_k == 1 && much)
@@ -209,12 +252,11 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
     start -= 1700;
   else if (problem.types.a != WL_OPERAND_NVFP4)
     start += 0.0023 * static_cast<double>(problem.m * problem.l) * static_cast<double>(problem.k);
-  const double of_token = config.store == Store::sectors && config.tile_m == 256 ? 12.0 : 16.0;
-  result.epilogue_clocks = of_token * (3 - config.b_tensors) * config.tile_m / config.split_k;
+  result.epilogue_clocks = output_clocks(config, rows.each);
   if (config.split_k > 1) result.epilogue_clocks += 700 + 24.0 * sent * config.tile_m;
   if (config.spread) result.epilogue_clocks += 2500;
   if (own && !in_turn(config))
-    result.epilogue_clocks += config.direct && config.tile_m == 256 ? 1500 : 4000;
+    result.epilogue_clocks += config.tile_m == 256 && result.waves == 1 ? 1500 : 4000;
   if (in_turn(config)) {
     const double busy = std::min(
         static_cast<double>(result.tiles * config.split_k) / static_cast<double>(sms), 1.0);
@@ -231,7 +273,7 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
                                       static_cast<double>(result.waves) * result.epilogue_clocks,
                                   result.memory_clocks);
   if (config.grid == Grid::stream_k) {
-    const Sm90Ranges r = sm90_ranges(config, problem, clusters);
+    const Sm90Ranges r = sm90_ranges(config, problem, clusters_at_once(config, device));
     result.clusters = r.clusters, result.loop_clocks = r.clocks;
     result.waves = divide_up(r.whole, r.clusters * k_blocks) + (r.share > 0 ? 1 : 0);
     result.total =

@@ -73,7 +73,7 @@ wl_status weight_map(const wl_context& context, const char* name, const void* ad
 
 // A: [L, M, K] of 16 bits; a box is a CTA's share of a tile's tokens and 128 bytes of K.
 wl_status activation_map(const wl_context& context, const Problem& problem, const Config& config,
-                         cuapi::CUtensorMap* map) {
+                         int64_t tile_rows, cuapi::CUtensorMap* map) {
   const auto k = static_cast<uint64_t>(problem.k);
   TensorMapDesc desc;
   desc.name = "A";
@@ -86,7 +86,7 @@ wl_status activation_map(const wl_context& context, const Problem& problem, cons
   desc.strides[0] = 2 * k;
   desc.strides[1] = static_cast<uint64_t>(problem.m) * 2 * k;
   desc.box[0] = 64;
-  desc.box[1] = static_cast<uint32_t>(config.tile_m / cluster_rows(config));
+  desc.box[1] = static_cast<uint32_t>(tile_rows / cluster_rows(config));
   desc.swizzle = cuapi::CU_TENSOR_MAP_SWIZZLE_128B;
   desc.l2_promotion = cuapi::CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
   return make_tensor_map(context, desc, map);
@@ -122,15 +122,25 @@ wl_status fill_maps(const wl_context& context, const Problem& problem, const Con
   return scales("SFB2", o.sfb[1], &params->map_sfb2);
 }
 
-void fill_product(const Problem& problem, const Config& config, Params* params) {
+void fill_product(const Problem& problem, const Config& config, const Sm90Rows& rows,
+                  int64_t resident, Params* params) {
   fill_problem(problem, params);
-  params->tiles_m = static_cast<uint32_t>(divide_up(problem.m, config.tile_m));
+  params->tiles_m = static_cast<uint32_t>(rows.tiles);
+  params->tile_rows = static_cast<uint32_t>(rows.each);
   params->tiles_n =
       static_cast<uint32_t>(divide_up(problem.n, config.columns() * cluster_rows(config)));
   params->tiles = params->tiles_m * params->tiles_n * static_cast<uint32_t>(problem.l);
   params->per_entry = reciprocal(params->tiles_m * params->tiles_n);
-  params->per_group = reciprocal(params->tiles_n * static_cast<uint32_t>(config.group_m));
-  params->per_last = reciprocal(params->tiles_m % static_cast<uint32_t>(config.group_m));
+  // As many rows as with whole tiles. Where others are made ready under the product, more, so that
+  // the first tiles of all clusters are of rows that are made ready together.
+  const int64_t whole = config.group_m * int64_t{config.tile_m};
+  int64_t together = (whole + rows.each / 2) / rows.each;
+  if (config.later && fits_rows(config))
+    together = std::max(together, std::min(rows.tiles, divide_up(resident, params->tiles_n)));
+  params->group_m = static_cast<uint32_t>(together);
+  params->per_group = reciprocal(params->tiles_n * params->group_m);
+  params->per_last = reciprocal(params->tiles_m % params->group_m);
+  params->more_per_last = reciprocal(params->group_m) - params->per_last;
   params->unscale = problem.types.a == WL_OPERAND_NVFP4 ? 0x1p14f : 0x1p7f;
   // With one group of row tiles, weights are read once and need not stay in L2.
   params->policy_b = params->tiles_m == 1 ? ptx::cache_evict_first : ptx::cache_evict_normal;
@@ -204,16 +214,18 @@ bool later_pays(const Problem& problem, const Config& config, int64_t sms, int64
 // the rest.
 void fill_later(const Problem& problem, const Config& config, int64_t sms, Work* work) {
   LaterParams& later = work->later;
-  std::memcpy(&later, &work->product, offsetof(Params, unscale) + sizeof(float));
+  std::memcpy(&later, &work->product, params_bytes);
   later.later_first = UINT32_MAX;
   const bool nvfp4 = problem.types.a == WL_OPERAND_NVFP4;
   const int64_t blocks = divide_up(problem.k, config.tile_k);
-  const int64_t counted = sm90_later_rows(config);
+  const int64_t counted = int64_t{work->product.group_m} * work->product.tile_rows;
+  later.pair_rows = static_cast<uint32_t>(counted);
+  later.per_jobs = reciprocal(later.pair_rows / 8);
   const int64_t quads = divide_up(blocks, sm90_later_blocks);
   const int64_t pairs = divide_up(problem.m, counted) * quads;
   const int64_t rows = std::min(problem.m, counted);
   // Where the first tiles' columns leave SMs for tiles of later rows, those begin at once.
-  const int64_t together = work->product.tiles_n * cluster_rows(config) * config.group_m;
+  const int64_t together = work->product.tiles_n * cluster_rows(config) * work->product.group_m;
   const int warps = problem.m > counted && together < sms ? max_decode_warps
                     : nvfp4 && config.b_tensors == 2      ? later_ahead_warps_of_two
                                                           : later_ahead_warps;
@@ -247,7 +259,7 @@ void fill_grouped(const wl_context& context, const Problem& problem, const Confi
                   Work* work) {
   DecodeParams& decode = work->decode;
   LaterParams& later = work->later;
-  std::memcpy(&later, &work->product, offsetof(Params, unscale) + sizeof(float));
+  std::memcpy(&later, &work->product, params_bytes);
   fill_groups(problem, &later);
   later.later_first = UINT32_MAX;
   if (config.orders_d() && problem.groups.in_order) {
@@ -335,7 +347,8 @@ wl_status fill_work(const wl_context& context, const Problem& problem, const Con
   else
     WL_TRY(move_weight_maps(context, mapped->operands, problem.operands, config.b_tensors,
                             &work->product));
-  fill_product(problem, config, &work->product);
+  const Sm90Rows rows = sm90_rows(config, problem, context.limits);
+  fill_product(problem, config, rows, resident, &work->product);
   fill_decode(problem, config, work->product, &work->decode);
   work->launch = cluster_launch(config);
   work->workspace_bytes = 0; // a run's begins as its plan's
@@ -348,9 +361,9 @@ wl_status fill_work(const wl_context& context, const Problem& problem, const Con
   if (streams) work->launch.grid[0] = static_cast<unsigned>(config.cluster[0] * ranges.clusters);
   share_sms(context.limits, &work->launch);
   if (config.direct) {
-    std::memcpy(&work->direct.map_b1, &work->product, offsetof(Params, unscale) + sizeof(float));
+    std::memcpy(&work->direct.map_b1, &work->product, params_bytes);
     work->direct.static_weights = (problem.flags & WL_STATIC_WEIGHTS) != 0 ? 1 : 0;
-    WL_TRY(activation_map(context, problem, config, &work->direct.map_a));
+    WL_TRY(activation_map(context, problem, config, rows.each, &work->direct.map_a));
     if (!streams) return WL_SUCCESS;
     std::memcpy(&work->direct_stream, &work->direct,
                 offsetof(DirectParams, static_weights) + sizeof(uint32_t));
@@ -368,14 +381,15 @@ wl_status fill_work(const wl_context& context, const Problem& problem, const Con
   if (config.later) fill_later(problem, config, std::max(context.limits.sm_count, 1), work);
   if (streams) {
     StreamParams& stream = work->stream;
-    std::memcpy(&stream, &work->product, offsetof(Params, unscale) + sizeof(float));
+    std::memcpy(&stream, &work->product, params_bytes);
     const LaterParams& later = work->later;
     stream.a = later.a, stream.sfa = later.sfa, stream.decoded_at = later.decoded_at;
     stream.later_first = later.later_first, stream.per_blocks = later.per_blocks;
+    stream.pair_rows = later.pair_rows, stream.per_jobs = later.per_jobs;
     fill_ranges(config, ranges, resident, work, &stream);
   }
   if (config.spread) {
-    std::memcpy(&work->spread, &work->product, offsetof(Params, unscale) + sizeof(float));
+    std::memcpy(&work->spread, &work->product, params_bytes);
     work->spread.sums_at = work->workspace_bytes;
     work->workspace_bytes += static_cast<size_t>(
         tiles * sm90_spread_bytes(config.tile_m, config.tile_n, config.split_k));

@@ -164,6 +164,23 @@ int64_t sm90_native_stages(const Config& config, const Problem& problem);
 Cost sm90_native_cost(const Config& config, const Problem& problem, const DeviceLimits& device);
 // Four consumers of the same columns, which take stages in turn.
 inline bool in_turn(const Config& config) { return config.tile_n == 32; }
+// Whether tiles may have fewer rows than tile_m: FITS_ROWS of sm90_kinds.inc.
+inline bool fits_rows(const Config& config) {
+  return config.family == Family::sm90 && !config.grouped &&
+         (config.tile_m == 256 ||
+          (config.tile_m == 128 && (config.tile_n < 96 || config.split_k > 1)));
+}
+// Tokens of the MMAs of tiles of `rows`.
+inline int64_t sm90_rows_of_mmas(const Config& config, int64_t rows) {
+  if (!fits_rows(config)) return config.tile_m;
+  const int64_t tokens = std::max<int64_t>(divide_up(rows, 16) * 16, config.tile_m / 2 + 16);
+  return config.tile_m == 128 && tokens > 96 ? 128 : tokens; // FEWER_TOKENS of sm90_narrow.inc
+}
+// Tiles that rows are shared out to, to each as many, and the rows of a tile, tokens of its MMAs.
+struct Sm90Rows {
+  int64_t tiles, each;
+};
+Sm90Rows sm90_rows(const Config& config, const Problem& problem, const DeviceLimits& device);
 // CTAs of a cluster that share a tile's rows of D.
 inline int cluster_rows(const Config& config) {
   return config.spread ? config.cluster[0] : config.cluster[0] / config.split_k;

@@ -51,13 +51,15 @@ struct LaterParams {
 #undef GROUPED
 #undef LATER
 };
-static_assert(offsetof(LaterParams, unscale) == offsetof(Params, unscale));
-static_assert(offsetof(SpreadParams, unscale) == offsetof(Params, unscale));
-static_assert(offsetof(StreamParams, unscale) == offsetof(Params, unscale));
+// Of a block, what the others begin with.
+constexpr size_t params_bytes = offsetof(Params, more_per_last) + sizeof(uint32_t);
+static_assert(offsetof(LaterParams, more_per_last) == offsetof(Params, more_per_last));
+static_assert(offsetof(SpreadParams, more_per_last) == offsetof(Params, more_per_last));
+static_assert(offsetof(StreamParams, more_per_last) == offsetof(Params, more_per_last));
 static_assert(offsetof(DirectStreamParams, static_weights) ==
               offsetof(DirectParams, static_weights));
-static_assert(offsetof(DirectParams, unscale) - offsetof(DirectParams, map_b1) ==
-              offsetof(Params, unscale));
+static_assert(offsetof(DirectParams, more_per_last) - offsetof(DirectParams, map_b1) ==
+              offsetof(Params, more_per_last));
 struct DecodeParams {
 #define GROUPED 1
 #define PARAM WL_PARAM_FIELD

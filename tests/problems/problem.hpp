@@ -134,6 +134,10 @@ struct Configuration {
           turn = 64, long_k = 128;
   // Where copies of a loop along K take its blocks in turn: how many, and CTAs that share K.
   int64_t copies = 0, sharers = 1;
+  // Tokens of MMAs where tiles may have fewer rows than `rows`, fewer than those; and columns of D
+  // with which no more tiles of rows are made than hold them.
+  std::vector<int64_t> fitted;
+  int64_t fitting_columns = 0;
 };
 
 // Its sums are those of Hopper's narrow accumulator.

@@ -1,5 +1,7 @@
 #include "tests/problems/products.hpp"
 
+#include "kernels/gemm/sm90_plan.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -36,7 +38,9 @@ bool is_of_loops(const Draw& draw) {
 bool is_of_rings(const Draw& draw) {
   return of_rings <= draw.index() && draw.index() < first_of_bare;
 }
+bool is_fitted(const Draw& draw) { return draw.index() >= first_of_fitted; }
 bool is_bare(const Draw& draw) {
+  if (is_fitted(draw)) return draw.index() % 2 != 0;
   return draw.index() >= first_of_loops + all_loops / 2 && draw.index() != of_rings;
 }
 int64_t k_of_loops(const Configuration& c, const Draw& draw) {
@@ -101,6 +105,12 @@ Configuration configuration_of(const Config& config, const char* decoder, const 
   if (warpline::gemm::sm90_plane_ring(config.tile_m))
     c.depth = c.turn = warpline::gemm::sm90_planes * config.tile_k;
   c.long_k = c.shares_k ? 14 * config.tile_k : 2 * c.depth;
+  if (warpline::gemm::fits_rows(config)) {
+    for (int64_t tokens = c.rows / 2 + 16; tokens < c.rows; tokens += 16)
+      if (tokens == warpline::gemm::sm90_rows_of_mmas(config, tokens)) c.fitted.push_back(tokens);
+    const int clusters = c.shares_k ? 2 : c.sms / config.cluster[0];
+    c.fitting_columns = clusters * c.columns;
+  }
   // CTAs that wait for each other's flags in memory: stages come round once.
   if (config.spread) c.long_k = c.depth + config.tile_k * config.split_k;
   // What a storer does ahead of its first two tiles it does here for tiles of every group.
@@ -172,13 +182,21 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
   // So many that a group's tiles are no power of two; of large tiles in longer lists.
   const int64_t columns_of_tiles = c.rows * c.columns <= 8192 || draw.index() >= all_sizes ? 3 : 2;
   if (draw.index() >= first_of_tiles) {
-    draw.note<std::string>("sizes",
-                           draw.index() < first_of_bare ? "tiles of little K" : "bare products");
+    draw.note<std::string>("sizes", is_fitted(draw)                ? "tiles of fewer rows"
+                                    : draw.index() < first_of_bare ? "tiles of little K"
+                                                                   : "bare products");
     s = {c.rows, c.columns, 64 * (1 + below("k", 3)) + round, 1};
     if (round == 0 && has_whole_k(draw)) s.k = std::max<int64_t>(c.tile_k, 64);
     // All that share K have some, and their stages come round.
     if (draw.index() == first_of_bare) s.k += c.depth;
-    if (is_of_rings(draw)) {
+    if (is_fitted(draw)) {
+      const int64_t tiles = 2 - static_cast<int64_t>(draw.index() % 2);
+      const size_t of_tokens = draw.index() - first_of_fitted;
+      const bool known = of_tokens < c.fitted.size(); // else a number that no list has
+      s.m = tiles * (known ? c.fitted[of_tokens] : c.rows) -
+            below("m", std::min<int64_t>(16, c.rows) * tiles);
+      s.n = known ? c.fitting_columns : c.columns, s.k += c.depth;
+    } else if (is_of_rings(draw)) {
       s.n = tiles_of_rings(c) * c.columns;
     } else if (is_of_loops(draw)) {
       s.k = k_of_loops(c, draw);

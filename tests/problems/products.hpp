@@ -24,6 +24,9 @@ constexpr size_t first_of_loops = 108, all_loops = 8, of_rings = first_of_loops 
 // And tiles with edges of what most calls ask for, bare products: without an activation, of a K
 // that brings the stages round, and with gelu of tanh.
 constexpr size_t first_of_bare = of_rings + 3, all_bare = 2;
+// And tiles of fewer rows than there may be, for each number of tokens that their MMAs may have, of
+// a K that brings the stages round: one row tile, or with an even number two.
+constexpr size_t first_of_fitted = first_of_bare + all_bare;
 bool is_of_loops(const Draw& draw);
 bool is_of_rings(const Draw& draw);
 int64_t k_of_loops(const Configuration& configuration, const Draw& draw);

@@ -53,6 +53,13 @@ void add_bare(std::vector<Operation>* operations) {
   }
 }
 
+// Every number of tokens that MMAs may have.
+void add_fitted(std::vector<Operation>* operations) {
+  for (Operation& operation : *operations)
+    for (Configuration& c : operation.configurations)
+      for (size_t i = 0; i < c.fitted.size(); ++i) c.problems.push_back(first_of_fitted + i);
+}
+
 } // namespace
 
 uint64_t hash_without_numbers(std::string_view line, uint64_t h) {
@@ -170,6 +177,7 @@ void share_problems(std::vector<Operation>* operations) {
       add_pairs();
     }
   }
+  add_fitted(operations);
   add_bare(operations);
 }
 
