@@ -113,7 +113,9 @@ bool right_layers(wl_context* context, const Drawn& drawn, uint64_t seed, std::s
 }
 
 bool right_loops(wl_context* context, const Drawn& drawn, uint64_t seed, std::string& message) {
-  const std::vector<size_t>& list = drawn.configuration->of_loops;
+  std::vector<size_t> list = drawn.configuration->of_loops;
+  for (size_t i = 0; i < drawn.configuration->fitted.size(); ++i)
+    list.push_back(problems::first_of_fitted + i);
   return std::all_of(list.begin(), list.end(),
                      [&](size_t number) { return right(context, drawn, seed, number, message); });
 }

@@ -1,4 +1,5 @@
 // The problem that each kernel's mutants run on.
+#include "kernels/gemm/sm90_plan.hpp"
 #include "kernels/norm/rows.hpp"
 #include "kernels/quantize/quantize.hpp"
 #include "runtime/src/configs.hpp"
@@ -173,6 +174,8 @@ Kernel kernel_of(const warpline::Image& image) {
   c.in_a_row = 2;
   c.quantised = config->fused(); // and these read operands that the grids ahead write
   c.m = config->tile_m == 256 ? 264 : config->tile_m + config->tile_m / 8 + 4;
+  // Two tiles of all tokens; those of fewer are problems of loops.
+  if (warpline::gemm::fits_rows(*config)) c.m = 2 * config->tile_m - 12;
   c.n = config->b_tensors == 1 && !config->fused() ? config->columns() + 8 : 72;
   // Every stage a second time: each barrier is initialised by an instruction of its own, and
   // kernels for few tokens have code of its own for each stage of activations.
