@@ -230,7 +230,8 @@ typedef struct wl_plan_info {
   char kernel[96];    /* entry name in the PTX */
   char target[16];    /* "sm_100f", "sm_90a" */
   unsigned grid[3], block[3], cluster[3];
-  /* tile_n: columns of one product, of wl_gemm half of a tile's; 0: there is no such extent */
+  /* tile_m: most rows of a tile; those of NVFP4 weights on Hopper may have fewer, as many as each
+   * other. tile_n: columns of one product, of wl_gemm half of a tile's; 0: no such extent */
   int tile_m, tile_n, tile_k;
   int stages;       /* 0: none */
   int shared_bytes; /* dynamic + static */
