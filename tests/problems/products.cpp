@@ -47,10 +47,11 @@ int64_t k_of_loops(const Configuration& c, const Draw& draw) {
   const int64_t beyond = draw.index() < first_of_loops + all_loops / 2 ? 1 : 2;
   return (std::max(c.depth, c.turn) + beyond * c.tile_k) * (c.shares_k ? 10 : 1);
 }
-int64_t tiles_of_rings(const Configuration& c) {
+int64_t clusters_of(const Configuration& c) {
   const int64_t ctas = c.rows / c.cta_rows * std::max<int64_t>(c.columns / c.cta_columns, 1);
-  return 5 * std::max<int64_t>(c.sms / ctas, 1) + 1;
+  return std::max<int64_t>(c.sms / ctas, 1);
 }
+int64_t tiles_of_rings(const Configuration& c) { return 5 * clusters_of(c) + 1; }
 
 Configuration configuration_of(const Config& config, const char* decoder, const char* permuter) {
   Configuration c;
@@ -196,6 +197,8 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
       s.m = tiles * (known ? c.fitted[of_tokens] : c.rows) -
             below("m", std::min<int64_t>(16, c.rows) * tiles);
       s.n = known ? c.fitting_columns : c.columns, s.k += c.depth;
+      // Clusters that share K go on from a whole tile to most of another.
+      if (c.shares_k && of_tokens == 0) s.n = (2 * clusters_of(c) - 1) * c.columns;
     } else if (is_of_rings(draw)) {
       s.n = tiles_of_rings(c) * c.columns;
     } else if (is_of_loops(draw)) {
