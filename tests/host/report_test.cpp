@@ -14,7 +14,8 @@ using wltest::run_child;
 
 namespace {
 
-// A build folder of shell scripts. doctor fails, the hardware tests hang.
+// A build folder of shell scripts. doctor fails, the hardware tests hang; the other steps end
+// within the limit on a busy machine, too.
 class StandIns {
 public:
   StandIns() {
@@ -33,7 +34,7 @@ public:
   void remove(const std::string& name) { std::filesystem::remove(directory_ / name); }
   ChildResult report(const std::string& device) {
     return run_child({wltest::source_file("tools/report.sh"), "--device", device, "--build",
-                      directory_.path(), "--out", out(), "--limit", "1"},
+                      directory_.path(), "--out", out(), "--limit", "5"},
                      {{"PATH", directory_.path() + ":" + std::getenv("PATH")}});
   }
   std::string out() const { return directory_ / "out.txt"; }
@@ -56,7 +57,7 @@ TEST_CASE("a report goes on after steps that fail and hang", "[host][report]") {
   CHECK_THAT(result.out,
              ContainsSubstring("doctor                                       status 1"));
   CHECK_THAT(result.out,
-             ContainsSubstring("hardware tests                               stopped after 1 s"));
+             ContainsSubstring("hardware tests                               stopped after 5 s"));
   CHECK_THAT(result.out, ContainsSubstring("right: 512 x 3072 x 7168                     ok"));
   CHECK_THAT(result.out, ContainsSubstring("speed of the quantiser                       ok"));
   CHECK_THAT(result.out, ContainsSubstring("dual_gemm_first                              ok"));
