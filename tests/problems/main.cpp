@@ -14,17 +14,20 @@
 // It adds them to the file, and passes over configurations that DIRECTORY has counts of, of the
 // same text, so that a run goes on where it was cut off. --gpu runs problems on the GPU of this
 // machine: of what can be judged there (is_of_gpu), bit for bit but for exponentials. There a
-// process has SECONDS (300), so that a kernel that hangs is named and the others go on.
+// process takes configurations in turn, as opening a GPU takes it longer than most of them, and has
+// SECONDS (300) for each, so that one that hangs is named and another process goes on.
 #include "runtime/src/context.hpp"
 #include "tests/problems/device.hpp"
 #include "tests/support/virtual_gpu.hpp"
 #include "tests/virtual/coverage/toward.hpp"
 #include "tools/cli/options.hpp"
 
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -214,16 +217,19 @@ int run_toward(const Task& task, const Options& o, wl_context* context) {
   return wrong;
 }
 
-// The problems of one configuration, in this process. Number of wrong ones.
-int run_all(const Task& task, const Options& o, const Chosen& chosen) {
-  wl_context* const context = o.gpu ? open_gpu() : open_device(*task.configuration);
-  if (!o.source.empty() && !wltest::set_option("source", o.source)) return 1;
+// Of several problems: how many are wrong, and whether one of them ended the context.
+struct Verdicts {
+  int wrong;
+  bool lost;
+};
+Verdicts run_all(const Task& task, const Options& o, const Chosen& chosen, wl_context* context) {
+  if (!o.source.empty() && !wltest::set_option("source", o.source)) return {1, false};
   const std::string counts =
       task.configuration->name + "." + task.configuration->profile + ".counts";
   if (!o.coverage.empty() &&
       !wltest::set_option("coverage", o.coverage + (o.toward.empty() ? "/" : "/.") + counts))
-    return 1;
-  if (!o.toward.empty()) return run_toward(task, o, context);
+    return {1, false};
+  if (!o.toward.empty()) return {run_toward(task, o, context), false};
   std::vector<std::pair<uint64_t, size_t>> problems;
   const std::vector<size_t> list = o.only >= 0       ? std::vector{static_cast<size_t>(o.only)}
                                    : o.problems != 0 ? first_problems(o.problems)
@@ -232,17 +238,53 @@ int run_all(const Task& task, const Options& o, const Chosen& chosen) {
     problems = own->second;
   else
     for (const size_t i : list) problems.emplace_back(o.seed, i);
-  int wrong = 0;
-  for (size_t i = 0; i < problems.size(); ++i) {
+  Verdicts all{0, false};
+  for (size_t i = 0; i < problems.size() && !all.lost; ++i) {
     const Verdict verdict = run_one(task, o, context, problems[i].first, problems[i].second);
-    wrong += verdict.wrong;
-    if (verdict.lost) {
+    all.wrong += verdict.wrong;
+    all.lost = verdict.lost;
+    if (all.lost)
       std::printf("  %zu problems of the configuration are left out\n", problems.size() - i - 1);
-      break;
-    }
   }
   if (!o.coverage.empty()) wltest::set_option("coverage", ""); // writes it
-  return wrong;
+  return all;
+}
+
+// A number that this process and those that it forks have in common.
+std::atomic<size_t>& common_number() {
+  void* const place = mmap(nullptr, sizeof(std::atomic<size_t>), PROT_READ | PROT_WRITE,
+                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (place == MAP_FAILED) throw std::runtime_error("mmap failed");
+  return *new (place) std::atomic<size_t>(0);
+}
+
+struct Progress {
+  std::atomic<size_t>& next = common_number();  // task that no process has taken
+  std::atomic<size_t>& wrong = common_number(); // problems
+  std::vector<std::atomic<size_t>*> at;         // each process's task
+};
+
+// Takes tasks in turn: of the virtual GPU one, for which its device is made, of a GPU all, unless
+// one ends the context.
+void work(const std::vector<Task>& tasks, const Options& o, const Chosen& chosen,
+          Progress& progress, size_t process) {
+  wl_context* context = nullptr;
+  for (size_t i = 0; (i = progress.next++) < tasks.size();) {
+    const Task& task = tasks[i];
+    *progress.at[process] = i;
+    try {
+      if (o.gpu) alarm(o.limit);
+      if (context == nullptr) context = o.gpu ? open_gpu() : open_device(*task.configuration);
+      const Verdicts verdicts = run_all(task, o, chosen, context);
+      progress.wrong += static_cast<size_t>(verdicts.wrong);
+      if (!o.gpu || verdicts.lost) return;
+    } catch (const std::exception& e) {
+      std::printf("%s: %s\n", task.configuration->name.c_str(), e.what());
+      std::fflush(stdout);
+      ++progress.wrong;
+      return;
+    }
+  }
 }
 
 std::set<std::string> lines_of(const std::string& path) {
@@ -324,53 +366,55 @@ int main(int argc, char** argv) {
                 .text.c_str());
     return 0;
   }
-  std::map<pid_t, const Task*> running;
-  int wrong = 0;
   size_t count = 0;
-  const auto settle = [&] {
-    int status = 0;
-    const auto ended = running.find(wait(&status));
-    if (ended == running.end()) return;
-    const char* const name = ended->second->configuration->name.c_str();
-    running.erase(ended);
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
-      std::printf("%s: no end within %u s\n", name, o.limit);
-    else if (WIFSIGNALED(status))
-      std::printf("%s: its process ended with signal %d\n", name, WTERMSIG(status));
-    wrong += WIFSIGNALED(status) ? 1 : WEXITSTATUS(status);
-  };
   for (const Task& task : tasks) {
-    if (running.size() == static_cast<size_t>(o.jobs)) settle();
     const auto own = chosen.find(key_of(*task.configuration));
     count += own != chosen.end() ? own->second.size()
              : o.only >= 0       ? 1
              : o.problems != 0   ? o.problems
                                  : task.configuration->problems.size();
-    std::fflush(stdout);
+  }
+  const size_t processes = std::min(static_cast<size_t>(o.jobs), tasks.size());
+  Progress progress;
+  for (size_t process = 0; process < processes; ++process) progress.at.push_back(&common_number());
+  std::map<pid_t, size_t> running;
+  std::fflush(stdout);
+  const auto start = [&](size_t process) {
     const pid_t child = fork();
+    if (child == 0) {
+      work(tasks, o, chosen, progress, process);
+      _exit(0);
+    }
     if (child < 0) {
       std::perror("problems: fork");
-      return 2;
+      std::exit(2);
     }
-    if (child != 0) {
-      running[child] = &task;
-      continue;
-    }
-    if (o.gpu) alarm(o.limit);
-    try {
-      _exit(std::min(run_all(task, o, chosen), 200));
-    } catch (const std::exception& e) {
-      std::printf("%s: %s\n", task.configuration->name.c_str(), e.what());
+    running[child] = process;
+  };
+  for (size_t process = 0; process < processes; ++process) start(process);
+  while (!running.empty()) {
+    int status = 0;
+    const auto ended = running.find(wait(&status));
+    if (ended == running.end()) continue;
+    const size_t process = ended->second;
+    running.erase(ended);
+    if (WIFSIGNALED(status)) {
+      const char* const name = tasks[*progress.at[process]].configuration->name.c_str();
+      if (WTERMSIG(status) == SIGALRM)
+        std::printf("%s: no end within %u s\n", name, o.limit);
+      else
+        std::printf("%s: its process ended with signal %d\n", name, WTERMSIG(status));
       std::fflush(stdout);
-      _exit(1);
+      ++progress.wrong;
     }
+    if (progress.next < tasks.size()) start(process);
   }
-  while (!running.empty()) settle();
+  const size_t wrong = progress.wrong;
   if (o.toward.empty())
-    std::printf("%zu problems of %zu configurations, seed %llu: %d wrong\n", count, tasks.size(),
+    std::printf("%zu problems of %zu configurations, seed %llu: %zu wrong\n", count, tasks.size(),
                 static_cast<unsigned long long>(o.seed), wrong);
   else
-    std::printf("%zu configurations, seed %llu: %d wrong\n", tasks.size(),
+    std::printf("%zu configurations, seed %llu: %zu wrong\n", tasks.size(),
                 static_cast<unsigned long long>(o.seed), wrong);
   return wrong != 0;
 }
