@@ -5,18 +5,18 @@
 # memory and ordinary barriers, over the kernels that use no asynchronous copies.
 #
 #   tools/sanitize.sh [--build DIR] [--limit SECONDS] [--tools memcheck,synccheck,racecheck]
-#                     [--only REGEX]
+#                     [--only REGEX] [--jobs N]
 #
 # --limit is a run's, of every configuration's problems five times that; --only takes the runs whose
-# words the expression is found in.
+# words the expression is found in; N runs (4) are made at a time, of configurations' problems one.
 # compute-sanitizer is looked for in $CUDA_HOME/bin, $CUDA_PATH/bin, PATH and /usr/local/cuda/bin.
 # Without it or without a GPU that has kernels nothing is checked, and the last line says so.
 set -u
 cd "$(dirname "$0")/.." || exit 2
-build=build limit=120 tools=memcheck,synccheck,racecheck only=
+build=build limit=120 tools=memcheck,synccheck,racecheck jobs=4 only=''
 while [ $# -gt 0 ]; do
   case $1 in
-    --build | --limit | --tools | --only)
+    --build | --limit | --tools | --only | --jobs)
       [ $# -ge 2 ] || { echo "sanitize: $1 needs a value" >&2; exit 2; }
       declare "${1#--}=$2"
       shift 2
@@ -25,6 +25,7 @@ while [ $# -gt 0 ]; do
     *) echo "sanitize: unknown argument $1" >&2; exit 2 ;;
   esac
 done
+[[ $jobs =~ ^[1-9][0-9]*$ ]] || { echo "sanitize: --jobs $jobs is no positive number" >&2; exit 2; }
 warpline=$build/warpline
 problems=$build/tests/problems
 for program in "$warpline" "$problems"; do
@@ -41,28 +42,43 @@ done
 tools/has_gpu.sh "$warpline" ||
   { echo "sanitize: skipped, no GPU that warpline has kernels for"; exit 0; }
 
-log=$(mktemp) || exit 2
-trap 'rm -f "$log"' EXIT
-clean=0 dirty=0
-# check TOOL KERNELS PROGRAM ARGUMENTS...; KERNELS: a part of the names of those that are checked
-check() {
-  local tool=$1 status verdict
-  local kernels=(${2:+--kernel-name "kns=$2"}) program=$3
-  shift 3
-  [[ $* =~ $only ]] || return
+logs=$(mktemp -d) || exit 2
+trap 'rm -rf "$logs"' EXIT
+clean=0 dirty=0 started=0 told=0 running=()
+# run NUMBER TOOL KERNELS PROGRAM ARGUMENTS...; KERNELS: a part of the names of those that are
+# checked
+run() {
+  local log=$logs/$1 tool=$2 status verdict=clean
+  local kernels=(${3:+--kernel-name "kns=$3"}) program=$4
+  shift 4
   timeout --kill-after=10 "$limit" "$sanitizer" --tool "$tool" --error-exitcode 9 \
     --target-processes all "${kernels[@]}" "$program" "$@" >"$log" 2>&1
   status=$?
-  verdict=clean
   [ $status -eq 0 ] || verdict="status $status"
   [ $status -eq 124 ] && verdict="stopped after $limit s"
-  printf '%-10s %-60s %s\n' "$tool" "$*" "$verdict"
-  if [ $status -eq 0 ]; then
-    clean=$((clean + 1))
-  else
-    dirty=$((dirty + 1))
-    grep -v '^$' "$log" | head -n 40 | sed 's/^/    /'
-  fi
+  printf '%-10s %-60s %s\n' "$tool" "$*" "$verdict" >"$log.told"
+  [ $status -eq 0 ] && return
+  grep -v '^$' "$log" | head -n 40 | sed 's/^/    /' >>"$log.told"
+  return 1
+}
+# Awaits the oldest runs until no more than so many are left.
+await() {
+  while [ ${#running[@]} -gt "$1" ]; do
+    if wait "${running[0]}"; then clean=$((clean + 1)); else dirty=$((dirty + 1)); fi
+    running=("${running[@]:1}")
+    told=$((told + 1))
+    cat "$logs/$told.told"
+  done
+}
+# check OTHERS TOOL KERNELS PROGRAM ARGUMENTS..., beside no more than so many others
+check() {
+  local others=$1
+  shift
+  [[ ${*:4} =~ $only ]] || return
+  await "$others"
+  started=$((started + 1))
+  run "$started" "$@" &
+  running+=($!)
 }
 
 # The configurations that the library chooses from one token to several tiles, edges of M and N
@@ -136,13 +152,15 @@ for tool in ${tools//,/ }; do
   [ "$tool" = racecheck ] && cases=("${plain[@]}")
   for arguments in "${cases[@]}"; do
     read -r -a words <<<"$arguments"
-    check "$tool" "${words[0]#-}" "$warpline" "${words[@]:1}" --device gpu
+    check $((jobs - 1)) "$tool" "${words[0]#-}" "$warpline" "${words[@]:1}" --device gpu
   done
   [ "$tool" = memcheck ] || continue
   for operation in linear dual_gemm grouped norm_linear quantize moe; do
-    limit=$((5 * limit)) check "$tool" "" "$problems" --gpu --operation "$operation" \
+    limit=$((5 * limit)) check 0 "$tool" "" "$problems" --gpu --operation "$operation" \
       --problems 2 --jobs "$(nproc)"
+    await 0
   done
 done
+await 0
 echo "sanitize: $clean clean, $dirty not"
 [ "$dirty" -eq 0 ]

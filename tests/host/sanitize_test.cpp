@@ -10,6 +10,7 @@
 
 #include <filesystem>
 #include <regex>
+#include <sstream>
 
 using wltest::ChildResult;
 using wltest::ContainsSubstring;
@@ -41,11 +42,44 @@ TEST_CASE("sanitize: without a GPU it says that nothing was checked", "[host][to
   CHECK(child.out == "sanitize: skipped, no GPU that warpline has kernels for\n");
 }
 
+TEST_CASE("sanitize: runs end in any order, are told in theirs, and each counts", "[host][tools]") {
+  const wltest::TemporaryDirectory directory;
+  std::filesystem::create_directory(directory / "bin");
+  std::filesystem::create_directory(directory / "tests");
+  const auto add = [&](const std::string& name, const std::string& body) {
+    wltest::write_text(directory / name, "#!/bin/sh\n" + body);
+    std::filesystem::permissions(directory / name, std::filesystem::perms::owner_all);
+  };
+  // One run is slow, another is not clean.
+  add("bin/compute-sanitizer", "case \"$*\" in\n"
+                               "  *'dual-gemm -m 1 '*) sleep 0.5 ;;\n"
+                               "  *'dual-gemm -m 64 '*) echo an error; exit 9 ;;\n"
+                               "esac\n");
+  add("warpline", "echo '{\"name\": \"gpu:0\", \"kernels\": \"sm_90a\"}'\n");
+  add("tests/problems", "");
+  const ChildResult child =
+      sanitize(directory.path(), {"--build", directory.path(), "--tools", "memcheck", "--only",
+                                  "^dual-gemm -m|operation linear"});
+  INFO(child.out << child.err);
+  CHECK(child.status == 1);
+  std::istringstream lines(child.out);
+  std::string verdicts;
+  size_t count = 0;
+  for (std::string line; std::getline(lines, line); ++count)
+    verdicts += line.find(" clean") != std::string::npos ? "c" : line[0] == 'm' ? "n" : "+";
+  CHECK(verdicts.substr(0, 6) == "cccn+c"); // "+": what a run said follows its verdict
+  CHECK_THAT(child.out, ContainsSubstring("status 9\n    an error\n"));
+  CHECK_THAT(child.out, ContainsSubstring("--operation linear --problems 2 --jobs "));
+  CHECK_THAT(child.out,
+             ContainsSubstring("sanitize: " + std::to_string(count - 3) + " clean, 1 not\n"));
+}
+
 TEST_CASE("sanitize: wrong arguments are refused", "[host][tools]") {
   for (const auto& [arguments, message] :
        std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"--what"}, "unknown argument --what"},
            {{"--tools"}, "--tools needs a value"},
+           {{"--build", "build", "--jobs", "0"}, "--jobs 0 is no positive number"},
            {{"--build", "/nonexistent"}, "run make first"}}) {
     const ChildResult child = sanitize("", arguments);
     CHECK(child.status == 2);
