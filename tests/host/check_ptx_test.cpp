@@ -142,6 +142,7 @@ TEST_CASE("a kernel that ptxas refuses ends the build, a target that it does not
 case $1 in *sm_100f) echo "ptxas fatal: no such target"; exit 255 ;; esac >&2
 grep -q wrong "$2" && { echo "ptxas error: wrong" >&2; exit 255; }
 grep -q '^.version 8.1' "$2" || { echo "ptxas fatal: no such version" >&2; exit 255; }
+grep -q spills "$2" && case $* in *--warn-on-spills*) echo "ptxas warning: spilled" >&2 ;; esac
 echo code > "$4"
 )");
   std::filesystem::permissions(directory / "ptxas", std::filesystem::perms::owner_all);
@@ -160,6 +161,13 @@ echo code > "$4"
   ChildResult result = assemble("sm_90a", "8.1", "right\n");
   CHECK(result.status == 0);
   CHECK(result.out.empty());
+  CHECK(std::filesystem::file_size(machine_code) == 5);
+  CHECK(result.err.empty());
+  CHECK(files() == 3);
+
+  result = assemble("sm_90a", "8.1", "spills\n");
+  CHECK(result.status == 0);
+  CHECK(result.err == "ptxas warning: spilled\n");
   CHECK(std::filesystem::file_size(machine_code) == 5);
   CHECK(files() == 3);
 
