@@ -4,9 +4,13 @@
 #include "kernels/linear/linear.hpp"
 #include "tests/problems/products.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/child.hpp"
 #include "tests/support/device_limits.hpp"
+#include "tests/support/temporary.hpp"
 
 #include <algorithm>
+#include <regex>
+#include <set>
 
 using namespace warpline;
 
@@ -62,7 +66,7 @@ TEST_CASE("tiles hold all rows, and no tile is without any", "[host][linear]") {
 }
 
 // On an H200 136 rows of a dual GEMM of 4096 x 7168 took 59 us in a tile of 256, 28 in one of 144;
-// 1280 x 2560 x 8192 111 us in tiles of 256, 74 in seven of 192.
+// 1280 x 2560 x 8192 111 us in tiles of 256, 74 in more tiles of fewer rows.
 TEST_CASE("rows are shared out evenly, to more tiles where clusters have less to do then",
           "[host][linear]") {
   const gemm::Config* of_256 = config_of("gemm_sm90_t256_f16");
@@ -79,6 +83,32 @@ TEST_CASE("rows are shared out evenly, to more tiles where clusters have less to
   is(rows_of(*of_128, 72, 6144, 4096, 132), 1, 80);
   is(rows_of(*of_128, 192, 6144, 4096, 132), 2, 96);
   is(rows_of(*of_128, 224, 6144, 4096, 132), 2, 128);
+}
+
+TEST_CASE("kernels have MMAs of the tokens that the host shares rows out for", "[host][linear]") {
+  const std::regex mma("wgmma\\.mma_async\\.sync\\.aligned\\.m64n([0-9]+)k16");
+  size_t fit = 0, whole = 0;
+  const auto check = [&](const auto& configs) {
+    for (const gemm::Config& config : configs) {
+      if (config.family != gemm::Family::sm90 || config.grouped) continue;
+      std::set<int64_t> of_host, of_kernel;
+      for (int64_t rows = 1; rows <= config.tile_m; ++rows)
+        of_host.insert(gemm::sm90_rows_of_mmas(config, rows));
+      const std::string text =
+          wltest::read_text(wltest::build_file("ptx/" + std::string(config.name) + ".ptx"));
+      for (std::sregex_iterator at(text.begin(), text.end(), mma), end; at != end; ++at)
+        of_kernel.insert(std::stoll((*at)[1]));
+      INFO(config.name);
+      CHECK(of_host == of_kernel);
+      const bool reads = text.find("[tile_rows]") != std::string::npos;
+      CHECK(reads == gemm::fits_rows(config));
+      ++(reads ? fit : whole);
+    }
+  };
+  check(linear::configs());
+  check(dual_gemm::configs());
+  CHECK(fit > 0);
+  CHECK(whole > 0);
 }
 
 TEST_CASE("drawn problems have every number of tokens that MMAs may have", "[host][problems]") {
