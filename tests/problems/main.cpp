@@ -14,8 +14,8 @@
 // It adds them to the file, and passes over configurations that DIRECTORY has counts of, of the
 // same text, so that a run goes on where it was cut off. --gpu runs problems on the GPU of this
 // machine: of what can be judged there (is_of_gpu), bit for bit but for exponentials. There a
-// process takes configurations in turn, as opening a GPU takes it longer than most of them, and has
-// SECONDS (300) for each, so that one that hangs is named and another process goes on.
+// process opens the GPU once, takes configurations in turn, and has SECONDS (300) for each, so that
+// one that hangs is named and another process goes on.
 #include "runtime/src/context.hpp"
 #include "tests/problems/device.hpp"
 #include "tests/support/virtual_gpu.hpp"
