@@ -83,26 +83,28 @@ check() {
 
 # The configurations that the library chooses from one token to several tiles, edges of M and N
 # included. On an H200: small_t1, small_t16 with a tail of rows, t32, t64, t128_split, t128c96,
-# t256; of gemm small_t1_split4, small_t16_dense, t32_whole, t64c96_whole, t128; stream, native
-# ones with tiles of their own, shared K and factors of columns. Groups: the decoder and its like
-# for 16 bits, small_t8 and t16, t64, t128, native t128 and t16c64, of FP8 too and of rows
-# that are gathered; layers with an order of rows and without one, of 16 bits and of NVFP4, the
-# latter two where K is shared or a cluster adds up a token's rows. Not those of one expert a token:
-# of the sum's st.async in a cluster of one CTA, which an H200 runs, memcheck says "Cluster needs to
-# have at least 2 blocks".
+# t256; of gemm small_t1_split4, small_t16_dense, t32_whole, t64c96_whole, t48c32_split, t96c96,
+# t128; stream, native ones with tiles of their own, shared K and factors of columns. Groups: the
+# decoder and its like for 16 bits, small_t8 and t16, t64, t128, native t128 and t16c64, of FP8 too
+# and of rows that are gathered; layers with an order of rows and without one, of 16 bits and of
+# NVFP4, the latter two where K is shared or a cluster adds up a token's rows. Not those of one
+# expert a token: of the sum's st.async in a cluster of one CTA, which an H200 runs, memcheck says
+# "Cluster needs to have at least 2 blocks".
 wide=grouped_dual_gemm_sm90_abf16_t144_bf16 ranges=gemm_sm90_t256_stream_k_bf16
 direct_ranges=gemm_sm90_direct_af16_t256_stream_k_f16
 dual_ranges=dual_gemm_sm90_direct_abf16_t256_stream_k_bf16
 stream=gemm_sm90_stream_af16_t16_f16 dual_stream=dual_gemm_sm90_stream_abf16_t16_bf16
 native_stream=gemm_sm90_tf32_t64c64_stream_f32 native_split=gemm_sm90_bf16_t128_split_bf16
 groups=grouped_gemm_sm90_bf16_t128_bf16 planes=grouped_gemm_sm90_abf16_t288_bf16
-gated_planes=grouped_dual_gemm_sm90_t288_f16
+gated_planes=grouped_dual_gemm_sm90_t288_f16 t48=gemm_sm90_t48c32_split_f16
 shapes=("dual-gemm -m 1 -n 136 -k 320" "dual-gemm -m 130 -n 264 -k 704 --out bf16"
   "dual-gemm -m 32 -n 4096 -k 2048" "dual-gemm -m 64 -n 4096 -k 320 -l 2"
   "dual-gemm -m 100 -n 4096 -k 1024" "dual-gemm -m 300 -n 4096 -k 320 --out bf16"
   "dual-gemm -m 512 -n 4096 -k 448" "gemm -m 1 -n 136 -k 704 --bias f32 --act gelu_tanh"
   "gemm -m 13 -n 4104 -k 704 -l 2 --residual --row" "gemm -m 32 -n 24576 -k 320 --out bf16"
   "gemm -m 60 -n 24576 -k 704 --residual --in-place"
+  "gemm -m 45 -n 264 -k 704 --residual --config $t48"
+  "gemm -m 90 -n 24576 -k 320 --a-type bf16 --b-type nvfp4"
   "gemm -m 2100 -n 2040 -k 2048 --out bf16 --residual --config $ranges"
   "gemm -m 500 -n 2040 -k 2048 --a-type f16 --b-type nvfp4 --config $direct_ranges"
   "gemm -m 1300 -n 3080 -k 448 --residual --config gemm_sm90_t256_f16"

@@ -85,7 +85,7 @@ double stage_clocks(const Config& config, int64_t rows, bool shows_more) {
   const double consumers = config.tile_n / 32.0;
   const double mma = consumers * 8 * std::max(static_cast<double>(rows) / 2, 16.0);
   const double decode = consumers * 200;
-  const bool bf16 = config.a_types == bit(WL_OPERAND_BF16) && config.tile_m >= 64;
+  const bool bf16 = config.a_types == bit(WL_OPERAND_BF16) && config.tile_m >= 48;
   const bool split = config.split_k > 1;
   double more = bf16 && config.tile_m < 256 && !split ? 18 * consumers : 0;
   if (config.direct && config.tile_m == 256) more += config.b_tensors == 2 ? 60 : split ? 100 : 160;
@@ -93,13 +93,16 @@ double stage_clocks(const Config& config, int64_t rows, bool shows_more) {
   const double fewer = consumers * 4 * static_cast<double>(config.tile_m - rows);
   const double of_128 = consumers == 3 ? 0.15 : 0.25;
   more += fewer * (config.tile_m == 128 ? of_128 : config.direct ? 0.5 : 0.13);
+  if (config.tile_m == 48) more += consumers == 3 ? 75 : 40;
+  if (config.tile_m == 96) more += 127;
   if (config.direct && config.tile_m < 256)
     more += (bf16 ? 125.0 : consumers == 3 ? 84.0 : split ? 95.0 : 134.0) * consumers;
   return std::max(mma, decode) + std::min(mma, decode) * (shows_more ? 0.4 : 0.1) + more;
 }
 // WEIGHTS_FIRST of sm90_kinds.inc: the first activations do not wait for weights of later stages.
 bool weights_first(const Config& config) {
-  return config.family == Family::sm90 && config.tile_m == 128 && !config.direct;
+  return config.family == Family::sm90 && !config.direct &&
+         (config.tile_m == 96 || config.tile_m == 128);
 }
 // Clusters that the device holds at once; of 4 CTAs an H200 30, as its GPCs have 16 or 18 SMs.
 int64_t clusters_at_once(const Config& config, const DeviceLimits& device) {

@@ -33,7 +33,7 @@ inline Config sm90_config(const char* name, Image (*image)(), int b_tensors, Fam
     c.shared_bytes += 8 + stages * std::max(more, 0);
   }
   c.later = family == Family::sm90 && !c.direct && split == 1 && ctas == 1 && consumers < 4 &&
-            tokens >= 128;
+            tokens >= 96;
   if (c.later) c.shared_bytes += sm90_later_bytes(b_tensors);
   return c;
 }

@@ -1,5 +1,5 @@
-// Which configurations wl_gemm takes on a Hopper GPU: of operands as they are, and of 16-bit
-// activations with weights in NVFP4 in one launch.
+// Which configurations wl_gemm takes on a Hopper GPU: of operands as they are, of 16-bit
+// activations with weights in NVFP4 in one launch, and by the number of tokens.
 #include "kernels/linear/linear.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/device_limits.hpp"
@@ -161,5 +161,29 @@ TEST_CASE("activations of 16 bits take one launch where that is faster", "[host]
       const gemm::Config* const chosen = gemm::choose(linear::configs(), problem, h200());
       REQUIRE(chosen != nullptr);
       CHECK(std::string(chosen->name) == std::string("gemm_sm90_") + expected);
+    }
+}
+
+TEST_CASE("tiles of 48 and of 96 tokens are taken where they were fastest on an H200",
+          "[host][linear]") {
+  const struct {
+    int64_t m, n, k;
+    const char* config;
+  } cases[] = {{33, 4096, 4096, "t48c32_split"}, {48, 4096, 4096, "t48c32_split"},
+               {49, 4096, 4096, "t64c32_split"}, {48, 6144, 4096, "t48c32_whole"},
+               {48, 28672, 4096, "t48_whole"},   {48, 24576, 1536, "t48c96_whole"},
+               {96, 4096, 4096, "t48c32_whole"}, {96, 4096, 14336, "t48"},
+               {96, 24576, 1536, "t96c96"},      {192, 24576, 1536, "t96c96"},
+               {384, 6144, 4096, "t96c96"},      {768, 6144, 4096, "t96c96"},
+               {256, 24576, 1536, "t128c96"}};
+  for (const wl_operand type : {WL_OPERAND_NVFP4, WL_OPERAND_BF16})
+    for (const auto& c : cases) {
+      const bool bf16 = type == WL_OPERAND_BF16;
+      const gemm::Problem problem =
+          problem_of(c.m, c.n, c.k, {type, WL_OPERAND_NVFP4}, bf16 ? WL_BF16 : WL_F16);
+      const gemm::Config* const chosen = gemm::choose(linear::configs(), problem, h200());
+      REQUIRE(chosen != nullptr);
+      CHECK(std::string(chosen->name) == std::string("gemm_sm90_") + (bf16 ? "abf16_" : "") +
+                                             c.config + (bf16 ? "_bf16" : "_f16"));
     }
 }

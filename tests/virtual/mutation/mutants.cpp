@@ -317,7 +317,7 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
       has(kernel, "sm90") && !has(kernel, "double_buffered") && !has(kernel, "grouped_") &&
       (has(kernel, "split") ||
        (!native && (has(kernel, "_t8_") || has(kernel, "_t16_") || has(kernel, "_t32_") ||
-                    has(kernel, "_t64_") || has(kernel, "c32_"))));
+                    has(kernel, "_t48_") || has(kernel, "_t64_") || has(kernel, "c32_"))));
   if (one_tile && starts(op, "bar.sync group_barrier") && has(m.before, "st.global"))
     return "one tile a cluster: nothing is written to the output area after its last rows are read";
   if (one_tile && starts(op, "@releases mbarrier.arrive"))
