@@ -215,7 +215,7 @@ constexpr int sm100_shared_bytes(const Config& c) {
 
 // ---- sm90.ptx
 
-constexpr int sm90_columns(int consumers) { return consumers == 3 ? 96 : 64; }
+constexpr int sm90_columns(int consumers) { return consumers == 4 ? 64 : 32 * consumers; }
 constexpr int sm90_scale_blocks(int columns) { return 128 % columns == 0 ? 1 : 2; }
 // PLANE_RING of sm90_kinds.inc: planes of 64 of K of the tokens have a ring of their own.
 constexpr bool sm90_plane_ring(int tokens) { return tokens == 288; }

@@ -91,8 +91,9 @@ double stage_clocks(const Config& config, int64_t rows, bool shows_more) {
   if (config.direct && config.tile_m == 256) more += config.b_tensors == 2 ? 60 : split ? 100 : 160;
   // Of fewer tokens more of the decoding shows.
   const double fewer = consumers * 4 * static_cast<double>(config.tile_m - rows);
-  const double of_128 = consumers == 3 ? 0.15 : 0.25;
+  const double of_128 = consumers == 3 ? 0.15 : split ? 0.25 : 0.55;
   more += fewer * (config.tile_m == 128 ? of_128 : config.direct ? 0.5 : 0.13);
+  if (bf16 && split && consumers == 3 && rows < 128) more += 45 * config.b_tensors;
   if (config.tile_m == 48) more += consumers == 3 ? 75 : 40;
   if (config.tile_m == 96) more += 127;
   if (config.direct && config.tile_m < 256)
@@ -244,8 +245,14 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
     result.tile_clocks += static_cast<double>(k_blocks) * 1000;
   if (in_turn(config))
     result.tile_clocks = static_cast<double>(k_blocks) * (240 + 2.3 * config.tile_m);
-  // Of two CTAs an SM, which take turns.
-  const auto turns = static_cast<double>(config.ctas == 1 ? result.waves : divide_up(units, sms));
+  // Of two CTAs an SM, or three, which take turns; one of three that is alone waits for its loads.
+  auto turns = static_cast<double>(config.ctas == 1 ? result.waves : divide_up(units, sms));
+  if (config.ctas == 3) {
+    const bool bf16 = problem.types.a == WL_OPERAND_BF16;
+    result.tile_clocks =
+        static_cast<double>(k_blocks) * (248 + 3.15 * config.tile_m + (bf16 ? 12 : 0));
+    turns = std::max(static_cast<double>(divide_up(units * config.split_k, sms)), 2.4);
+  }
   result.loop_clocks = turns * result.tile_clocks;
   const double sent = 1.0 - 1.0 / config.split_k;
   const bool own = config.split_k > 1 || few; // clusters that make one tile
@@ -258,7 +265,14 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
   result.epilogue_clocks = output_clocks(config, rows.each);
   if (config.split_k > 1) result.epilogue_clocks += 700 + 24.0 * sent * config.tile_m;
   if (config.spread) result.epilogue_clocks += 2500;
-  if (own && !in_turn(config))
+  if (config.ctas == 3) {
+    // Where CTAs nearly fill the device some start late, which shows with a short K (H200).
+    const auto blocks = static_cast<double>(k_blocks);
+    const double late = config.tile_m == 32 ? 9000 - 480 * blocks : 6000 - 400 * blocks;
+    if (4 * units * config.split_k > 11 * sms) result.epilogue_clocks += std::max(late, 0.0);
+    result.epilogue_clocks += problem.m > config.tile_m ? 2000 : -500;
+  }
+  if (own && !in_turn(config) && config.ctas < 3)
     result.epilogue_clocks += config.tile_m == 256 && result.waves == 1 ? 1500 : 4000;
   if (in_turn(config)) {
     const double busy = std::min(

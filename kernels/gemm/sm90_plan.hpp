@@ -163,7 +163,7 @@ inline Config mn_major(Config config) {
 int64_t sm90_native_stages(const Config& config, const Problem& problem);
 Cost sm90_native_cost(const Config& config, const Problem& problem, const DeviceLimits& device);
 // Four consumers of the same columns, which take stages in turn.
-inline bool in_turn(const Config& config) { return config.tile_n == 32; }
+inline bool in_turn(const Config& config) { return config.tile_n == 32 && config.ctas == 1; }
 // Whether tiles may have fewer rows than tile_m: FITS_ROWS of sm90_kinds.inc.
 inline bool fits_rows(const Config& config) {
   return config.family == Family::sm90 && !config.grouped &&

@@ -121,6 +121,8 @@ TEST_CASE("the Hopper cost function chooses what was measured to be fastest", "[
                 {32, 4096, 7168, "dual_gemm_sm90_t32_f16"},
                 {48, 4096, 7168, "dual_gemm_sm90_t48_f16"},
                 {64, 4096, 7168, "dual_gemm_sm90_t64_f16"},
+                {40, 6144, 4096, "dual_gemm_sm90_t48x3_split_f16"},
+                {40, 7168, 4096, "dual_gemm_sm90_t48_whole_f16"},
                 {384, 3072, 4096, "dual_gemm_sm90_t96c96_f16"},
                 {128, 4096, 7168, "dual_gemm_sm90_t128_split_f16"},
                 {256, 4096, 7168, "dual_gemm_sm90_t128_f16"},

@@ -164,7 +164,7 @@ TEST_CASE("activations of 16 bits take one launch where that is faster", "[host]
     }
 }
 
-TEST_CASE("tiles of 48 and of 96 tokens are taken where they were fastest on an H200",
+TEST_CASE("numbers of tokens and of CTAs an SM are those that were fastest on an H200",
           "[host][linear]") {
   const struct {
     int64_t m, n, k;
@@ -175,7 +175,10 @@ TEST_CASE("tiles of 48 and of 96 tokens are taken where they were fastest on an 
                {96, 4096, 4096, "t48c32_whole"}, {96, 4096, 14336, "t48"},
                {96, 24576, 1536, "t96c96"},      {192, 24576, 1536, "t96c96"},
                {384, 6144, 4096, "t96c96"},      {768, 6144, 4096, "t96c96"},
-               {256, 24576, 1536, "t128c96"}};
+               {256, 24576, 1536, "t128c96"},    {24, 9216, 4096, "t32x3_split"},
+               {24, 14336, 4096, "t32_whole"},   {40, 8704, 4096, "t48x3_split"},
+               {40, 12672, 4096, "t48x3_split"}, {40, 14336, 4096, "t48_whole"},
+               {64, 11008, 4096, "t64x3_split"}, {96, 6144, 4096, "t128_split"}};
   for (const wl_operand type : {WL_OPERAND_NVFP4, WL_OPERAND_BF16})
     for (const auto& c : cases) {
       const bool bf16 = type == WL_OPERAND_BF16;
