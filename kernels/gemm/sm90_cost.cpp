@@ -272,7 +272,8 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
     if (4 * units * config.split_k > 11 * sms) result.epilogue_clocks += std::max(late, 0.0);
     result.epilogue_clocks += problem.m > config.tile_m ? 2000 : -500;
   }
-  if (own && !in_turn(config) && config.ctas < 3)
+  // Where an SM has only two of three CTAs, or one, others were faster.
+  if (own && !in_turn(config) && (config.ctas < 3 || turns < 3))
     result.epilogue_clocks += config.tile_m == 256 && result.waves == 1 ? 1500 : 4000;
   if (in_turn(config)) {
     const double busy = std::min(
