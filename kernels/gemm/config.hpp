@@ -56,6 +56,7 @@ struct Config {
   int decoders = 0;     // sm90_small: warps that decode activations
   int ctas = 1;         // sm90: that an SM holds
   bool later = false;   // sm90: activations of later rows are made ready under the product
+  bool fitted = false;  // sm90: its tiles may have fewer rows, where others of its size are whole
   bool spread = false;  // sm90: the CTAs that share a tile's K are of no cluster
   bool direct = false;  // sm90: 16-bit activations as they lie, in one launch
   bool grouped = false; // for groups of rows

@@ -21,14 +21,14 @@ namespace warpline::gemm {
 // takes 400 less, 700 with splits, 900 with three consumers. Two CTAs an SM take turns.
 // A in 16 bits (H100): a launch ahead that orders it takes 0.0023 an element more; one launch 1700
 // less, and a stage 84 more for each 32 columns, of 64 columns 134, 95 where K is split, in BF16
-// 125, of 256 tokens 160 in all, 100 of splits, 60 of two tensors. Splits of 256 tokens pay 1500 of
-// the 4000 in one wave. In BF16 a stage of 64 or 128 tokens takes 18 more for each 32 columns where
-// K is not split (H200). With fewer tokens a tile a stage takes less, but not as much less as its
-// MMAs: of what those save 13 % of 256 tokens, 25 of 128, 15 of three consumers are lost again, and
-// half in one launch (H200, 873 problems of 72 to 4096 rows). Four consumers of the same 32
-// columns: a stage takes 240 and 2.3 a token; instead of those 4000 a tile takes 700 to 2000 where
-// its K is split, the less the fewer CTAs there are, of 16 tokens always 2000; else 500, in more
-// than one wave 2000.
+// 125, of 256 tokens 160 in all, 100 of splits, 60 of two tensors. Splits of 256 tokens pay
+// 1500 of the 4000 in one wave. In BF16 a stage of 64 or 128 tokens takes 18 more for each 32
+// columns where K is not split (H200). With fewer tokens a tile a stage takes less, but not as much
+// less as its MMAs: of what those save 13 % of 256 tokens, 25 of 128, 15 of three consumers are
+// lost again, and half in one launch (H200, 873 problems of 72 to 4096 rows). Four consumers of the
+// same 32 columns: a stage takes 240 and 2.3 a token; instead of those 4000 a tile takes 700 to
+// 2000 where its K is split, the less the fewer CTAs there are, of 16 tokens always 2000; else 500,
+// in more than one wave 2000.
 //
 // Of groups CTAs go on from tile to tile; the first of two launches takes 3000 and 4 bytes an
 // element of A through L2. Rows are spread as `spread` says. 128 of K of 128 rows of weights take
@@ -240,6 +240,9 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
   const bool much = problem.k > 12288 && problem.m >= 1024;
   if (config.tile_m == 128 && config.b_tensors == 1 && config.split_k == 1 && much)
     result.tile_clocks *= 1.08;
+  // A second loop, for fewer rows, costs whole tiles as much (H200).
+  if (config.tile_m >= 128 && !fits_rows(config) && fitted_apart(config) && config.tile_n == 64)
+    result.tile_clocks *= config.tile_m == 128 ? 0.984 : 0.994;
   // Without specialised warps loads, decoding and MMA hardly overlap.
   if (config.family == Family::sm90_double_buffered)
     result.tile_clocks += static_cast<double>(k_blocks) * 1000;
@@ -266,7 +269,7 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
   if (config.split_k > 1) result.epilogue_clocks += 700 + 24.0 * sent * config.tile_m;
   if (config.spread) result.epilogue_clocks += 2500;
   if (config.ctas == 3) {
-    // Where CTAs nearly fill the device some start late, which shows with a short K (H200).
+    // Where CTAs nearly fill the device a short K takes longer (H200), probably as some start late.
     const auto blocks = static_cast<double>(k_blocks);
     const double late = config.tile_m == 32 ? 9000 - 480 * blocks : 6000 - 400 * blocks;
     if (4 * units * config.split_k > 11 * sms) result.epilogue_clocks += std::max(late, 0.0);

@@ -43,6 +43,11 @@ inline Config stored(Store store, Config c) {
   c.shared_bytes += c.tile_n / 32 * (sm90_output_bytes(store) - sm90_output_bytes(Store::direct));
   return c;
 }
+// SM90_FITTED_CONFIG
+inline Config fitted(Config c) {
+  c.fitted = true;
+  return c;
+}
 // SM90_STREAM_K_CONFIG
 inline Config streamed(Config c) {
   c.grid = Grid::stream_k;
@@ -164,9 +169,16 @@ int64_t sm90_native_stages(const Config& config, const Problem& problem);
 Cost sm90_native_cost(const Config& config, const Problem& problem, const DeviceLimits& device);
 // Four consumers of the same columns, which take stages in turn.
 inline bool in_turn(const Config& config) { return config.tile_n == 32 && config.ctas == 1; }
+// Whether tiles are all of tile_m rows, and others of that size, `fitted`, of fewer: FITTED_APART
+// of sm90_kinds.inc.
+inline bool fitted_apart(const Config& config) {
+  return config.b_tensors == 1 && config.split_k == 1 && config.grid != Grid::stream_k &&
+         config.d_type != WL_F32;
+}
 // Whether tiles may have fewer rows than tile_m: FITS_ROWS of sm90_kinds.inc.
 inline bool fits_rows(const Config& config) {
   return config.family == Family::sm90 && !config.grouped &&
+         (config.fitted || !fitted_apart(config)) &&
          (config.tile_m == 256 ||
           (config.tile_m == 128 && (config.tile_n < 96 || config.split_k > 1)));
 }

@@ -8,6 +8,7 @@
 #define SM100A_PLAIN_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM100_MX_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_FITTED_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_SETS_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_STORED_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_STREAM_K_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
@@ -54,6 +55,11 @@ const gemm::Table& configs() {
 #define SM90_STORED_CONFIG(name, store, ...)                                                       \
   stored(store, sm90_config(                                                                       \
                     #name, [] { return WL_IMAGE(name); }, 1, Family::sm90, __VA_ARGS__)),
+#define SM90_FITTED_CONFIG(name, store, mma, out, tokens, stages, rows, split, consumers, group,   \
+                           ctas, launches, ...)                                                    \
+  fitted(stored(store, sm90_config(                                                                \
+                           #name, [] { return WL_IMAGE(name); }, 1, Family::sm90, mma, out,        \
+                           tokens, stages, rows, split, consumers, group, ctas, launches))),
 #define SM90_STREAM_K_CONFIG(name, store, mma, out, tokens, stages, rows, split, consumers, group, \
                              ctas, launches, ...)                                                  \
   streamed(stored(store, sm90_config(                                                              \

@@ -1,9 +1,11 @@
 // Which configurations wl_gemm takes on a Hopper GPU: of operands as they are, of 16-bit
 // activations with weights in NVFP4 in one launch, and by the number of tokens.
+#include "kernels/gemm/sm90_plan.hpp"
 #include "kernels/linear/linear.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/device_limits.hpp"
 
+#include <algorithm>
 #include <string>
 
 using namespace warpline;
@@ -146,7 +148,7 @@ TEST_CASE("activations of 16 bits take one launch where that is faster", "[host]
                {512, 3584, 8192, "direct_af16_t256_split_f16", "direct_abf16_t256_split_bf16"},
                {256, 8192, 8192, nullptr, "direct_abf16_t256_split_bf16"},
                {255, 8192, 8192, nullptr, "direct_abf16_t256_split_bf16"},
-               {192, 7168, 4096, "t128_f16", nullptr},
+               {192, 7168, 4096, "t128_fitted_f16", nullptr},
                {256, 7168, 2048, "t128_f16", "direct_abf16_t256_split_bf16"},
                {256, 4096, 4096, "direct_af16_t128_split_f16", nullptr},
                {512, 2880, 2880, "direct_af16_t128c96_split_f16", "abf16_t128c96_split_bf16"},
@@ -189,4 +191,39 @@ TEST_CASE("numbers of tokens and of CTAs an SM are those that were fastest on an
       CHECK(std::string(chosen->name) == std::string("gemm_sm90_") + (bf16 ? "abf16_" : "") +
                                              c.config + (bf16 ? "_bf16" : "_f16"));
     }
+}
+
+// Where there are both, whole tiles are of the kernel that knows no others: us on an H200, NVFP4,
+// 512 x 7168 x 2048 25.2 and, by the other, 25.4; 256 x 7168 x 2048 14.3 and 14.5.
+TEST_CASE("fitted configurations are for tiles of fewer rows", "[host][linear]") {
+  size_t pairs = 0;
+  for (const gemm::Config& config : linear::configs()) {
+    if (!config.fitted) continue;
+    std::string name = config.name;
+    name.erase(name.find("_fitted"), 7);
+    const auto& configs = linear::configs();
+    const auto whole = std::find_if(configs.begin(), configs.end(),
+                                    [&](const gemm::Config& one) { return one.name == name; });
+    REQUIRE(whole != configs.end());
+    CHECK(gemm::fits_rows(config));
+    CHECK(!gemm::fits_rows(*whole));
+    ++pairs;
+  }
+  CHECK(pairs > 0);
+  const struct {
+    int64_t m, n, k;
+    const char* config;
+  } cases[] = {{512, 7168, 2048, "t256_f16"},         {320, 7168, 2048, "t256_fitted_f16"},
+               {256, 7168, 2048, "t128_f16"},         {224, 7168, 2048, "t128_f16"},
+               {192, 7168, 2048, "t128_fitted_f16"},  {256, 28672, 4096, "t256_f16"},
+               {144, 28672, 4096, "t256_fitted_f16"}, {80, 28672, 4096, "t128_fitted_f16"},
+               {128, 28672, 4096, "t128_f16"}};
+  for (const auto& c : cases) {
+    const gemm::Problem problem =
+        problem_of(c.m, c.n, c.k, {WL_OPERAND_NVFP4, WL_OPERAND_NVFP4}, WL_F16);
+    const gemm::Config* const chosen = gemm::choose(linear::configs(), problem, h200());
+    REQUIRE(chosen != nullptr);
+    INFO(c.m << " x " << c.n << " x " << c.k);
+    CHECK(std::string(chosen->name) == std::string("gemm_sm90_") + c.config);
+  }
 }

@@ -121,8 +121,8 @@ TEST_CASE("clusters share K where whole tiles leave most of them idle", "[host][
   CHECK(chosen(WL_OPERAND_NVFP4, WL_F16, 1024, 4096, 4096) == "gemm_sm90_t256_f16");
   // An H200: 2048 x 3584 x 18944 399 us in tiles of 240, 403 with shared tiles; 1536 x 4096 x 14336
   // 239 in tiles of 192, 316 with shared ones.
-  CHECK(chosen(WL_OPERAND_NVFP4, WL_F16, 2048, 3584, 18944) == "gemm_sm90_t256_f16");
-  CHECK(chosen(WL_OPERAND_NVFP4, WL_F16, 1536, 4096, 14336) == "gemm_sm90_t256_f16");
+  CHECK(chosen(WL_OPERAND_NVFP4, WL_F16, 2048, 3584, 18944) == "gemm_sm90_t256_fitted_f16");
+  CHECK(chosen(WL_OPERAND_NVFP4, WL_F16, 1536, 4096, 14336) == "gemm_sm90_t256_fitted_f16");
   // Few tiles: 43 us where two clusters share each, 37 where three do.
   CHECK(chosen(WL_OPERAND_F16, WL_F16, 1024, 1280, 8192) ==
         "gemm_sm90_direct_af16_t256_stream_k_f16");

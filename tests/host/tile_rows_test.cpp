@@ -69,8 +69,8 @@ TEST_CASE("tiles hold all rows, and no tile is without any", "[host][linear]") {
 // 1280 x 2560 x 8192 111 us in tiles of 256, 74 in more tiles of fewer rows.
 TEST_CASE("rows are shared out evenly, to more tiles where clusters have less to do then",
           "[host][linear]") {
-  const gemm::Config* of_256 = config_of("gemm_sm90_t256_f16");
-  const gemm::Config* of_128 = config_of("gemm_sm90_t128_f16");
+  const gemm::Config* of_256 = config_of("gemm_sm90_t256_fitted_f16");
+  const gemm::Config* of_128 = config_of("gemm_sm90_t128_fitted_f16");
   const auto is = [](const gemm::Sm90Rows& rows, int64_t tiles, int64_t each) {
     CHECK(rows.tiles == tiles);
     CHECK(rows.each == each);

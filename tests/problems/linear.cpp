@@ -80,13 +80,13 @@ Problem make(const Configuration& c, Draw& draw, Values wanted) {
   const bool has_row = draw.pick("with row", {1, 0, 1}) != 0 && !ties && !tells && !is_bare(draw);
   const bool has_col = draw.pick("with col", {0, 1, 1}) != 0 && c.column_factors;
   const std::string residual =
-      nvfp4 || is_bare(draw) ? "null"
-      : is_of_rings(draw)    ? draw.index() == of_rings ? "apart" : "null"
-                             : draw.pick<const char*>("residual of", {"apart", "in place", "null",
-                                                                      "apart, as D", "in place"});
+      nvfp4 || is_bare(draw) || is_of_whole_tiles(draw) ? "null"
+      : is_of_rings(draw) ? draw.index() == of_rings ? "apart" : "null"
+                          : draw.pick<const char*>("residual of", {"apart", "in place", "null",
+                                                                   "apart, as D", "in place"});
   // Where runs may differ and the first one has none, the second one has.
-  const bool only_second =
-      residual == "null" && differ && !nvfp4 && !is_of_rings(draw) && !is_bare(draw);
+  const bool only_second = residual == "null" && differ && !nvfp4 && !is_of_rings(draw) &&
+                           !is_bare(draw) && !is_of_whole_tiles(draw);
   const bool in_place = residual == "in place", apart = residual[0] == 'a' || only_second;
 
   const Layout layout = nvfp4 ? draw_dense_layout(s, draw)

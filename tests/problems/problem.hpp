@@ -138,6 +138,7 @@ struct Configuration {
   // with which no more tiles of rows are made than hold them.
   std::vector<int64_t> fitted;
   int64_t fitting_columns = 0;
+  bool has_whole_tiles = false; // and of_whole_tiles
 };
 
 // Its sums are those of Hopper's narrow accumulator.

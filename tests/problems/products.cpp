@@ -38,6 +38,7 @@ bool is_of_loops(const Draw& draw) {
 bool is_of_rings(const Draw& draw) {
   return of_rings <= draw.index() && draw.index() < first_of_bare;
 }
+bool is_of_whole_tiles(const Draw& draw) { return draw.index() == of_whole_tiles; }
 bool is_fitted(const Draw& draw) { return draw.index() >= first_of_fitted; }
 bool is_bare(const Draw& draw) {
   if (is_fitted(draw)) return draw.index() % 2 != 0;
@@ -111,6 +112,7 @@ Configuration configuration_of(const Config& config, const char* decoder, const 
       if (tokens == warpline::gemm::sm90_rows_of_mmas(config, tokens)) c.fitted.push_back(tokens);
     const int clusters = c.shares_k ? 2 : c.sms / config.cluster[0];
     c.fitting_columns = clusters * c.columns;
+    c.has_whole_tiles = config.fitted;
   }
   // CTAs that wait for each other's flags in memory: stages come round once.
   if (config.spread) c.long_k = c.depth + config.tile_k * config.split_k;
@@ -197,6 +199,8 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
       s.m = tiles * (known ? c.fitted[of_tokens] : c.rows) -
             below("m", std::min<int64_t>(16, c.rows) * tiles);
       s.n = known ? c.fitting_columns : c.columns, s.k += c.depth;
+      // Clusters go on to another tile before the stages come round.
+      if (c.has_whole_tiles && is_of_whole_tiles(draw)) s.n = 2 * c.fitting_columns, s.k -= c.depth;
       // Clusters that share K go on from a whole tile to most of another.
       if (c.shares_k && of_tokens == 0) s.n = (2 * clusters_of(c) - 1) * c.columns;
     } else if (is_of_rings(draw)) {
@@ -560,7 +564,9 @@ Activations draw_activations(bool differ, size_t turn, Draw& draw) {
   const int bare = has_none                ? WL_ACTIVATION_NONE
                    : draw.index() % 2 != 0 ? WL_ACTIVATION_SILU
                                            : WL_ACTIVATION_GELU_TANH;
-  const int first = is_bare(draw) ? draw.note("activation", bare) : drawn;
+  const int first = is_bare(draw)             ? draw.note("activation", bare)
+                    : is_of_whole_tiles(draw) ? draw.note<int>("activation", WL_ACTIVATION_RELU)
+                                              : drawn;
   // Of those without an exponential, which a card computes bit for bit, another of them.
   const int other = first / 3 * 3 + (first + 1) % 3;
   const int second = draw.note("activation of the second run", differ ? other : first);

@@ -27,8 +27,12 @@ constexpr size_t first_of_bare = of_rings + 3, all_bare = 2;
 // And tiles of fewer rows than there may be, for each number of tokens that their MMAs may have, of
 // a K that brings the stages round: one row tile, or with an even number two.
 constexpr size_t first_of_fitted = first_of_bare + all_bare;
+// Whole tiles of a configuration beside which another has no others, with relu, of little K and
+// without a residual: either orders the outputs of a cluster's tiles behind each other.
+constexpr size_t of_whole_tiles = first_of_fitted + 7;
 bool is_of_loops(const Draw& draw);
 bool is_of_rings(const Draw& draw);
+bool is_of_whole_tiles(const Draw& draw);
 int64_t k_of_loops(const Configuration& configuration, const Draw& draw);
 int64_t tiles_of_rings(const Configuration& configuration);
 // Products without factors of rows and residual, which have a text of their own for no activation

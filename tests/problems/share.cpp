@@ -56,8 +56,10 @@ void add_bare(std::vector<Operation>* operations) {
 // Every number of tokens that MMAs may have.
 void add_fitted(std::vector<Operation>* operations) {
   for (Operation& operation : *operations)
-    for (Configuration& c : operation.configurations)
+    for (Configuration& c : operation.configurations) {
       for (size_t i = 0; i < c.fitted.size(); ++i) c.problems.push_back(first_of_fitted + i);
+      if (c.has_whole_tiles) c.problems.push_back(of_whole_tiles);
+    }
 }
 
 } // namespace

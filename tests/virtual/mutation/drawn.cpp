@@ -116,6 +116,7 @@ bool right_loops(wl_context* context, const Drawn& drawn, uint64_t seed, std::st
   std::vector<size_t> list = drawn.configuration->of_loops;
   for (size_t i = 0; i < drawn.configuration->fitted.size(); ++i)
     list.push_back(problems::first_of_fitted + i);
+  if (drawn.configuration->has_whole_tiles) list.push_back(problems::of_whole_tiles);
   return std::all_of(list.begin(), list.end(),
                      [&](size_t number) { return right(context, drawn, seed, number, message); });
 }
