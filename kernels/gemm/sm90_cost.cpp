@@ -21,7 +21,7 @@ namespace warpline::gemm {
 // takes 400 less, 700 with splits, 900 with three consumers. Two CTAs an SM take turns.
 // A in 16 bits (H100): a launch ahead that orders it takes 0.0023 an element more; one launch 1700
 // less, and a stage 84 more for each 32 columns, of 64 columns 134, 95 where K is split, in BF16
-// 125, of 256 tokens 160 in all, 100 of splits, 60 of two tensors. Splits of 256 tokens pay
+// 125, of 256 tokens 70 in all (H200), 100 of splits, 60 of two tensors. Splits of 256 tokens pay
 // 1500 of the 4000 in one wave. In BF16 a stage of 64 or 128 tokens takes 18 more for each 32
 // columns where K is not split (H200). With fewer tokens a tile a stage takes less, but not as much
 // less as its MMAs: of what those save 13 % of 256 tokens, 25 of 128, 15 of three consumers are
@@ -88,7 +88,7 @@ double stage_clocks(const Config& config, int64_t rows, bool shows_more) {
   const bool bf16 = config.a_types == bit(WL_OPERAND_BF16) && config.tile_m >= 48;
   const bool split = config.split_k > 1;
   double more = bf16 && config.tile_m < 256 && !split ? 18 * consumers : 0;
-  if (config.direct && config.tile_m == 256) more += config.b_tensors == 2 ? 60 : split ? 100 : 160;
+  if (config.direct && config.tile_m == 256) more += config.b_tensors == 2 ? 60 : split ? 100 : 70;
   // Of fewer tokens more of the decoding shows.
   const double fewer = consumers * 4 * static_cast<double>(config.tile_m - rows);
   const double of_128 = consumers == 3 ? 0.15 : split ? 0.25 : 0.55;
@@ -142,10 +142,10 @@ double sharing_clocks(const Config& config, const Problem& problem, int64_t shar
   const bool slowly = problem.n * config.b_tensors < 5120;
   const double waits = problem.m <= config.group_m * config.tile_m ? 100 : slowly ? 1000 : 140;
   const double later = decodes ? waits * static_cast<double>(k_blocks) : config.later ? 3500 : 0;
-  if (of_one_tile && config.store == Store::sectors) return 5500 + 1150 * sharers + later;
+  if (of_one_tile && config.store == Store::sectors) return 7500 + 1150 * sharers + later;
   const double each = 1950 * sharers + later;
   if (of_one_tile) return 6500 + each;
-  return (behind_whole ? 13000 : 9000) + each + (parts ? 0 : 350.0 * static_cast<double>(share));
+  return (behind_whole ? 10000 : 9000) + each + (parts ? 0 : 350.0 * static_cast<double>(share));
 }
 } // namespace
 
