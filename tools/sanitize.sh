@@ -97,6 +97,7 @@ stream=gemm_sm90_stream_af16_t16_f16 dual_stream=dual_gemm_sm90_stream_abf16_t16
 native_stream=gemm_sm90_tf32_t64c64_stream_f32 native_split=gemm_sm90_bf16_t128_split_bf16
 groups=grouped_gemm_sm90_bf16_t128_bf16 planes=grouped_gemm_sm90_abf16_t288_bf16
 gated_planes=grouped_dual_gemm_sm90_t288_f16 t48=gemm_sm90_t48c32_split_f16
+fitted=gemm_sm90_direct_af16_t256_fitted_f16
 shapes=("dual-gemm -m 1 -n 136 -k 320" "dual-gemm -m 130 -n 264 -k 704 --out bf16"
   "dual-gemm -m 32 -n 4096 -k 2048" "dual-gemm -m 64 -n 4096 -k 320 -l 2"
   "dual-gemm -m 100 -n 4096 -k 1024" "dual-gemm -m 300 -n 4096 -k 320 --out bf16"
@@ -108,7 +109,7 @@ shapes=("dual-gemm -m 1 -n 136 -k 320" "dual-gemm -m 130 -n 264 -k 704 --out bf1
   "gemm -m 2100 -n 2040 -k 2048 --out bf16 --residual --config $ranges"
   "gemm -m 500 -n 2040 -k 2048 --a-type f16 --b-type nvfp4 --config $direct_ranges"
   "gemm -m 1300 -n 3080 -k 448 --residual --config gemm_sm90_t256_f16"
-  "gemm -m 420 -n 264 -k 448 --a-type f16 --b-type nvfp4 --config gemm_sm90_direct_af16_t256_f16"
+  "gemm -m 420 -n 264 -k 448 --a-type f16 --b-type nvfp4 --config $fitted"
   "dual-gemm -m 500 -n 1016 -k 2048 --a-type bf16 --out bf16 --config $dual_ranges"
   "gemm -m 300 -n 4104 -k 320 --out f32 --act silu" "quantize -m 130 -k 1088 -l 2"
   "quantize -m 3 -k 64 --type f16"
