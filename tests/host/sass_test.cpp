@@ -80,14 +80,52 @@ TEST_CASE("sass-summary counts per role and compares with golden files", "[host]
   toolkit.take_kernels({"dual_gemm_sm100_n64_f16", "dual_gemm_sm90_t32_f16", "quantize_sm100_f16",
                         "quantize_sm90_bf16", "quantize_sm90_f16"});
   const std::vector<std::string> golden = {"--golden", toolkit.directory / "golden"};
-  const auto run = [&](const std::string& option) {
+  const auto run_known = [&](const std::string& option) {
     return toolkit.run("sass-summary", {option, golden[0], golden[1]});
   };
-  CHECK(run("--check").status == 3);
-  REQUIRE(run("--update").status == 0);
-  CHECK(run("--check").status == 0);
+  const auto run = [&](const std::string& option) {
+    return toolkit.run("sass-summary", {option, "--all", golden[0], golden[1]});
+  };
+  CHECK(run_known("--check").status == 3);
+  const ChildResult first = run_known("--update");
+  REQUIRE(first.status == 0);
+  CHECK_THAT(first.out, ContainsSubstring(": 5 kernels, 5 assembled"));
+  const ChildResult all = run("--check");
+  CHECK(all.status == 0);
+  CHECK_THAT(all.out, ContainsSubstring("; 5 of them were assembled"));
   std::string changed = wltest::sass_listing;
   changed.replace(changed.find("STG.E"), 5, "STL.E");
+  toolkit.list(changed);
+  // What has the text that the golden file names is not assembled, any other is.
+  const ChildResult known = run_known("--check");
+  CHECK(known.status == 0);
+  CHECK_THAT(known.out, ContainsSubstring("; 0 of them were assembled"));
+  toolkit.change("quantize_sm90_f16", "// another line\n");
+  const ChildResult one = run_known("--check");
+  CHECK(one.status == 1);
+  CHECK_THAT(one.out, ContainsSubstring("+quantize_sm90_f16") && ContainsSubstring("spill 1") &&
+                          !ContainsSubstring("+quantize_sm90_bf16"));
+  toolkit.list(wltest::sass_listing);
+  CHECK(run_known("--check").status == 0); // other text, the same code
+  CHECK_THAT(run_known("--update").out, ContainsSubstring(": 5 kernels, 1 assembled"));
+  CHECK_THAT(run_known("--update").out, ContainsSubstring(": 5 kernels, 0 assembled"));
+  // Nor are golden lines believed that somebody has changed.
+  const std::string page = toolkit.directory / "golden/sass-ptxas-13.0.88.txt";
+  const std::string written = wltest::read_text(page);
+  std::string edited = written;
+  edited.replace(edited.find("registers 64"), 12, "registers 63");
+  wltest::write_text(page, edited);
+  const ChildResult not_so = run_known("--check");
+  CHECK(not_so.status == 1);
+  CHECK_THAT(not_so.out, ContainsSubstring("registers 63"));
+  wltest::write_text(page, written);
+  toolkit.change_tools();
+  CHECK_THAT(run_known("--check").out, ContainsSubstring("; 5 of them were assembled"));
+  // What other tools wrote stays, without its text, when some kernels are written.
+  const std::string two = "quantize_sm90";
+  CHECK(toolkit.run("sass-summary", {"--update", two, golden[0], golden[1]}).status == 0);
+  CHECK_THAT(run_known("--check").out, ContainsSubstring("; 3 of them were assembled"));
+  REQUIRE(run_known("--update").status == 0);
   toolkit.list(changed);
   const ChildResult different = run("--check");
   CHECK(different.status == 1);
@@ -104,7 +142,8 @@ TEST_CASE("sass-summary counts per role and compares with golden files", "[host]
   const std::string some = "quantize_sm90", before = lines_of(some, true),
                     others = lines_of(some, false);
   REQUIRE(!before.empty());
-  REQUIRE(toolkit.run("sass-summary", {"--update", some, golden[0], golden[1]}).status == 0);
+  REQUIRE(toolkit.run("sass-summary", {"--update", "--all", some, golden[0], golden[1]}).status ==
+          0);
   CHECK(lines_of(some, false) == others);
   CHECK(lines_of(some, true) != before);
   CHECK(run("--check").status == 1);

@@ -86,6 +86,17 @@ struct SassToolkit {
       fs::create_symlink(build_file("ptx/" + name + ".ptx"),
                          directory / ("build/ptx/" + name + ".ptx"));
   }
+  // A kernel, or the tools, with one line more.
+  void change(const std::string& name, const std::string& line) {
+    const std::string path = directory / ("build/ptx/" + name + ".ptx");
+    const std::string text = read_text(path) + line;
+    std::filesystem::remove(path);
+    write_text(path, text);
+  }
+  void change_tools() {
+    const std::string path = scripts_ + "sass-summary";
+    write_text(path, read_text(path) + "# another line\n");
+  }
   ChildResult run(const std::string& tool, std::vector<std::string> arguments) const {
     arguments.insert(arguments.begin(), scripts_ + tool);
     return run_child(arguments, {{"CUDA_HOME", directory.path()}});
