@@ -233,6 +233,17 @@ constexpr int sm90_group_rows(int tokens) { return sm90_plane_ring(tokens) ? 256
 constexpr int sm90_output_bytes(Store store) {
   return store == Store::sectors ? 0 : store == Store::lines ? 4096 : 2048;
 }
+// Of OUTPUTS_APART there, of few tokens, what each chunk of each product's columns has but the
+// first.
+constexpr int sm90_outputs_apart_bytes(const Config& c, int b_tensors) {
+  const bool one_tile = c.split_k > 1 || c.ctas > 1 || c.threads > 128 * 4;
+  if (c.family != Family::sm90 || c.direct ||
+      c.cluster[0] * (c.spread ? c.split_k : 1) != c.split_k || c.tile_m > 64 || !one_tile ||
+      c.d_type == WL_F32)
+    return 0;
+  const int chunks = (c.tile_m / c.split_k + 31) / 32;
+  return c.tile_n / 32 * 2048 * ((3 - b_tensors) * chunks - 1);
+}
 constexpr int sm90_shared_bytes(int tokens, int stages, int columns, int b_tensors = 2) {
   return stages * sm90_stage_bytes(tokens, columns, b_tensors) +
          (sm90_plane_ring(tokens) ? sm90_planes * (tokens * 128 + 16) : 0) +

@@ -35,11 +35,13 @@ inline Config sm90_config(const char* name, Image (*image)(), int b_tensors, Fam
   c.later = family == Family::sm90 && !c.direct && split == 1 && ctas == 1 && consumers < 4 &&
             tokens >= 96;
   if (c.later) c.shared_bytes += sm90_later_bytes(b_tensors);
+  c.shared_bytes += sm90_outputs_apart_bytes(c, b_tensors);
   return c;
 }
 // SM90_STORED_CONFIG
 inline Config stored(Store store, Config c) {
   c.store = store;
+  c.shared_bytes -= sm90_outputs_apart_bytes(c, c.b_tensors);
   c.shared_bytes += c.tile_n / 32 * (sm90_output_bytes(store) - sm90_output_bytes(Store::direct));
   return c;
 }
