@@ -87,7 +87,8 @@ TEST_CASE("Hopper configurations agree with their PTX", "[host][dual_gemm]") {
     // The stages, the outputs of each group of 32 columns, then the full barriers.
     const int stage = sm90_stage_bytes(config.tile_m, config.tile_n);
     CHECK(stage % 1024 == 0); // 128-byte swizzle
-    const int full = config.stages * stage + config.tile_n / 32 * 2048;
+    const int full = config.stages * stage + config.tile_n / 32 * 2048 +
+                     sm90_outputs_apart_bytes(config, config.b_tensors);
     CHECK(contains(text, " + " + std::to_string(full) + "], "));
     CHECK(contains(text, ".m64n" + std::to_string(config.tile_m) + "k16.f32." + type + "." + type));
     const int weights = stage - config.tile_m * 256;
