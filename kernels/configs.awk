@@ -5,7 +5,7 @@
 # SM100_CONFIG(name, 128, ...). The macro's prefix names the source (SM90_DECODE: sm90_decode.ptx)
 # and, up to its first "_", the targets; SM100A: of the sources of SM100, for sm_100a alone;
 # SM90_NATIVE_STREAM, SM90_NATIVE_SPLIT, SM90_NATIVE_MN, SM90_NATIVE_TURNED: of SM90_NATIVE's, with
-# columns more; so SM90_FITTED, SM90_SETS, SM90_STORED and SM90_STREAM_K of SM90's.
+# columns more; so SM90_FITTED, SM90_HELPED, SM90_SETS, SM90_STORED and SM90_STREAM_K of SM90's.
 # A number becomes -DCOLUMN=number, a word -DCOLUMN_WORD=1, NAME becomes -DKERNEL=name.
 
 BEGIN {
@@ -38,7 +38,7 @@ match($0, /^[A-Z0-9_]+_CONFIG\(/) {
   source = tolower(arch)
   sub(/^sm100a_/, "sm100_", source)
   sub(/^sm90_native_(stream|split|mn|turned)$/, "sm90_native", source)
-  sub(/^sm90_(fitted|sets|stored|stream_k)$/, "sm90", source)
+  sub(/^sm90_(fitted|helped|sets|stored|stream_k)$/, "sm90", source)
   family = arch
   sub(/_.*$/, "", family)
   if (list) print value[1], source, targets[family]

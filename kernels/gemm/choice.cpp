@@ -98,6 +98,11 @@ bool can_run(const Config& config, const Problem& problem, const DeviceLimits& d
                        static_cast<long long>(ctas), static_cast<long long>(sms));
     return false;
   }
+  if (config.helped && (problem.m > config.tile_m || problem.l > 1)) {
+    if (reason != nullptr)
+      *reason = format("it multiplies at most %d rows of one entry", config.tile_m);
+    return false;
+  }
   if (config.grid != Grid::stream_k) return true;
   const int64_t k_tiles = config.family == Family::sm90_native ? sm90_native_stages(config, problem)
                           : config.family == Family::sm90      ? sm90_all_stages(config, problem)

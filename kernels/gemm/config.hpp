@@ -58,6 +58,7 @@ struct Config {
   bool later = false;   // sm90: activations of later rows are made ready under the product
   bool fitted = false;  // sm90: its tiles may have fewer rows, where others of its size are whole
   bool spread = false;  // sm90: the CTAs that share a tile's K are of no cluster
+  bool helped = false;  // sm90: CTAs that have no tile have some of the K of others' tiles
   bool direct = false;  // sm90: 16-bit activations as they lie, in one launch
   bool grouped = false; // for groups of rows
   bool routed = false;  // for few rows that say which matrix they are multiplied with
@@ -271,6 +272,11 @@ constexpr int sm90_turns_bytes(int stages) { return sm90_turns(stages) * (8 + 32
 // Blocks of K that a job, of 8 rows, makes ready.
 constexpr int64_t sm90_later_blocks = 4;
 
+// Of a helped tile in the workspace, of all sums of a set: GIVEN_BYTES of sm90_helped.inc and a
+// flag.
+constexpr int64_t sm90_given_bytes(int tokens, int columns) {
+  return int64_t{128} + int64_t{tokens} / 8 * (columns / 32) * 2048;
+}
 // Of a spread tile in the workspace: SPREAD_BYTES of sm90_spread.inc for each pair of splits.
 constexpr int64_t sm90_spread_bytes(int tokens, int columns, int split) {
   return int64_t{split} * (split - 1) * (128 + tokens / split / 8 * (columns / 32) * 2048);

@@ -28,7 +28,7 @@ namespace warpline::gemm {
 // lost again, and half in one launch (H200, 873 problems of 72 to 4096 rows). Four consumers of the
 // same 32 columns: a stage takes 240 and 2.3 a token; instead of those 4000 a tile takes 700 to
 // 2000 where its K is split, the less the fewer CTAs there are, of 16 tokens always 2000; else 500,
-// in more than one wave 2000.
+// in more than one wave 2000. Where helpers have some of a tile's K it takes 1500 more.
 //
 // Of groups CTAs go on from tile to tile; the first of two launches takes 3000 and 4 bytes an
 // element of A through L2. Rows are spread as `spread` says. 128 of K of 128 rows of weights take
@@ -100,6 +100,8 @@ double stage_clocks(const Config& config, int64_t rows, bool shows_more) {
     more += (bf16 ? 125.0 : consumers == 3 ? 84.0 : split ? 95.0 : 134.0) * consumers;
   return std::max(mma, decode) + std::min(mma, decode) * (shows_more ? 0.4 : 0.1) + more;
 }
+// Of four consumers of the same 32 columns, which take stages in turn.
+double in_turn_clocks(const Config& config) { return 240 + 2.3 * config.tile_m; }
 // WEIGHTS_FIRST of sm90_kinds.inc: the first activations do not wait for weights of later stages.
 bool weights_first(const Config& config) {
   return config.family == Family::sm90 && !config.direct &&
@@ -216,6 +218,29 @@ int64_t sm90_all_stages(const Config& config, const Problem& problem) {
   return tiles_of(config, problem) * divide_up(problem.k, config.tile_k);
 }
 
+// A block takes a helper longer than it takes a tile's own CTA, whose sets have the blocks in turn,
+// but all of its sets have theirs meanwhile, and the more of them have tiles, the longer; its sums
+// take 3500 clocks to come. Found by the fastest of some parts of K of 4608 to 6400 columns (H200).
+Sm90Help sm90_help(const Config& config, int64_t tiles, int64_t k_blocks,
+                   const DeviceLimits& device) {
+  constexpr int64_t sets = 4;
+  const int64_t free = std::max(device.sm_count - tiles, divide_up(tiles, sets));
+  Sm90Help help{std::min(free, tiles), 0, 0};
+  const int64_t each = divide_up(tiles, help.helpers);
+  const double own = in_turn_clocks(config);
+  const double given = (config.tile_m == 32   ? 710.0
+                        : config.tile_m == 48 ? 1060.0
+                                              : 1160.0) *
+                       (each == 4   ? 1.4
+                        : each == 3 ? 1.13
+                                    : 1.0);
+  const double of_own = (static_cast<double>(k_blocks) * given + 3500) / (own + given);
+  help.own_blocks = std::clamp<int64_t>(std::llround(of_own), 1, k_blocks);
+  help.clocks = std::max(own * static_cast<double>(help.own_blocks),
+                         given * static_cast<double>(k_blocks - help.own_blocks) + 3500);
+  return help;
+}
+
 int64_t sm90_spread_ctas(const Config& config, const Problem& problem) {
   return divide_up(problem.m, config.tile_m) * divide_up(problem.n, config.columns()) * problem.l *
          config.split_k;
@@ -227,7 +252,9 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
   const int64_t k_blocks = k_blocks_of(config, problem);
   const Sm90Rows rows = sm90_rows(config, problem, device);
   result.tiles = rows.tiles * tiles_of_columns(config, problem);
-  const int64_t units = result.tiles * (config.spread ? config.split_k : 1);
+  const Sm90Help help =
+      config.helped ? sm90_help(config, result.tiles, k_blocks, device) : Sm90Help{};
+  const int64_t units = result.tiles * (config.spread ? config.split_k : 1) + help.helpers;
   result.waves = divide_up(units, clusters_at_once(config, device));
   result.clusters = units;
 
@@ -243,11 +270,15 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
   // A second loop, for fewer rows, costs whole tiles as much (H200).
   if (config.tile_m >= 128 && !fits_rows(config) && fitted_apart(config) && config.tile_n == 64)
     result.tile_clocks *= config.tile_m == 128 ? 0.984 : 0.994;
+  // Of two sets of consumers blocks beyond the first 20 take longer (H200).
+  if (config.b_tensors == 1 && config.tile_n == 64 && config.threads == 640)
+    result.tile_clocks +=
+        static_cast<double>(std::max<int64_t>(k_blocks - 20, 0)) * (config.tile_m == 32 ? 70 : 114);
   // Without specialised warps loads, decoding and MMA hardly overlap.
   if (config.family == Family::sm90_double_buffered)
     result.tile_clocks += static_cast<double>(k_blocks) * 1000;
-  if (in_turn(config))
-    result.tile_clocks = static_cast<double>(k_blocks) * (240 + 2.3 * config.tile_m);
+  if (in_turn(config)) result.tile_clocks = static_cast<double>(k_blocks) * in_turn_clocks(config);
+  if (config.helped) result.tile_clocks = 1500 + help.clocks;
   // Of two CTAs an SM, or three, which take turns; one of three that is alone waits for its loads.
   auto turns = static_cast<double>(config.ctas == 1 ? result.waves : divide_up(units, sms));
   if (config.ctas == 3) {

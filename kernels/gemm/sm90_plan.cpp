@@ -98,6 +98,7 @@ struct Work {
   Params product{};
   DirectParams direct{};
   SpreadParams spread{};
+  HelpedParams helped{};
   LaterParams later{};
   StreamParams stream{};
   DirectStreamParams direct_stream{};
@@ -394,6 +395,16 @@ wl_status fill_work(const wl_context& context, const Problem& problem, const Con
     work->workspace_bytes += static_cast<size_t>(
         tiles * sm90_spread_bytes(config.tile_m, config.tile_n, config.split_k));
   }
+  if (config.helped) {
+    const Sm90Help help =
+        sm90_help(config, tiles, divide_up(problem.k, config.tile_k), context.limits);
+    work->launch.grid[0] += static_cast<unsigned>(help.helpers);
+    std::memcpy(&work->helped, &work->product, params_bytes);
+    work->helped.own_blocks = static_cast<uint32_t>(help.own_blocks);
+    work->helped.sums_at = work->workspace_bytes;
+    work->workspace_bytes +=
+        static_cast<size_t>(tiles * sm90_given_bytes(config.tile_m, config.tile_n));
+  }
   return WL_SUCCESS;
 }
 
@@ -408,6 +419,7 @@ wl_status load(wl_context* context, const Problem& problem, const Config& config
   needs.params = streams         ? stream_param_layout(config.direct)
                  : config.direct ? direct_param_layout()
                  : config.spread ? spread_param_layout()
+                 : config.helped ? helped_param_layout()
                  : config.later  ? later_param_layout(config.grouped)
                                  : param_layout();
   needs.dynamic_shared_bytes = most_shared_bytes(context->limits, config);
@@ -460,6 +472,7 @@ public:
     const wl_plan::Instead instead[] = {{&own.decode, &own.decode_launch},
                                         {streams          ? static_cast<const void*>(&own.stream)
                                          : config->spread ? static_cast<const void*>(&own.spread)
+                                         : config->helped ? static_cast<const void*>(&own.helped)
                                          : config->later  ? static_cast<const void*>(&own.later)
                                                           : &own.product,
                                          &own.launch}};
@@ -499,6 +512,9 @@ wl_status make_sm90_plan(wl_context* context, const Problem& problem, const Conf
     else if (config.spread)
       WL_TRY(made->add(*kernels.product, work.launch, work.spread,
                        offsetof(SpreadParams, activations), offsetof(SpreadParams, flag_up)));
+    else if (config.helped)
+      WL_TRY(made->add(*kernels.product, work.launch, work.helped,
+                       offsetof(HelpedParams, activations), offsetof(HelpedParams, flag_up)));
     else if (config.later)
       WL_TRY(
           made->add(*kernels.product, work.launch, work.later, offsetof(LaterParams, activations)));

@@ -50,6 +50,12 @@ inline Config fitted(Config c) {
   c.fitted = true;
   return c;
 }
+// SM90_HELPED_CONFIG
+inline Config helped(Config c) {
+  c.helped = true;
+  c.shared_bytes += static_cast<int>(sm90_given_bytes(c.tile_m, c.tile_n)); // GIVEN, a barrier
+  return c;
+}
 // SM90_STREAM_K_CONFIG
 inline Config streamed(Config c) {
   c.grid = Grid::stream_k;
@@ -212,6 +218,14 @@ struct Sm90Ranges {
 constexpr int64_t sm90_later_columns = 2560;
 int64_t sm90_all_stages(const Config& config, const Problem& problem);
 Sm90Ranges sm90_ranges(const Config& config, const Problem& problem, int64_t resident);
+// Of a configuration whose tiles are helped: the helpers, each of which has up to as many tiles as
+// it has sets of consumers, and the blocks of a tile's K that its own CTA has.
+struct Sm90Help {
+  int64_t helpers, own_blocks;
+  double clocks; // of a tile's blocks until its sums are complete
+};
+Sm90Help sm90_help(const Config& config, int64_t tiles, int64_t k_blocks,
+                   const DeviceLimits& device);
 // CTAs of a configuration whose tiles are spread: all of them are on the device at once.
 int64_t sm90_spread_ctas(const Config& config, const Problem& problem);
 Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits& device);

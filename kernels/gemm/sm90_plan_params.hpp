@@ -42,6 +42,13 @@ struct SpreadParams {
 #include "kernels/gemm/sm90_params.def"
 #undef SPREAD
 };
+// With HELPED: the same and more.
+struct HelpedParams {
+#define HELPED 1
+#define PARAM WL_PARAM_FIELD
+#include "kernels/gemm/sm90_params.def"
+#undef HELPED
+};
 // With LATER: the same and more.
 struct LaterParams {
 #define LATER 1
@@ -55,6 +62,7 @@ struct LaterParams {
 constexpr size_t params_bytes = offsetof(Params, more_per_last) + sizeof(uint32_t);
 static_assert(offsetof(LaterParams, more_per_last) == offsetof(Params, more_per_last));
 static_assert(offsetof(SpreadParams, more_per_last) == offsetof(Params, more_per_last));
+static_assert(offsetof(HelpedParams, more_per_last) == offsetof(Params, more_per_last));
 static_assert(offsetof(StreamParams, more_per_last) == offsetof(Params, more_per_last));
 static_assert(offsetof(DirectStreamParams, static_weights) ==
               offsetof(DirectParams, static_weights));
@@ -95,6 +103,16 @@ inline Layout spread_param_layout() {
 #include "kernels/gemm/sm90_params.def"
   };
 #undef SPREAD
+  return layout;
+}
+inline Layout helped_param_layout() {
+  using Block = HelpedParams;
+#define HELPED 1
+#define PARAM WL_PARAM_LAYOUT
+  static const Layout layout = {
+#include "kernels/gemm/sm90_params.def"
+  };
+#undef HELPED
   return layout;
 }
 inline Layout stream_param_layout(bool direct) {

@@ -10,6 +10,7 @@
 #define SM90_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_FITTED_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_SETS_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
+#define SM90_HELPED_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_STORED_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_STREAM_K_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
 #define SM90_SMALL_CONFIG(name, ...) WL_EMBEDDED_PTX(name);
@@ -52,6 +53,11 @@ const gemm::Table& configs() {
   sm90_config(                                                                                     \
       #name, [] { return WL_IMAGE(name); }, 1, Family::sm90, __VA_ARGS__),
 #define SM90_SETS_CONFIG SM90_CONFIG
+#define SM90_HELPED_CONFIG(name, mma, out, tokens, stages, rows, split, consumers, group, ctas,    \
+                           launches, spread, groups, ...)                                          \
+  helped(sm90_config(                                                                              \
+      #name, [] { return WL_IMAGE(name); }, 1, Family::sm90, mma, out, tokens, stages, rows,       \
+      split, consumers, group, ctas, launches, spread, groups)),
 #define SM90_STORED_CONFIG(name, store, ...)                                                       \
   stored(store, sm90_config(                                                                       \
                     #name, [] { return WL_IMAGE(name); }, 1, Family::sm90, __VA_ARGS__)),

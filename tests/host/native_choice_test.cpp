@@ -172,7 +172,7 @@ TEST_CASE("numbers of tokens and of CTAs an SM are those that were fastest on an
     int64_t m, n, k;
     const char* config;
   } cases[] = {{33, 4096, 4096, "t48c32_split"}, {48, 4096, 4096, "t48c32_split"},
-               {49, 4096, 4096, "t64c32_split"}, {48, 6144, 4096, "t48c32_whole"},
+               {49, 4096, 4096, "t64c32_split"}, {48, 6144, 4096, "t48c32_helped"},
                {48, 28672, 4096, "t48_whole"},   {48, 24576, 1536, "t48c96_whole"},
                {96, 4096, 4096, "t48c32_whole"}, {96, 4096, 14336, "t48"},
                {96, 24576, 1536, "t96c96"},      {192, 24576, 1536, "t96c96"},

@@ -126,6 +126,7 @@ struct Configuration {
   bool column_factors = false;
   bool later = false;             // activations of later rows are made ready under the product
   int64_t most_tiles = INT64_MAX; // of a problem, where its CTAs wait for each other
+  bool one_row = false;           // of tiles, of one entry
   // What the kernel treats as one piece: a cluster's rows and columns of D, a CTA's, elements of K
   // that fill its stages once and one of them, row tiles that are visited before the next column
   // tile; and elements of K after which all its loops along K have come round, and those of a long

@@ -99,6 +99,8 @@ Configuration configuration_of(const Config& config, const char* decoder, const 
   c.sms = c.shares_k ? 10 * config.cluster[0] : of_many ? 3 * config.cluster[0] : 2;
   // The CTAs of all tiles are on the device at once.
   if (config.spread) c.most_tiles = 6, c.sms = 132, c.group = 1;
+  // Helpers that wait for nobody, but are waited for, by up to four tiles each.
+  if (config.helped) c.most_tiles = 6, c.sms = 6, c.group = 1, c.one_row = true;
   c.rows = c.cta_rows = config.tile_m;
   c.columns = config.columns() * config.cluster[0] / (config.spread ? 1 : config.split_k);
   if (config.turned) c.rows = config.tile_m * config.cluster[0], c.columns = config.columns();
@@ -116,6 +118,8 @@ Configuration configuration_of(const Config& config, const char* decoder, const 
   }
   // CTAs that wait for each other's flags in memory: stages come round once.
   if (config.spread) c.long_k = c.depth + config.tile_k * config.split_k;
+  // So many blocks that a helper's stages come round as well.
+  if (config.helped) c.long_k = 24 * config.tile_k + c.depth / 2;
   // What a storer does ahead of its first two tiles it does here for tiles of every group.
   if (config.family == warpline::gemm::Family::sm90_native && config.tile_m == 16 &&
       config.b_tensors == 1 && !config.grouped && !c.shares_k)
@@ -315,6 +319,7 @@ Sizes draw_sizes(const Configuration& c, const Types& types, Draw& draw) {
   s.n = (s.n + step - 1) / step * step;
   const int64_t tiles = (s.m + c.rows - 1) / c.rows * ((s.n + c.columns - 1) / c.columns);
   s.l = std::clamp<int64_t>(c.most_tiles / tiles, 1, s.l);
+  if (c.one_row) s.most_m = c.rows, s.m = 1 + (s.m - 1) % c.rows, s.l = 1;
   // K is at least a unit, and no whole 128 bytes where sizes have edges.
   const auto unit_of = [](wl_operand type, wl_layout layout) {
     return layout == WL_MN_MAJOR ? 1 : format_of(type).k_unit;
@@ -602,7 +607,7 @@ int64_t draw_planned_rows(const Sizes& s, const std::set<std::string>& weights, 
   if (whose == "the plan") return 0;
   if (whose != "the run") problem->planned = weights;
   const int64_t more = draw.pick<int64_t>("rows more in the plan", {1, 0, s.m});
-  return s.m + draw.note("rows more in the plan", std::min(more, s.m));
+  return s.m + draw.note("rows more in the plan", std::min({more, s.m, s.most_m - s.m}));
 }
 
 } // namespace wltest::problems

@@ -55,6 +55,7 @@ warpline::gemm::Types draw_types(const Configuration& configuration, Draw& draw)
 
 struct Sizes {
   int64_t m, n, k, l;
+  int64_t most_m = INT64_MAX;                              // that the kernel takes
   int64_t blocked_k() const { return (k + 63) / 64 * 64; } // whole blocks of NVFP4
 };
 Sizes draw_sizes(const Configuration& configuration, const warpline::gemm::Types& types,

@@ -68,6 +68,7 @@ vgpu::check::LedgerNames ledger_names(const Config& config) {
     number("CHUNKS", config.split_k == 1 || config.spread ? 0 : part <= 4 ? 1 : part / 4);
     number("sums", (part < 4 ? part : 4) * groups * 2048);
     number("tokens", config.tile_m);
+    if (config.helped) number("given", config.tile_m / 8 * groups * 2048);
     if (sm90_plane_ring(config.tile_m)) number("PLANES", sm90_planes);
     if (config.grouped && config.later) number("TURNS", sm90_turns(config.stages));
     number("weights", sm90_stage_bytes(0, config.tile_n, config.b_tensors));

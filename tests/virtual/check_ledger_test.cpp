@@ -96,6 +96,7 @@ void option(const char* key, const std::string& value) {
 // tile's wait for each other.
 int sms_of(const Config& config) {
   if (config.spread) return 32;
+  if (config.helped) return 4; // two tiles, a helper each
   return config.cluster[0] * (config.grid == warpline::gemm::Grid::stream_k ? 4 : 1);
 }
 
@@ -106,11 +107,11 @@ DualGemmCase whole_tiles(const Config& config) {
   DualGemmCase c;
   c.config = config.name;
   c.seed = 77;
-  c.m = blackwell ? 256 * config.cluster_m : 2 * config.tile_m;
+  c.m = blackwell ? 256 * config.cluster_m : config.helped ? config.tile_m : 2 * config.tile_m;
   c.n = config.columns() *
         (blackwell ? config.cluster_n * 2 * sms_of(config) / config.cluster[0] : 2);
   if (config.d_type == WL_NVFP4) c.n = (c.n + 63) / 64 * 64;
-  c.k = config.tile_k * (config.stages + 2) * config.split_k;
+  c.k = config.tile_k * (config.stages + 2) * config.split_k * (config.helped ? 3 : 1);
   c.out = config.d_type == WL_BF16 ? OutputType::bf16 : OutputType::f16;
   return c;
 }

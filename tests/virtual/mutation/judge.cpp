@@ -322,8 +322,8 @@ Verdict judge(const Kernel& kernel, const std::string& source, const std::string
   // Where clusters wait for each other's flags, or for rows that others decode, those that are held
   // back take long.
   const warpline::gemm::Config* config = find_config(kernel.name);
-  const bool polls =
-      polls_workspace(kernel.name) || (config != nullptr && (config->spread || config->later));
+  const bool polls = polls_workspace(kernel.name) ||
+                     (config != nullptr && (config->spread || config->helped || config->later));
   option("instruction_limit", polls ? "40000000" : "4000000");
   const Drawn drawn = drawn_for(kernel.name);
   const bool is_drawn = kernel.run == Kernel::Run::drawn;

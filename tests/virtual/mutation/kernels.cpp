@@ -191,6 +191,13 @@ Kernel kernel_of(const warpline::Image& image) {
     c.k = config->tile_k * (stages + 1) * config->split_k - 64;
     r.sms = 2 * config->split_k;
   }
+  if (config->helped) {
+    // Three tiles and a helper of all of them, whose stages come round.
+    c.m = config->tile_m - 5;
+    c.n = 2 * config->columns() + 8;
+    c.k = config->tile_k * 28 - 64;
+    r.sms = 4;
+  }
   // It loads ahead of the work before it where all its CTAs are on the device at once; rings come
   // round in the problems of loops.
   if (config->family == warpline::gemm::Family::sm90_stream) r.sms = 12;
