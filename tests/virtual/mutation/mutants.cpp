@@ -367,8 +367,8 @@ std::string equivalent_reason(const std::string& kernel, const Mutant& m) {
   if (m.change == "own CTA only" && has(kernel, "swapped_split") && has(op, "release_mask"))
     return "the mask is that of this CTA: those that share K have operands of their own";
   if (has(kernel, "c32_") && starts(op, "wgmma.commit_group") &&
-      (m.label == "main_loop" || m.label == "turn") && !starts(m.after, "mov.pred") &&
-      !starts(m.after, "wgmma.wait_group"))
+      (m.label == "main_loop" || m.label == "turn" || m.label == "tokens_there") &&
+      !starts(m.after, "mov.pred") && !starts(m.after, "wgmma.wait_group"))
     return "the commit_group of the stage's last MMAs and wait_group 0 cover its first ones too";
   if (warp_sync && has(kernel, "_t256_") && m.label == "added7_1" && starts(m.after, "add.u32"))
     return "the warp meets in each K block of the next tile, whose first piece is written behind "
