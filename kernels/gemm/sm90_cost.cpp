@@ -149,6 +149,27 @@ double sharing_clocks(const Config& config, const Problem& problem, int64_t shar
   if (of_one_tile) return 6500 + each;
   return (behind_whole ? 10000 : 9000) + each + (parts ? 0 : 350.0 * static_cast<double>(share));
 }
+// What the parts of the model say too much of, by kinds of configurations: starts and ends overlap
+// (H200, 2530 products of 1 to 1024 rows; launches ahead that have ended before first loads come).
+double overlap_clocks(const Config& config, const Problem& problem) {
+  const bool rows = problem.m > config.tile_m, bf16 = config.a_types == bit(WL_OPERAND_BF16);
+  const bool split = config.split_k > 1;
+  if (config.b_tensors == 2) {
+    if (!split || config.tile_n != 64) return 0;
+    return config.tile_m == 128 ? 1800 : config.tile_m == 256 ? 800 : 0;
+  }
+  if (in_turn(config)) {
+    if (!split) return bf16 ? 400 : 900;
+    return config.tile_m < 32 ? 0 : bf16 ? 1200 : 2000;
+  }
+  if (config.ctas == 3) return rows ? 2500 : 1300;
+  if (config.tile_n == 96) return split ? 1200 : rows && config.tile_m <= 64 ? 3000 : 0;
+  if (config.split_k == 4) return 1400;
+  if (config.tile_m == 128) return split ? 3300 : 0;
+  if (config.tile_m == 256) return split ? 1600 : 0;
+  if (config.ctas == 2) return rows ? 2000 : 500;
+  return config.tile_m <= 64 ? 1000 : 0;
+}
 } // namespace
 
 // As few tiles as hold the rows, or more, where clusters have less to do with those.
@@ -300,10 +321,6 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
   if (config.split_k > 1) result.epilogue_clocks += 700 + 24.0 * sent * config.tile_m;
   if (config.spread) result.epilogue_clocks += 2500;
   if (config.ctas == 3) {
-    // Where CTAs nearly fill the device a short K takes longer (H200), probably as some start late.
-    const auto blocks = static_cast<double>(k_blocks);
-    const double late = config.tile_m == 32 ? 9000 - 480 * blocks : 6000 - 400 * blocks;
-    if (4 * units * config.split_k > 11 * sms) result.epilogue_clocks += std::max(late, 0.0);
     result.epilogue_clocks += problem.m > config.tile_m ? 2000 : -500;
   }
   // Where an SM has only two of three CTAs, or one, others were faster.
@@ -321,9 +338,15 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
       static_cast<double>(config.b_tensors * problem.n) * static_cast<double>(problem.k) * 9 / 16 +
       static_cast<double>(problem.m) * static_cast<double>(problem.k) * 2;
   result.memory_clocks = entry_bytes * static_cast<double>(problem.l) / 2400;
+  start -= overlap_clocks(config, problem);
   result.total = start + std::max(result.loop_clocks +
                                       static_cast<double>(result.waves) * result.epilogue_clocks,
                                   result.memory_clocks);
+  // Of two tensors CTAs that take turns hide less of each other (H200).
+  if (config.b_tensors == 2 && config.ctas == 2 && config.tile_m <= 48)
+    result.total *= config.tile_m == 48                      ? 1.02
+                    : config.a_types == bit(WL_OPERAND_BF16) ? 1.1
+                                                             : 1.05;
   if (config.grid == Grid::stream_k) {
     const Sm90Ranges r = sm90_ranges(config, problem, clusters_at_once(config, device));
     result.clusters = r.clusters, result.loop_clocks = r.clocks;

@@ -1,6 +1,6 @@
-// Configurations of sm90_small.ptx and sm90_stream.ptx, for few tokens: cost, and a plan of one
-// launch.
+// Configurations of sm90_small.ptx and sm90_stream.ptx, for few tokens: a plan of one launch.
 #include "kernels/gemm/sm90_plan.hpp"
+#include "kernels/gemm/sm90_small_tiles.hpp"
 #include "ptx/layouts.hpp"
 #include "runtime/src/launch.hpp"
 #include "runtime/src/module.hpp"
@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cinttypes>
-#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -19,6 +18,8 @@
 namespace warpline::gemm {
 
 namespace {
+
+using namespace sm90_small;
 
 // The parameter block of the contract in sm90_small.ptx: of groups, of rows that say which matrix
 // is theirs, and of sm90_stream.ptx. All begin as the block of one product does.
@@ -89,16 +90,6 @@ std::vector<Param> param_layout() {
 // Lines of an atom of scales that a box takes: 8 columns of each 32 in a block of 128.
 constexpr int box_lines = 8;
 
-// Columns of each 32 that are a tile's.
-int tile_lines(const Config& config) { return config.columns() / 4; }
-
-// Tiles that hold a column below N: of a block of less than 128 the first 32 columns decide.
-int64_t tiles_n(const Config& config, int64_t n) {
-  const int64_t blocks = n / ptx::scale_atom_rows, rest = n % ptx::scale_atom_rows;
-  const int lines = tile_lines(config);
-  return blocks * (32 / lines) + divide_up(std::min<int64_t>(rest, 32), lines);
-}
-
 // B1 or B2: bytes of K, 8 columns, groups of 8 columns, batch entries. A box is every fourth group
 // of 16.
 wl_status lines_map(const wl_context& context, const char* name, const void* address,
@@ -125,55 +116,6 @@ wl_status lines_map(const wl_context& context, const char* name, const void* add
   desc.l2_promotion = cuapi::CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
   return make_tensor_map(context, desc, map);
 }
-
-// Of an entry; of rows with a matrix each, of a row.
-int64_t row_tiles(const Problem& problem, const Config& config) {
-  return config.routed ? 1 : divide_up(problem.m, config.tile_m);
-}
-int64_t entries(const Problem& problem, const Config& config) {
-  return config.routed ? problem.m : problem.l;
-}
-
-// ---- rows that say which matrix is theirs
-
-// CTAs that an SM holds by the models below; of one tensor registers have room for one more.
-int routed_resident(const Config& config) {
-  return sm90_small_ctas(config.tile_n, config.decoders) + 1;
-}
-int64_t cluster_size(const Problem& problem, const Config& config) {
-  return config.summed ? std::max<int64_t>(problem.groups.sum.each, 1) : config.cluster[0];
-}
-// Clusters, where each CTA makes `each` tiles of columns one behind the other.
-int64_t routed_clusters(const Problem& problem, const Config& config, int64_t each) {
-  const int64_t rows = config.summed ? problem.m / cluster_size(problem, config) : problem.m;
-  return divide_up(tiles_n(config, problem.n), each) * rows;
-}
-// Tiles of columns that a cluster makes, a CTA alone or those that share K. A tile whose K does not
-// fill the stages leaves little under way, and CTAs that follow others start anew: where one wave
-// does not hold all of them, three (H200, Qwen3's down product of 2 tokens: 18.0 us a layer, of 2
-// and 4 tiles 18.4 and 19.3, of one 20.1). Otherwise as few as fill one wave about evenly (of 4
-// tokens, gate and up: two 31.0, one 31.8; of 3 tokens, which they do not fill so, 28.1 and 26.8).
-// Three by two CTAs are one and a half for each (of 3 tokens 25.0), where an SM gets all CTAs that
-// it holds: with two of three 2 tokens took 18.5, with one tile for each CTA 17.9.
-int64_t tiles_each(const Problem& problem, const Config& config, const DeviceLimits& device) {
-  if (!config.goes_on()) return 1;
-  const int64_t size = cluster_size(problem, config);
-  const int64_t sms = std::max(device.sm_count, 1);
-  const int64_t held = held_clusters(device, size, routed_resident(config));
-  const int64_t all = routed_clusters(problem, config, 1);
-  if (all <= held) return 1;
-  if (divide_up(problem.k, config.tile_k) < config.stages) return most_tiles_each;
-  const auto even = static_cast<double>(all * size) / static_cast<double>(sms);
-  for (int64_t each = config.keeps_sums() ? 3 : 2; each <= most_tiles_each; ++each) {
-    const int64_t clusters = routed_clusters(problem, config, each);
-    const auto fullest = static_cast<double>(each * divide_up(clusters * size, sms));
-    const bool full = divide_up(clusters * size, sms) == routed_resident(config);
-    if (clusters <= held && fullest <= 1.1 * even && (full || !config.keeps_sums())) return each;
-  }
-  return 1;
-}
-
-// ---- all
 
 int64_t ctas_an_entry(const Problem& problem, const Config& config, int64_t each) {
   return row_tiles(problem, config) * divide_up(tiles_n(config, problem.n), each) *
@@ -382,191 +324,6 @@ public:
 };
 
 } // namespace
-
-// The models, in SM clocks, from measurements on an H200 at 1.75 GHz. DRAM bytes of the whole
-// device: 2400.
-//
-// Of two tensors: a full SM takes 700 clocks and 18 for each token for 256 k of 128 columns of
-// weights, both products counted; the tokens' part, decoding them, is for each CTA of two that it
-// holds. Launch, first loads and the end of the last tile: 5000; the sum over splits: 1000.
-//
-// Of one: for 256 k of 32 columns a CTA takes 190 clocks and 8 for each token of an SM that is
-// busy, and by itself, on an H100 at the same clock, at least 327 and 4.3 for each token, 9 % more
-// where warps decode or consume twice as much, which takes a busy SM 6 % longer from the second
-// wave on. Launch: 2380, of clusters of 4 320 more; first loads and sums of each wave: 1720. Of
-// clusters of 4 an H200 holds 30 for each CTA that fits an SM: its GPCs have 16 or 18 SMs.
-//
-// Of rows that say which matrix is theirs, fitted to layers of 1 to 8 tokens: for 256 k of 32 rows
-// of weights an SM takes 254 clocks, of two tensors twice that for as many of each; a CTA by itself
-// at least 750, and 560; 900 for each CTA of an SM, its start and its outputs; launch and first
-// loads 2800.
-//
-// Of groups CTAs go on from tile to tile: an SM takes 84 clocks and 16.5 a token for 256 k of 32
-// rows of weights, of two tensors 110 and 14, and 250 and 16 a column for a tile's sums and
-// outputs. Tiles of 16 tokens with up to 8 take what those of 8 do. Rows are spread as `spread`
-// says where groups have more than a tile; where they have less some are larger than others:
-// between even and skewed routing (64 tokens, 8 of 128 experts, the n-th 1 / n as often) a share of
-// groups that grows with the square of the mean has a second tile. Launch, first loads and the end
-// of the last tile: 4000. Products of layers of Qwen3, DeepSeek-V3 and GPT-OSS of 24 to 1536 tokens
-// took 0.87 to 1.1 of it, the mean of both routings (H200, h200_moe.md).
-namespace {
-
-// Tiles of all rows.
-double uneven_tiles(const Problem& problem, int tile_rows) {
-  const Spread s = spread(problem, tile_rows);
-  const double tiles_each = static_cast<double>(problem.m) / problem.groups.count / tile_rows;
-  return s.tiles + (tiles_each < 1 ? problem.groups.count * (tiles_each * tiles_each / 2 -
-                                                             std::max(0.0, tiles_each - 0.5))
-                                   : 0);
-}
-
-Cost grouped_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
-  Cost result{};
-  const Spread s = spread(problem, config.tile_m);
-  const double sms = std::max(device.sm_count, 1), columns = static_cast<double>(problem.n);
-  const double row_tiles = uneven_tiles(problem, config.tile_m);
-  const double tiles = row_tiles * static_cast<double>(tiles_n(config, problem.n));
-  const int resident = sm90_small_ctas(config.tile_n, config.decoders);
-  const auto k_blocks = static_cast<double>(divide_up(problem.k, config.tile_k));
-  result.tiles = static_cast<int64_t>(std::ceil(tiles));
-  result.clusters = std::min(result.tiles, int64_t{resident} * device.sm_count);
-  result.waves = divide_up(result.tiles, std::max<int64_t>(result.clusters, 1));
-  double tokens = config.tile_m;
-  if (config.tile_m == 16) tokens = 8 + 8 * std::min(1.0, uneven_tiles(problem, 8) / row_tiles - 1);
-  const double busy =
-      (config.b_tensors == 1 ? 84 + 16.5 * tokens : 110 + 14 * tokens) * config.tile_n / 16;
-  result.epilogue_clocks = 250 + 16.0 * config.tile_n;
-  result.tile_clocks = k_blocks * std::max(busy, 590 + 13.0 * tokens);
-  result.loop_clocks =
-      std::max(tiles / sms * (k_blocks * busy + result.epilogue_clocks),
-               static_cast<double>(result.waves) * (result.tile_clocks + result.epilogue_clocks));
-  result.memory_clocks =
-      s.groups * config.b_tensors * columns * static_cast<double>(problem.k) * 9 / 16 / 2400;
-  result.total = 4000 + std::max(result.loop_clocks, result.memory_clocks);
-  return result;
-}
-
-Cost routed_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
-  Cost result{};
-  const int64_t sms = std::max(device.sm_count, 1), size = cluster_size(problem, config);
-  const int64_t each = tiles_each(problem, config, device);
-  const int resident = routed_resident(config);
-  const int64_t held = std::max<int64_t>(held_clusters(device, size, resident), 1);
-  const int64_t clusters = routed_clusters(problem, config, each);
-  result.tiles = tiles_n(config, problem.n) * problem.m;
-  result.clusters = clusters;
-  result.waves = divide_up(clusters, held);
-  const auto blocks =
-      static_cast<double>(each * divide_up(divide_up(problem.k, config.tile_k), config.split_k));
-  const double busy = config.b_tensors == 1 ? 254 : 508, alone = config.b_tensors == 1 ? 750 : 560;
-  result.epilogue_clocks = 900;
-  result.tile_clocks = blocks * alone;
-  // CTAs of the fullest SM.
-  const auto most_of = [&](int64_t of) {
-    int64_t most = divide_up(of * size, sms);
-    while (most < resident && held_clusters(device, size, most) < of) ++most;
-    return static_cast<double>(std::min<int64_t>(most, resident));
-  };
-  const auto wave = [&](int64_t of) {
-    if (of == 0) return 0.0;
-    return std::max(most_of(of) * (blocks * busy + result.epilogue_clocks),
-                    result.tile_clocks + result.epilogue_clocks);
-  };
-  const int64_t full = clusters / held;
-  result.loop_clocks = static_cast<double>(full) * wave(held) + wave(clusters % held);
-  result.memory_clocks = static_cast<double>(config.b_tensors * problem.n * problem.m) *
-                         static_cast<double>(problem.k) * 9 / 16 / 2400;
-  // The fullest SM is waited for: it takes more than an even share of the bytes.
-  if (result.waves == 1)
-    result.memory_clocks *= std::clamp(most_of(clusters) * static_cast<double>(sms) /
-                                           static_cast<double>(clusters * size),
-                                       1.0, 2.0);
-  result.total = 2800 + std::max(result.loop_clocks, result.memory_clocks);
-  return result;
-}
-
-} // namespace
-
-Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
-  if (config.grouped) return grouped_cost(config, problem, device);
-  if (config.routed) return routed_cost(config, problem, device);
-  Cost result{};
-  const int64_t tiles_m = row_tiles(problem, config), l = problem.l;
-  const bool one = config.b_tensors == 1;
-  const int64_t sms = std::max(device.sm_count, 1), size = config.cluster[0];
-  const int resident = sm90_small_ctas(config.tile_n, config.decoders);
-  result.tiles = result.clusters = tiles_m * tiles_n(config, problem.n) * l;
-  const int64_t clusters = one ? held_clusters(device, size, resident) : resident * sms / size;
-  result.waves = divide_up(result.clusters, std::max<int64_t>(clusters, 1));
-  const int64_t k_blocks = divide_up(divide_up(problem.k, config.tile_k), config.split_k);
-  result.memory_clocks = static_cast<double>(config.b_tensors * problem.n * tiles_m * l) *
-                         static_cast<double>(problem.k) * 9 / 16 / 2400;
-  if (one) {
-    const bool dense = config.tile_m == 16 && config.decoders == 2;
-    const bool twice = config.tile_n == 32 || dense;
-    const double tokens = config.tile_m, more = dense && result.waves > 1 ? 1.06 : 1;
-    const double busy = (190 + 8 * tokens) * config.tile_n / 16 * more;
-    const double alone = (327 + 4.3 * tokens) * (twice ? 1.09 : 1);
-    result.tile_clocks = static_cast<double>(k_blocks) * std::max(alone, busy);
-    result.epilogue_clocks = 1720;
-    // CTAs of a last wave crowd into the first SMs that are free.
-    const int64_t at_once = result.waves > 1 ? clusters * size : result.clusters * size;
-    const auto an_sm = static_cast<double>(divide_up(at_once, sms));
-    const auto waves = static_cast<double>(result.waves);
-    result.loop_clocks = waves * static_cast<double>(k_blocks) * std::max(alone, an_sm * busy);
-    result.total = 2380 + (size == 4 ? 320 : 0) + waves * result.epilogue_clocks +
-                   std::max(result.loop_clocks, result.memory_clocks);
-    // H200, 16 x 4096 x 14336: 14.7 us, t16c32_split 13.4.
-    if (tokens == 16 && problem.k > 12288) result.total *= 1.06;
-    // 32 x 2880 x 2880: 6.0 us, with A in BF16 7.4; t32c32_split 5.7 and 5.8.
-    if (tiles_m > 1) result.total *= (config.a_types & bit(WL_OPERAND_BF16)) != 0 ? 1.32 : 1.09;
-    return result;
-  }
-  // Of a full SM.
-  const auto an_sm = static_cast<double>(resident);
-  result.tile_clocks = static_cast<double>(k_blocks) *
-                       (700 * an_sm * config.tile_n / 64.0 + 9 * an_sm * config.tile_m);
-  result.loop_clocks = static_cast<double>(result.waves) * result.tile_clocks;
-  result.epilogue_clocks = 1000;
-  result.total = 5000 + std::max(static_cast<double>(result.waves) *
-                                     (result.tile_clocks + result.epilogue_clocks),
-                                 result.memory_clocks);
-  return result;
-}
-
-// In SM clocks, from the same H200: 256 k of 64 rows of weights take a CTA 535 clocks and 6 a token
-// by itself, and an SM 415 and 11.4 for each that it has. Launch, first loads and the end of the
-// last tile: 2800 and 100 a token; each wave behind the first one: 1000 and 310 a token. With NVFP4
-// activations, from an H100: 398 and 23.8, 405 and 20.8, 3940 and 20, 1850 and 78. Tiles of 16
-// tokens take longer with up to 8 than with 16.
-Cost sm90_stream_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
-  Cost result{};
-  const int64_t tiles = divide_up(problem.m, config.tile_m) * tiles_n(config, problem.n);
-  result.tiles = result.clusters = tiles * problem.l;
-  const int64_t sms = std::max(device.sm_count, 1);
-  const int64_t clusters = config.ctas * (sms / config.cluster[0]);
-  result.waves = divide_up(result.tiles, std::max<int64_t>(clusters, 1));
-  const auto k_blocks =
-      static_cast<double>(divide_up(divide_up(problem.k, config.tile_k), config.split_k));
-  // Of more than one wave an SM gets as many CTAs of the last one as it holds, or none.
-  const auto an_sm =
-      static_cast<double>(result.waves > 1 ? result.waves * config.ctas
-                                           : divide_up(result.tiles * config.split_k, sms));
-  const bool nvfp4 = (config.a_types & bit(WL_OPERAND_NVFP4)) != 0;
-  const double tokens = config.tile_m;
-  result.tile_clocks = k_blocks * (nvfp4 ? 398 + 23.8 * tokens : 535 + 6 * tokens);
-  const double busy = nvfp4 ? 405 + 20.8 * tokens : 415 + 11.4 * tokens;
-  result.loop_clocks = std::max(result.tile_clocks, k_blocks * busy * an_sm);
-  result.memory_clocks = static_cast<double>(config.b_tensors * problem.n * problem.l) *
-                         static_cast<double>(divide_up(problem.m, config.tile_m) * problem.k) * 9 /
-                         16 / 2400;
-  result.epilogue_clocks = nvfp4 ? 1850 + 78 * tokens : 1000 + 310 * tokens;
-  result.total = (nvfp4 ? 3940 + 20 * tokens : 2800 + 100 * tokens) +
-                 std::max(result.loop_clocks, result.memory_clocks) +
-                 static_cast<double>(result.waves - 1) * result.epilogue_clocks;
-  if (config.tile_m == 16 && problem.m <= 8) result.total *= nvfp4 ? 1.04 : 1.1;
-  return result;
-}
 
 wl_status make_sm90_small_plan(wl_context* context, const Problem& problem, const Config& config,
                                wl_plan** plan) {
