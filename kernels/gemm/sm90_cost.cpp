@@ -151,7 +151,8 @@ double sharing_clocks(const Config& config, const Problem& problem, int64_t shar
 }
 // What the parts of the model say too much of, by kinds of configurations: starts and ends overlap
 // (H200, 2530 products of 1 to 1024 rows; launches ahead that have ended before first loads come).
-double overlap_clocks(const Config& config, const Problem& problem) {
+// `busy`: the share of the SMs that have a CTA.
+double overlap_clocks(const Config& config, const Problem& problem, double busy) {
   const bool rows = problem.m > config.tile_m, bf16 = config.a_types == bit(WL_OPERAND_BF16);
   const bool split = config.split_k > 1;
   if (config.b_tensors == 2) {
@@ -160,7 +161,7 @@ double overlap_clocks(const Config& config, const Problem& problem) {
   }
   if (in_turn(config)) {
     if (!split) return bf16 ? 400 : 900;
-    return config.tile_m < 32 ? 0 : bf16 ? 1200 : 2000;
+    return config.tile_m < 32 ? 0 : bf16 ? 1200 : 2000 * busy;
   }
   if (config.ctas == 3) return rows ? 2500 : 1300;
   if (config.tile_n == 96) return split ? 1200 : rows && config.tile_m <= 64 ? 3000 : 0;
@@ -168,7 +169,7 @@ double overlap_clocks(const Config& config, const Problem& problem) {
   if (config.tile_m == 128) return split ? 3300 : 0;
   if (config.tile_m == 256) return split ? 1600 : 0;
   if (config.ctas == 2) return rows ? 2000 : 500;
-  return config.tile_m <= 64 ? 1000 : 0;
+  return config.tile_m <= 64 && !bf16 ? 1000 : 0;
 }
 } // namespace
 
@@ -306,7 +307,9 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
     const bool bf16 = problem.types.a == WL_OPERAND_BF16;
     result.tile_clocks =
         static_cast<double>(k_blocks) * (248 + 3.15 * config.tile_m + (bf16 ? 12 : 0));
-    turns = std::max(static_cast<double>(divide_up(units * config.split_k, sms)), 2.4);
+    const int64_t ctas = units * config.split_k, last = ctas % (3 * sms);
+    turns = static_cast<double>(3 * (ctas / (3 * sms))) +
+            (last == 0 ? 0 : std::max(static_cast<double>(divide_up(last, sms)), 2.4));
   }
   result.loop_clocks = turns * result.tile_clocks;
   const double sent = 1.0 - 1.0 / config.split_k;
@@ -326,9 +329,9 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
   // Where an SM has only two of three CTAs, or one, others were faster.
   if (own && !in_turn(config) && (config.ctas < 3 || turns < 3))
     result.epilogue_clocks += config.tile_m == 256 && result.waves == 1 ? 1500 : 4000;
+  const double busy =
+      std::min(static_cast<double>(result.tiles * config.split_k) / static_cast<double>(sms), 1.0);
   if (in_turn(config)) {
-    const double busy = std::min(
-        static_cast<double>(result.tiles * config.split_k) / static_cast<double>(sms), 1.0);
     if (config.split_k == 1)
       result.epilogue_clocks += result.waves == 1 ? 500 : 2000;
     else
@@ -338,7 +341,7 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
       static_cast<double>(config.b_tensors * problem.n) * static_cast<double>(problem.k) * 9 / 16 +
       static_cast<double>(problem.m) * static_cast<double>(problem.k) * 2;
   result.memory_clocks = entry_bytes * static_cast<double>(problem.l) / 2400;
-  start -= overlap_clocks(config, problem);
+  start -= overlap_clocks(config, problem, busy);
   result.total = start + std::max(result.loop_clocks +
                                       static_cast<double>(result.waves) * result.epilogue_clocks,
                                   result.memory_clocks);

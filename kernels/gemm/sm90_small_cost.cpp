@@ -20,7 +20,8 @@ int64_t sm90_small::routed_clusters(const Problem& problem, const Config& config
 // tokens, gate and up: two 31.0, one 31.8; of 3 tokens, which they do not fill so, 28.1 and 26.8).
 // Three by two CTAs are one and a half for each (of 3 tokens 25.0), where an SM gets all CTAs that
 // it holds: with two of three 2 tokens took 18.5, with one tile for each CTA 17.9.
-int64_t sm90_small::tiles_each(const Problem& problem, const Config& config, const DeviceLimits& device) {
+int64_t sm90_small::tiles_each(const Problem& problem, const Config& config,
+                               const DeviceLimits& device) {
   if (!config.goes_on()) return 1;
   const int64_t size = cluster_size(problem, config);
   const int64_t sms = std::max(device.sm_count, 1);
@@ -48,8 +49,8 @@ int64_t sm90_small::tiles_each(const Problem& problem, const Config& config, con
 // busy, and by itself, on an H100 at the same clock, at least 327 and 4.3 for each token, 9 % more
 // where warps decode or consume twice as much, which takes a busy SM 6 % longer from the second
 // wave on. Launch: 2380, of clusters of 4 320 more; first loads and sums of each wave: 1720. Of
-// clusters of 4 an H200 holds 30 for each CTA that fits an SM: its GPCs have 16 or 18 SMs. A last
-// wave takes what its CTAs, evenly spread, do. Tokens in BF16 take 10 % more, 16 of them 24, which
+// clusters of 4 an H200 holds 30 for each CTA that fits an SM: its GPCs have 16 or 18 SMs.
+// Tokens in BF16 take 10 % more, 16 of them 24, which
 // was found, as what follows `dense`, from 1500 products of 1 to 64 rows.
 //
 // Of rows that say which matrix is theirs, fitted to layers of 1 to 8 tokens: for 256 k of 32 rows
@@ -141,23 +142,31 @@ Cost routed_cost(const Config& config, const Problem& problem, const DeviceLimit
   return result;
 }
 
-// Of two tensors, from 420 products of 1 to 16 rows (H200): a launch, a wave of CTAs, and a block
-// of K of a CTA that shares its SM and of one that has it alone.
+// Clusters that take as long as the last wave: it is spread evenly where half of the SMs or more
+// get no CTA of it; else its CTAs crowd into the SMs that are free first.
+int64_t crowded(int64_t clusters, int64_t held, int64_t size, int64_t sms) {
+  const int64_t last = clusters % held;
+  return clusters > held && 2 * last * size > sms ? held : last;
+}
+
+// Of two tensors, from 320 products of 1 to 16 rows (H200): a launch, a wave behind the first one,
+// and a block of K of a CTA that shares its SM and of one that has it alone.
 struct Turns {
   double launch, wave, busy, alone;
 };
 
-void turns_cost(const Turns& t, int64_t held, int64_t resident, int64_t size, int64_t k_blocks,
-                int64_t sms, Cost* result) {
+void turns_cost(const Turns& t, int64_t held, int64_t size, int64_t k_blocks, int64_t sms,
+                Cost* result) {
   const auto k = static_cast<double>(k_blocks);
-  const int64_t full = result->clusters / held, last = result->clusters % held;
-  const auto an_sm = static_cast<double>(divide_up(last * size, sms));
-  const double of_last = last == 0 ? 0 : an_sm > 1 ? an_sm * t.busy : t.alone;
+  const auto of_wave = [&](int64_t of) {
+    const auto an_sm = static_cast<double>(divide_up(of * size, sms));
+    return of == 0 ? 0 : an_sm > 1 ? k * an_sm * t.busy : k * t.alone;
+  };
   result->tile_clocks = k * t.alone;
   result->epilogue_clocks = t.wave;
-  result->loop_clocks =
-      k * (static_cast<double>(full) * static_cast<double>(resident) * t.busy + of_last);
-  result->total = t.launch + static_cast<double>(result->waves) * t.wave +
+  result->loop_clocks = static_cast<double>(result->clusters / held) * of_wave(held) +
+                        of_wave(crowded(result->clusters, held, size, sms));
+  result->total = t.launch + static_cast<double>(result->waves - 1) * t.wave +
                   std::max(result->loop_clocks, result->memory_clocks);
 }
 
@@ -202,7 +211,9 @@ Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceL
     if (tiles_m > 1)
       result.total *= bf16 ? 1.32 : 1.09;
     else if (bf16)
-      result.total *= config.tile_m == 16 ? 1.24 : config.tile_n == 16 || problem.k < 12288 ? 1.1 : 1;
+      result.total *= config.tile_m == 16 && config.tile_n == 16 ? 1.24
+                      : config.tile_n == 16 || problem.k < 12288 ? 1.1
+                                                                 : 1;
     if (dense) result.total *= config.split_k == 1 ? 1.09 : 1.06;
     // Of four splits one whose last block is not whole takes longer: 8 x 2880 x 2880 4.7 us, two
     // splits 3.9.
@@ -211,11 +222,11 @@ Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceL
   }
   const bool bf16 = (config.a_types & bit(WL_OPERAND_BF16)) != 0;
   const bool nvfp4 = (config.a_types & bit(WL_OPERAND_NVFP4)) != 0;
-  const Turns turns = config.tile_m == 16 ? Turns{1130, 1930, 669, 757}
-                      : nvfp4             ? Turns{750, 2170, 557, 650}
-                      : bf16              ? Turns{-50, 3600, 540, 654}
-                                          : Turns{-300, 3900, 506, 576};
-  turns_cost(turns, clusters, resident, size, k_blocks, sms, &result);
+  const Turns turns = config.tile_m == 16 ? Turns{2820, 900, 690, 784}
+                      : nvfp4             ? Turns{2790, 1380, 569, 667}
+                      : bf16              ? Turns{3410, 2920, 556, 659}
+                                          : Turns{3310, 2880, 533, 603};
+  turns_cost(turns, clusters, size, k_blocks, sms, &result);
   return result;
 }
 
@@ -240,9 +251,9 @@ Cost sm90_stream_cost(const Config& config, const Problem& problem, const Device
   result.memory_clocks = static_cast<double>(config.b_tensors * problem.n * problem.l) *
                          static_cast<double>(divide_up(problem.m, config.tile_m) * problem.k) * 9 /
                          16 / 2400;
-  if (config.b_tensors == 2 && !nvfp4) {
-    turns_cost(bf16 ? Turns{960, 2050, 724, 829} : Turns{1235, 1532, 689, 810}, clusters,
-               config.ctas, config.split_k, static_cast<int64_t>(k_blocks), sms, &result);
+  if (config.b_tensors == 2 && !nvfp4 && problem.m <= config.tile_m) {
+    turns_cost(bf16 ? Turns{2660, 600, 756, 864} : Turns{2650, 890, 705, 820}, clusters,
+               config.split_k, static_cast<int64_t>(k_blocks), sms, &result);
     return result;
   }
   result.tile_clocks = k_blocks * (nvfp4 ? 398 + 23.8 * tokens : 535 + 6 * tokens);
@@ -252,7 +263,7 @@ Cost sm90_stream_cost(const Config& config, const Problem& problem, const Device
     return of == 0 ? 0 : std::max(result.tile_clocks, k_blocks * busy * an_sm);
   };
   result.loop_clocks = static_cast<double>(result.tiles / clusters) * of_wave(clusters) +
-                       of_wave(result.tiles % clusters);
+                       of_wave(crowded(result.tiles, clusters, config.split_k, sms));
   result.epilogue_clocks = nvfp4 ? 1850 + 78 * tokens : 1000 + 310 * tokens;
   result.total = (nvfp4 ? 3940 + 20 * tokens : 2800 + 100 * tokens) +
                  std::max(result.loop_clocks, result.memory_clocks) +

@@ -1,5 +1,5 @@
-// How many tiles and CTAs configurations of sm90_small.ptx and sm90_stream.ptx make, for their plans
-// and what these cost.
+// How many tiles and CTAs configurations of sm90_small.ptx and sm90_stream.ptx make, for their
+// plans and what these cost.
 #pragma once
 
 #include "kernels/gemm/sm90_plan.hpp"
