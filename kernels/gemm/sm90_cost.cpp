@@ -324,6 +324,9 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
   if (config.split_k > 1) result.epilogue_clocks += 700 + 24.0 * sent * config.tile_m;
   if (config.spread) result.epilogue_clocks += 2500;
   if (config.ctas == 3) {
+    // In more than one wave a short K takes longer (H200).
+    const double late = 9000 - 700 * static_cast<double>(k_blocks);
+    if (units * config.split_k > 3 * sms) result.epilogue_clocks += std::max(late, 0.0);
     result.epilogue_clocks += problem.m > config.tile_m ? 2000 : -500;
   }
   // Where an SM has only two of three CTAs, or one, others were faster.

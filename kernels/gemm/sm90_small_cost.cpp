@@ -142,11 +142,11 @@ Cost routed_cost(const Config& config, const Problem& problem, const DeviceLimit
   return result;
 }
 
-// Clusters that take as long as the last wave: it is spread evenly where half of the SMs or more
-// get no CTA of it; else its CTAs crowd into the SMs that are free first.
+// Clusters that take as long as the last wave: where it has a CTA for more than 4 of 7 SMs, its
+// CTAs crowd into those that are free first, else they are spread evenly (H200).
 int64_t crowded(int64_t clusters, int64_t held, int64_t size, int64_t sms) {
   const int64_t last = clusters % held;
-  return clusters > held && 2 * last * size > sms ? held : last;
+  return clusters > held && 7 * last * size > 4 * sms ? held : last;
 }
 
 // Of two tensors, from 320 products of 1 to 16 rows (H200): a launch, a wave behind the first one,
@@ -227,6 +227,7 @@ Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceL
                       : bf16              ? Turns{3410, 2920, 556, 659}
                                           : Turns{3310, 2880, 533, 603};
   turns_cost(turns, clusters, size, k_blocks, sms, &result);
+  if (problem.m > 16) result.total *= 1.3;
   return result;
 }
 
@@ -234,8 +235,8 @@ Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceL
 // by itself, and an SM 415 and 11.4 for each that it has. Launch, first loads and the end of the
 // last tile: 2800 and 100 a token; each wave behind the first one: 1000 and 310 a token. With NVFP4
 // activations, from an H100: 398 and 23.8, 405 and 20.8, 3940 and 20, 1850 and 78. Tiles of 16
-// tokens take longer with up to 8 than with 16, BF16 5 % longer, and K that is not shared 3. Of two
-// tensors: `Turns`.
+// tokens take longer with up to 8 than with 16, BF16 5 % longer, and K of 16 bits that is not
+// shared 3. Of two tensors: `Turns`.
 Cost sm90_stream_cost(const Config& config, const Problem& problem, const DeviceLimits& device) {
   Cost result{};
   const int64_t tiles = divide_up(problem.m, config.tile_m) * tiles_n(config, problem.n);
@@ -270,7 +271,7 @@ Cost sm90_stream_cost(const Config& config, const Problem& problem, const Device
                  static_cast<double>(result.waves - 1) * result.epilogue_clocks;
   if (config.tile_m == 16 && problem.m <= 8) result.total *= nvfp4 ? 1.04 : 1.1;
   if (bf16) result.total *= 1.05;
-  if (config.split_k == 1) result.total *= 1.03;
+  if (config.split_k == 1 && !nvfp4) result.total *= 1.03;
   return result;
 }
 
