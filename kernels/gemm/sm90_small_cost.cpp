@@ -227,7 +227,7 @@ Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceL
                       : bf16              ? Turns{3410, 2920, 556, 659}
                                           : Turns{3310, 2880, 533, 603};
   turns_cost(turns, clusters, size, k_blocks, sms, &result);
-  if (problem.m > 16) result.total *= 1.3;
+  if (problem.m > 16) result.total *= config.tile_m == 16 ? 1.3 : 1.1;
   return result;
 }
 
@@ -253,8 +253,9 @@ Cost sm90_stream_cost(const Config& config, const Problem& problem, const Device
                          static_cast<double>(divide_up(problem.m, config.tile_m) * problem.k) * 9 /
                          16 / 2400;
   if (config.b_tensors == 2 && !nvfp4 && problem.m <= config.tile_m) {
-    turns_cost(bf16 ? Turns{2660, 600, 756, 864} : Turns{2650, 890, 705, 820}, clusters,
+    turns_cost(bf16 ? Turns{2660, 1300, 756, 864} : Turns{2650, 1600, 705, 820}, clusters,
                config.split_k, static_cast<int64_t>(k_blocks), sms, &result);
+    if (problem.m <= 8) result.total *= 1.06;
     return result;
   }
   result.tile_clocks = k_blocks * (nvfp4 ? 398 + 23.8 * tokens : 535 + 6 * tokens);
