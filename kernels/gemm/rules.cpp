@@ -99,8 +99,7 @@ Verdict k_in_range(const Shape& s, bool nvfp4) {
 
 Verdict k_multiple(const Shape& s, bool nvfp4) {
   if (s.nvfp4_k() != nvfp4) return holds();
-  const int64_t unit = k_unit(s.types);
-  return multiple_of(s.k, unit, unit, largest_k(s.types));
+  return multiple_of(s.k, k_unit(s.types), nvfp4 ? 64 : 1, largest_k(s.types));
 }
 
 Verdict scales_given(wl_operand type, const void* scales) {
@@ -122,7 +121,7 @@ Verdict scale_layout(wl_sf_layout layout, const DeviceLimits& device) {
 
 Verdict mn_major_rows(const Shape& s) {
   if (s.types.a_layout != WL_MN_MAJOR || s.m < 1 || s.m > largest_extent) return holds();
-  return multiple_of(s.m, 8, 8, largest_extent);
+  return multiple_of(s.m, 8, 1, largest_extent);
 }
 
 Verdict types_taken(const Shape& s, const Table& table, const DeviceLimits& device) {

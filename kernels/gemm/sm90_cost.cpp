@@ -157,7 +157,7 @@ double overlap_clocks(const Config& config, const Problem& problem, double busy)
   const bool split = config.split_k > 1;
   if (config.b_tensors == 2) {
     if (!split || config.tile_n != 64) return 0;
-    return config.tile_m == 128 ? 1800 : config.tile_m == 256 ? 800 : 0;
+    return config.tile_m == 128 ? 1800 : config.direct ? 800 : 0;
   }
   if (in_turn(config)) {
     if (!split) return bf16 ? 400 : 900;
@@ -167,7 +167,7 @@ double overlap_clocks(const Config& config, const Problem& problem, double busy)
   if (config.tile_n == 96) return split ? 1200 : rows && config.tile_m <= 64 ? 3000 : 0;
   if (config.split_k == 4) return 1400;
   if (config.tile_m == 128) return split ? 3300 : 0;
-  if (config.tile_m == 256) return split ? 1600 : 0;
+  if (config.tile_m == 256) return split ? 1200 : 0;
   if (config.ctas == 2) return rows ? 2000 : 500;
   return config.tile_m <= 64 && !bf16 ? 1000 : 0;
 }
@@ -293,9 +293,9 @@ Cost sm90_cost(const Config& config, const Problem& problem, const DeviceLimits&
   if (config.tile_m >= 128 && !fits_rows(config) && fitted_apart(config) && config.tile_n == 64)
     result.tile_clocks *= config.tile_m == 128 ? 0.984 : 0.994;
   // Of two sets of consumers blocks beyond the first 20 take longer (H200).
-  if (config.b_tensors == 1 && config.tile_n == 64 && config.threads == 640)
-    result.tile_clocks +=
-        static_cast<double>(std::max<int64_t>(k_blocks - 20, 0)) * (config.tile_m == 32 ? 70 : 114);
+  if (config.tile_n == 64 && config.threads == 640)
+    result.tile_clocks += static_cast<double>(std::max<int64_t>(k_blocks - 20, 0)) *
+                          (config.tile_m == 32 && config.b_tensors == 1 ? 70 : 114);
   // Without specialised warps loads, decoding and MMA hardly overlap.
   if (config.family == Family::sm90_double_buffered)
     result.tile_clocks += static_cast<double>(k_blocks) * 1000;

@@ -142,11 +142,11 @@ Cost routed_cost(const Config& config, const Problem& problem, const DeviceLimit
   return result;
 }
 
-// Clusters that take as long as the last wave: where it has a CTA for more than 4 of 7 SMs, its
+// Clusters that take as long as the last wave: where it has a CTA for more than 6 of 7 SMs, its
 // CTAs crowd into those that are free first, else they are spread evenly (H200).
 int64_t crowded(int64_t clusters, int64_t held, int64_t size, int64_t sms) {
   const int64_t last = clusters % held;
-  return clusters > held && 7 * last * size > 4 * sms ? held : last;
+  return clusters > held && 7 * last * size > 6 * sms ? held : last;
 }
 
 // Of two tensors, from 320 products of 1 to 16 rows (H200): a launch, a wave behind the first one,
@@ -163,10 +163,11 @@ void turns_cost(const Turns& t, int64_t held, int64_t size, int64_t k_blocks, in
     return of == 0 ? 0 : an_sm > 1 ? k * an_sm * t.busy : k * t.alone;
   };
   result->tile_clocks = k * t.alone;
-  result->epilogue_clocks = t.wave;
+  // Of a short K a wave hides less of the next one's start.
+  result->epilogue_clocks = t.wave + std::max(4000 - 500 * k, 0.0);
   result->loop_clocks = static_cast<double>(result->clusters / held) * of_wave(held) +
                         of_wave(crowded(result->clusters, held, size, sms));
-  result->total = t.launch + static_cast<double>(result->waves - 1) * t.wave +
+  result->total = t.launch + static_cast<double>(result->waves - 1) * result->epilogue_clocks +
                   std::max(result->loop_clocks, result->memory_clocks);
 }
 
@@ -222,7 +223,7 @@ Cost sm90_small_cost(const Config& config, const Problem& problem, const DeviceL
   }
   const bool bf16 = (config.a_types & bit(WL_OPERAND_BF16)) != 0;
   const bool nvfp4 = (config.a_types & bit(WL_OPERAND_NVFP4)) != 0;
-  const Turns turns = config.tile_m == 16 ? Turns{2820, 900, 690, 784}
+  const Turns turns = config.tile_m == 16 ? Turns{2820, 900, 670, 770}
                       : nvfp4             ? Turns{2790, 1380, 569, 667}
                       : bf16              ? Turns{3410, 2920, 556, 659}
                                           : Turns{3310, 2880, 533, 603};
