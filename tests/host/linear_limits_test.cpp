@@ -105,6 +105,10 @@ std::vector<Sides> make_sides() {
         on_hopper([](Case& s) { s.args.b_layout = WL_MN_MAJOR, s.args.m = 255; })},
        on_hopper([](Case& s) { s.args.a_layout = WL_MN_MAJOR, s.args.m = 252; }),
        "M = 252 must be a multiple of 8 rows where A is MN-major (nearest: 248, 256)"},
+      {"mn_major_m",
+       {},
+       on_hopper([](Case& s) { s.args.a_layout = WL_MN_MAJOR, s.args.m = 4; }),
+       "M = 4 must be a multiple of 8 rows where A is MN-major (nearest: 8)"},
       {"sfb_unused",
        {},
        SET(b_type = WL_OPERAND_E4M3),
@@ -136,6 +140,11 @@ std::vector<Sides> make_sides() {
         typed(WL_OPERAND_MXFP8_E4M3, SET(k = 7200)), typed(WL_OPERAND_MXFP4, SET(k = 7296))},
        typed(WL_OPERAND_MXFP6_E2M3, SET(k = 7200)),
        "32 of MXFP8 and 128 of MXFP6 and MXFP4, without NVFP4 (nearest: 7168, 7296)"},
+      {"type_k_multiple",
+       {},
+       typed(WL_OPERAND_MXFP4, SET(k = 48)),
+       "K = 48 must be a multiple of 4 elements of 32 bits, 8 of 16, 16 of 8, 32 of MXFP8 and 128 "
+       "of MXFP6 and MXFP4, without NVFP4 (nearest: 128)"},
       {"types",
        {typed(WL_OPERAND_INT8, SET(k = 7168)),
         [](Case& s) {

@@ -73,6 +73,11 @@ std::vector<RuleSides<Args>> product_sides(const std::string& b) {
        and_f16<Args>(WL_SET(k = 7172)),
        "K = 7172 must be a multiple of 4 elements of 32 bits, 8 of 16, 16 of 8, 32 of MXFP8 and "
        "128 of MXFP6 and MXFP4, without NVFP4 (nearest: 7168, 7176)"},
+      {"type_k_multiple",
+       {},
+       and_f16<Args>(WL_SET(k = 1)),
+       "K = 1 must be a multiple of 4 elements of 32 bits, 8 of 16, 16 of 8, 32 of MXFP8 and 128 "
+       "of MXFP6 and MXFP4, without NVFP4 (nearest: 8)"},
       {"a_type",
        {WL_SET(a_type = WL_OPERAND_NVFP4)},
        WL_SET(a_type = static_cast<wl_operand>(12)),
