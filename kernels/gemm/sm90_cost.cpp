@@ -166,7 +166,7 @@ double overlap_clocks(const Config& config, const Problem& problem, double busy)
   if (config.ctas == 3) return rows ? 2500 : 1300;
   if (config.tile_n == 96) return split ? 1200 : rows && config.tile_m <= 64 ? 3000 : 0;
   if (config.split_k == 4) return 1400;
-  if (config.tile_m == 128) return split ? 3300 : 0;
+  if (config.tile_m == 128) return !split ? 0 : config.direct && problem.m > 256 ? 1500 : 3300;
   if (config.tile_m == 256) return split ? 1200 : 0;
   if (config.ctas == 2) return rows ? 2000 : 500;
   return config.tile_m <= 64 && !bf16 ? 1000 : 0;

@@ -166,7 +166,7 @@ void turns_cost(const Turns& t, int64_t held, int64_t size, int64_t k_blocks, in
   // Of a short K a wave hides less of the next one's start.
   result->epilogue_clocks = t.wave + std::max(4000 - 500 * k, 0.0);
   result->loop_clocks = static_cast<double>(result->clusters / held) * of_wave(held) +
-                        of_wave(crowded(result->clusters, held, size, sms));
+                        of_wave(result->clusters % held);
   result->total = t.launch + static_cast<double>(result->waves - 1) * result->epilogue_clocks +
                   std::max(result->loop_clocks, result->memory_clocks);
 }
