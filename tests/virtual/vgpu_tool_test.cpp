@@ -263,3 +263,24 @@ far:
   CHECK_THAT(listing, ContainsSubstring("-          0 |   mov.u32 i, 9;"));
   CHECK_THAT(run("1").out, ContainsSubstring("line 13, never taken: @again bra loop;"));
 }
+
+TEST_CASE("vgpu: a dump that cannot be written and more zeros than there is memory for",
+          "[virtual][tool]") {
+  const auto reduced = [](const std::string& zeros, const std::string& dump) {
+    return run_child({build_file("vgpu"), "run", source_file("tests/virtual/foreign/reduction.ptx"),
+                      "--device", "h200", "--entry", "largest", "--block", "128", "--shared", "512",
+                      "--param", "zeros:" + zeros, "--param", "s32:1000", "--param", "zeros:4",
+                      "--dump", "2=" + dump});
+  };
+  const TemporaryDirectory directory;
+  CHECK(reduced("4096", directory / "out").status == 0);
+  CHECK(read(directory / "out") == std::string(4, '\0'));
+  for (const char* file : {"/nope/out", "/dev/full"}) {
+    const ChildResult r = reduced("4096", file);
+    CHECK(r.status == 2);
+    CHECK_THAT(r.err, ContainsSubstring("the file cannot be written"));
+  }
+  const ChildResult r = reduced("99999999999999", directory / "out");
+  CHECK(r.status == 2);
+  CHECK_THAT(r.err, ContainsSubstring("more memory than the device or host has"));
+}

@@ -217,16 +217,18 @@ std::vector<uint8_t> parameter(const std::string& text, mem::DeviceMemory& memor
   const bool written = type != "buffer";
   if (type == "file")
     content = read_file(value);
-  else if (type == "zeros")
-    content.assign(number(value, "--param zeros"), '\0');
-  else if (written)
+  else if (written && type != "zeros")
     throw Bad{"--param " + text + ": there is no type " + type};
-  buffer.bytes = written ? content.size() : number(value, "--param buffer");
+  buffer.bytes = type == "file" ? content.size() : number(value, "--param " + type);
   if (!buffer.bytes) throw Bad{"--param " + text + ": an empty buffer"};
   buffer.address = memory.allocate(buffer.bytes, 512);
   if (!buffer.address) throw Bad{"--param " + text + ": more memory than the device or host has"};
   if (written) {
-    std::memcpy(memory.find(buffer.address, buffer.bytes), content.data(), buffer.bytes);
+    uint8_t* const at = memory.find(buffer.address, buffer.bytes);
+    if (type == "zeros")
+      std::memset(at, 0, buffer.bytes);
+    else
+      std::memcpy(at, content.data(), buffer.bytes);
     memory.host_wrote(buffer.address, buffer.bytes);
   }
   return raw(buffer.address);
@@ -360,9 +362,10 @@ int run(const Request& r) {
       size_t eq = d.find('=');
       if (eq == std::string::npos) throw Bad{"--dump " + d + ": N=PATH is needed"};
       const Buffer& b = buffer_of(buffers, d.substr(0, eq));
-      std::ofstream(d.substr(eq + 1), std::ios::binary)
-          .write(reinterpret_cast<const char*>(memory.find(b.address, b.bytes)),
-                 static_cast<std::streamsize>(b.bytes));
+      std::ofstream out(d.substr(eq + 1), std::ios::binary);
+      out.write(reinterpret_cast<const char*>(memory.find(b.address, b.bytes)),
+                static_cast<std::streamsize>(b.bytes));
+      if (!out.flush()) throw Bad{"--dump " + d + ": the file cannot be written"};
     }
     for (const std::string& p : r.prints) {
       size_t colon = p.find(':');
