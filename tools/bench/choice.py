@@ -9,7 +9,8 @@ Draws products of shapes of models' layers until the time is over. Of each it ti
 take turns, the configuration that is chosen and all that the model thinks at most `within` times
 as slow; operand sets rotate, so that L2 is cold. `loss` is the chosen one's time by the fastest's,
 less one: what a better model would give. With two libraries it times what each chooses, and the
-change is the second one's time by the first's. A table for each range of rows, then the worst.
+change is the second one's time by the first's, which stand in this order below. A table for each
+range of rows, then the worst.
 """
 import argparse
 import collections
@@ -117,8 +118,8 @@ def main():
             *key, len(of), 100 * (math.exp(sum(map(math.log, of)) / len(of)) - 1),
             100 * (min(of) - 1), 100 * (max(of) - 1)))
     for row in sorted(rows, key=lambda row: -row["share"])[:20]:
-        best = min(row["us"], key=row["us"].get)
         first = next(iter(row["us"]))
+        best = (list(row["us"])[1] if len(libraries) == 2 else min(row["us"], key=row["us"].get))
         print("%+6.1f%% %s %s %d, %d, %d: %.2f %s, %.2f %s" % (
             100 * (row["share"] - 1), row["operation"], row["type"], row["m"], row["n"], row["k"],
             row["us"][first], row["configs"][first], row["us"][best], row["configs"][best]))
