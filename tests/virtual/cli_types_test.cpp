@@ -327,3 +327,21 @@ TEST_CASE("cli: CTAs that tell each other of sums in a workspace pass all checks
     CHECK(last_line(result.out) == "PASS");
   }
 }
+
+TEST_CASE("what no kernel does is a wrong request, no failure of the device", "[virtual][cli]") {
+  for (const Words& words :
+       {Words{"gemm", "-m", "16", "-n", "64", "-k", "64", "--out", "nvfp4"},
+        Words{"gemm", "-m", "16", "-n", "64", "-k", "64", "--a-type", "f16", "--config",
+              "gemm_sm90_f16_t64c64_mn_f16"},
+        Words{"gemm", "-m", "16", "-n", "64", "-k", "64", "--a-type", "mxfp4", "--b-type", "mxfp4"},
+        Words{"gemm", "-m", "16", "-n", "64", "-k", "16", "--a-type", "mxfp8_e5m2", "--b-type",
+              "mxfp8_e5m2", "--device", "virtual:b200"}}) {
+    const bool says = words.back() == "virtual:b200";
+    const ChildResult child =
+        warpline_cli(says ? words : words + Words{"--device", "virtual:h200"});
+    INFO_CHILD(child);
+    CHECK(child.status == 2);
+    CHECK(child.out == "");
+    CHECK(child.err.starts_with("warpline: wl_gemm_"));
+  }
+}

@@ -7,10 +7,12 @@
 namespace warpline::cli {
 namespace {
 
-ExitStatus exit_status(wl_status status) {
+ExitStatus exit_status(wl_status status, ExitStatus unsupported) {
   switch (status) {
   case WL_SUCCESS:
     return exit_right;
+  case WL_ERROR_NOT_SUPPORTED:
+    return unsupported;
   case WL_ERROR_INVALID_ARGUMENT:
   case WL_ERROR_MISALIGNED:
     return exit_usage;
@@ -26,7 +28,7 @@ bool names_virtual(const char* driver) {
 // A device of the current driver: `ordinal`, or the first with a kernel when it is negative.
 Device find_device(int ordinal) {
   int count = 0;
-  require(wl_device_count(&count));
+  require(wl_device_count(&count), exit_device);
   if (count == 0) throw Failure(exit_device, "the driver is there, but it has no device");
   if (ordinal >= count)
     throw Failure(exit_device, "there is no device " + std::to_string(ordinal) +
@@ -49,23 +51,23 @@ std::string first_clause(const std::string& text) {
 
 } // namespace
 
-void require(wl_status status) {
+void require(wl_status status, ExitStatus unsupported) {
   if (status == WL_SUCCESS) return;
   std::string message = wl_last_error();
   if (message.empty()) message = wl_status_string(status);
-  throw Failure(exit_status(status), message);
+  throw Failure(exit_status(status, unsupported), message);
 }
 
 wl_device_info device_info(int ordinal) {
   wl_device_info info = {};
   info.struct_size = sizeof info;
-  require(wl_device_get_info(ordinal, &info));
+  require(wl_device_get_info(ordinal, &info), exit_device);
   return info;
 }
 
 std::string driver_text() {
   const Driver* driver = nullptr;
-  require(open_driver(&driver));
+  require(open_driver(&driver), exit_device);
   return driver->file + ", CUDA " + version_text(driver->version);
 }
 

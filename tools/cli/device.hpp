@@ -16,7 +16,8 @@ struct Device {
 };
 
 // Throws Failure(status of the library's error) with the library's message when `status` is one.
-void require(wl_status status);
+// What the library does not support is a wrong request once there is a device.
+void require(wl_status status, ExitStatus unsupported = exit_usage);
 
 // Sets WARPLINE_DRIVER as `option` (checked by check_device) says and returns the first device that
 // has a kernel. "auto" takes WARPLINE_DRIVER when the user set it, else a real GPU, else the

@@ -112,7 +112,7 @@ ExitStatus run_devices(const Arguments& arguments) {
   if (!real) unsetenv("WARPLINE_DRIVER");
   try {
     int count = 0;
-    require(wl_device_count(&count));
+    require(wl_device_count(&count), exit_device);
     if (count == 0) listing.add_error("gpu", "the driver has no device");
     for (int i = 0; i < count; ++i)
       listing.add("gpu:" + std::to_string(i), device_info(i), driver_text());

@@ -204,7 +204,7 @@ private:
     if (asked_for_virtual) { // the listing opens each profile by its own name
       const Answer opened = in_child(true, [] {
         int count = 0;
-        require(wl_device_count(&count));
+        require(wl_device_count(&count), exit_device);
         return exit_right;
       });
       if (opened.status != exit_right) problems_.push_back(last_line(opened.text));

@@ -10,7 +10,8 @@ namespace warpline::cli {
 enum ExitStatus {
   exit_right = 0,  // done, and right where it was compared
   exit_wrong = 1,  // results differ from the reference
-  exit_usage = 2,  // wrong arguments or bad input; nothing launched, nothing written
+  exit_usage = 2,  // wrong arguments, bad input or what no kernel does; nothing launched, nothing
+                   // written
   exit_device = 3, // no driver, no device, or the device failed; nothing written
 };
 

@@ -33,7 +33,7 @@ constexpr Command commands[] = {
     {"grouped-dual-gemm", run_grouped_dual_gemm, "run dual-gemm for groups of rows"},
     {"quantize", run_quantize, "turn FP16 or BF16 matrices into NVFP4 and check them"},
     {"norm-linear", run_norm_linear, "run D = act(norm(X) . W^T + bias) and check it"},
-    {"moe", run_moe, "run a layer of experts on random tensors and check it"},
+    {"moe", run_moe, "run a layer of experts and check it"},
     {"configs", run_configs, "list the configurations for a problem and why one wins"},
     {"devices", run_devices, "list the real and virtual devices and the kernels for each"},
     {"doctor", run_doctor, "collect versions, devices and what is wrong, for a bug report"},

@@ -28,7 +28,7 @@ Options declare(MoeRequest& r) {
       "moe",
       "Runs a layer of experts with NVFP4 weights, of random tensors or of a file's, and compares\n"
       "every output with a reference: sums of products in double, the gate as the kernels compute\n"
-      "it.");
+      "it. --config is that of the first product, of gate and up.");
   const int64_t most = INT64_MAX;
   o.integer("--tokens", "default 64", r.tokens, -most, most);
   o.integer("--hidden", "a token's numbers, a multiple of 64 (default 2048)", r.hidden, -most,

@@ -30,7 +30,9 @@ void declare_run(Options* options, RunOptions* r) {
          "virtual GPU: off, all, or some of races,definedness,barriers,\nadvice,proxy-reads,ledger",
          r->check);
   o.text("--config", "NAME",
-         "force a configuration; warpline configs lists those of gemm and dual-gemm", r->config);
+         "force a configuration; warpline configs lists those of gemm and dual-gemm\n"
+         "with K-major operands",
+         r->config);
   o.text("--json", "FILE", "write the table as JSON too, - = to stdout instead of the table",
          r->json);
   o.text("--output", "FILE", "write the outputs to this safetensors file, not to stdout",

@@ -708,8 +708,9 @@ WL_API wl_status wl_norm_linear_plan(wl_context* context, const wl_norm_linear_a
  * beta, a residual and a bias may come or go, and the activation may be another one. */
 WL_API wl_status wl_norm_linear_run(const wl_plan* plan, const wl_norm_linear_args* args,
                                     void* workspace, size_t workspace_bytes, wl_stream stream);
-/* What the folded form reads, once for a model's weights: of args' norm, k, n, gamma, beta, w and
- * bias, all else of which counts for nothing here, it makes on the stream
+/* What the folded form reads, once for a model's weights: of args' norm, k, n, x_type, and gamma,
+ * beta, w and bias with their types, all else of which counts for nothing here, it makes on the
+ * stream, w_type being FP16 or BF16 as x_type is,
  *   w_folded[n,k] = w[n,k] * gamma[k], for LayerNorm less the mean of that over k, in w_type
  *   bias_folded[n] = bias[n] + sum_k beta[k] * w[n,k], in FP32
  * w_folded is device memory, [N,K], 16-byte aligned, and may be w; bias_folded is device memory,
