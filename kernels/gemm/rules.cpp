@@ -121,7 +121,7 @@ Verdict scale_layout(wl_sf_layout layout, const DeviceLimits& device) {
 
 Verdict mn_major_rows(const Shape& s) {
   if (s.types.a_layout != WL_MN_MAJOR || s.m < 1 || s.m > largest_extent) return holds();
-  return multiple_of(s.m, 8, 1, largest_extent);
+  return multiple_of(s.m, s.row_multiple(), 1, largest_extent);
 }
 
 Verdict types_taken(const Shape& s, const Table& table, const DeviceLimits& device) {

@@ -48,6 +48,7 @@ struct Shape {
   bool nvfp4_k() const { return types.a == WL_OPERAND_NVFP4 || types.b == WL_OPERAND_NVFP4; }
   bool nvfp4() const { return d_type == WL_NVFP4; }
   int64_t column_multiple() const { return nvfp4() ? 64 : 8; }
+  int64_t row_multiple() const { return types.a_layout == WL_MN_MAJOR ? 8 : 1; }
   // A tensor [L, M, N] at these strides.
   Strided strided(int64_t ld, int64_t batch_stride) const {
     return {m, n, l, ld, batch_stride, sized()};
@@ -144,7 +145,7 @@ template <class Subject>
 Rules<Subject> size_rules() {
   return {
       WL_RULE("m_range", "M", "must be from 1 to 2^30 rows", range,
-              in_range(s.args.m, 1, largest_extent)),
+              in_range(s.args.m, 1, largest_extent, shape_of(s.args).row_multiple())),
       WL_RULE("n_range", "N", "must be from 8 to 2^30 columns", range,
               in_range(s.args.n, 8, largest_extent, shape_of(s.args).column_multiple())),
       WL_RULE("n_multiple", "N", "must be a multiple of 8 columns", multiple,

@@ -84,7 +84,7 @@ TEST_CASE("cli: what moe refuses", "[virtual][cli][moe]") {
     check_refusal(warpline_cli(small("virtual:b200", more)), status, sentence);
   };
   refused({"--hidden", "100"}, 2, "H = 100 must be a multiple of 64 elements (nearest: 64, 128)");
-  refused({"--a-type", "bf16"}, 3, "a_type = 2 on compute capability 10.0 must be multiplied with");
+  refused({"--a-type", "bf16"}, 2, "a_type = 2 on compute capability 10.0 must be multiplied with");
   refused({"--tokens", "0"}, 2, "T = 0 must be from 1 to 2^30 tokens (nearest: 1)");
   refused({"--layer", "mlp"}, 2, "moe: --layer is for names of a file: --input");
   refused({"--experts", "512", "--hidden", "131072", "--intermediate", "131072"}, 2,
