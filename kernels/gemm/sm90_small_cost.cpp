@@ -51,7 +51,7 @@ int64_t sm90_small::tiles_each(const Problem& problem, const Config& config,
 // wave on. Launch: 2380, of clusters of 4 320 more; first loads and sums of each wave: 1720. Of
 // clusters of 4 an H200 holds 30 for each CTA that fits an SM: its GPCs have 16 or 18 SMs.
 // Tokens in BF16 take 10 % more, 16 of them 24, which
-// was found, as what follows `dense`, from 1500 products of 1 to 64 rows.
+// was found, as what follows `dense`, from 690 products of 1 to 64 rows.
 //
 // Of rows that say which matrix is theirs, fitted to layers of 1 to 8 tokens: for 256 k of 32 rows
 // of weights an SM takes 254 clocks, of two tensors twice that for as many of each; a CTA by itself
@@ -149,7 +149,7 @@ int64_t crowded(int64_t clusters, int64_t held, int64_t size, int64_t sms) {
   return clusters > held && 7 * last * size > 6 * sms ? held : last;
 }
 
-// Of two tensors, from 320 products of 1 to 16 rows (H200): a launch, a wave behind the first one,
+// Of two tensors, from 247 timings of 1 to 16 rows (H200): a launch, a wave behind the first one,
 // and a block of K of a CTA that shares its SM and of one that has it alone.
 struct Turns {
   double launch, wave, busy, alone;
