@@ -37,8 +37,9 @@ public:
   // cluster has left messages in flags of global memory.
   std::optional<Conflict> add(uint64_t cluster, const std::vector<GlobalUse>& uses, bool heard);
 
-  // A cluster may let the grid behind this one start while grids ahead of this one still run.
-  void outrun() { outrun_ = true; }
+  // A cluster has waited for the grids ahead before it let the grid behind this one start. That one
+  // starts when all clusters have let it, so one that has waited first is enough.
+  void ends_earlier_grids() { outrun_ = false; }
   // A thread has waited for the grids ahead: this one ends after them.
   void waited() { waited_ = true; }
   // Adds all that the clusters did, for the grid behind this one; drops what is over for it.
@@ -53,7 +54,7 @@ private:
     bool silent; // no other cluster can know of it, nor it of others
     const GlobalUse* use;
   };
-  std::atomic<bool> outrun_ = false, waited_ = false;
+  std::atomic<bool> outrun_ = true, waited_ = false;
   std::mutex mutex_;
   std::deque<GlobalUse> uses_;
   Intervals<std::vector<Entry>> cells_;

@@ -429,7 +429,7 @@ void Hub::end() {
     cluster_.stats.filled_ticks = use.filled;
   }
   if (!races_ || !cluster_.spec.grid_races) return;
-  if (!races_->ends_earlier_grids()) cluster_.spec.grid_races->outrun();
+  if (races_->ends_earlier_grids()) cluster_.spec.grid_races->ends_earlier_grids();
   if (races_->has_waited()) cluster_.spec.grid_races->waited();
   auto conflict =
       cluster_.spec.grid_races->add(cluster_.index, races_->global_uses(), races_->left_messages());
