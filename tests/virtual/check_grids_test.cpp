@@ -34,7 +34,8 @@ enum class Graph { none, both, second };
 // What the launches say when `second` comes behind `first`; "" when it is clean.
 std::string report_of(const std::string& body, bool programmatic = true,
                       Between between = Between::nothing, const char* checks = "all,advice",
-                      Graph graph = Graph::none, const std::string* middle = nullptr) {
+                      Graph graph = Graph::none, const std::string* middle = nullptr,
+                      unsigned ctas = 1) {
   VgpuDriver d("h200");
   d.open();
   d.set_option("check", checks);
@@ -63,8 +64,11 @@ std::string report_of(const std::string& body, bool programmatic = true,
   dependent.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
   dependent.value.programmaticStreamSerializationAllowed = programmatic;
   l.attributes = {dependent};
-  if (middle != nullptr)
-    REQUIRE(launch(d, entry_of(d, r.module, "middle"), l, {&a, &b, &c}) == CUDA_SUCCESS);
+  if (middle != nullptr) {
+    Launch between_them = l;
+    between_them.grid = ctas;
+    REQUIRE(launch(d, entry_of(d, r.module, "middle"), between_them, {&a, &b, &c}) == CUDA_SUCCESS);
+  }
   launch(d, entry_of(d, r.module, "second"), l, {&a, &b, &c});
   if (graph != Graph::none) {
     CUgraph captured = nullptr;
@@ -136,6 +140,21 @@ TEST_CASE("grids: what is ahead of a grid that waits before it signals is over b
   CHECK(report("  @%p1 griddepcontrol.wait;\n" + signal, mine) != "");
   CHECK(report(signal, mine) != "");
   CHECK(report("", mine) != "");
+}
+
+TEST_CASE("grids: one CTA that waits before it signals is enough, as all must signal or end",
+          "[virtual]") {
+  const auto report = [](const std::string& of_cta_0) {
+    const std::string middle = "  mov.u32 %r3, %ctaid.x;\n  setp.ne.u32 %p2, %r3, 0;\n"
+                               "  @%p2 bra other;\n" +
+                               of_cta_0 + "other:\n";
+    return report_of("  ld.global.u32 %r2, [%rd1];\n", true, Between::nothing, "all", Graph::none,
+                     &middle, 2);
+  };
+  CHECK(report(kWait + "  griddepcontrol.launch_dependents;\n") == "");
+  CHECK(report(kWait) == "");
+  CHECK(report("  griddepcontrol.launch_dependents;\n" + kWait) != "");
+  CHECK(report("") != "");
 }
 
 TEST_CASE("grids: one in which nobody waits may end before what is ahead of it", "[virtual]") {
